@@ -1,0 +1,52 @@
+"""A durable queue that knows about side effects."""
+
+from standfast.application import Standfast
+from standfast.errors import (
+    ApprovalRequired,
+    Backpressure,
+    ConfigurationError,
+    IdempotencyConflict,
+    LeaseLost,
+    PayloadRejected,
+    Permanent,
+    PolicyDenied,
+    StandfastError,
+    StoreUnavailable,
+    Transient,
+    Uncertain,
+    UnknownJob,
+    UnknownQueue,
+)
+from standfast.handlers.job import Job, current_session
+from standfast.job import JobView, Receipt
+from standfast.outcome import Cancel, Snooze
+from standfast.rules import QueueRules, adaptive, exponential, fixed, no_backoff
+
+__all__ = [
+    "ApprovalRequired",
+    "Backpressure",
+    "Cancel",
+    "ConfigurationError",
+    "IdempotencyConflict",
+    "Job",
+    "JobView",
+    "LeaseLost",
+    "PayloadRejected",
+    "Permanent",
+    "PolicyDenied",
+    "QueueRules",
+    "Receipt",
+    "Snooze",
+    "Standfast",
+    "StandfastError",
+    "StoreUnavailable",
+    "Transient",
+    "Uncertain",
+    "UnknownJob",
+    "UnknownQueue",
+    "adaptive",
+    "current_session",
+    "exponential",
+    "fixed",
+    "no_backoff",
+]

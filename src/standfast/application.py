@@ -1,0 +1,221 @@
+"""Standfast: the object an application holds. It declares, accepts, looks and works; each verb's rules live below."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from standfast import settings
+from standfast.clock import Clock, SystemClock
+from standfast.errors import UnknownJob, UnknownQueue
+from standfast.handlers.registry import Handler, Registry, declare
+from standfast.job import JobView, NewJob, Receipt
+from standfast.queue import overview
+from standfast.queue.accept import Acceptor, receipts
+from standfast.queue.view import job_view
+from standfast.rules import QueueRules, Seconds, queue_rules
+from standfast.store.reads import Filter
+from standfast.store.scripts import Publication
+from standfast.store.store import Store
+from standfast.worker.worker import GRACE, SLOTS, Worker
+
+LOOK_AGAIN = (0.005, 0.25)
+"""`wait` looks after the first pause, then less and less often, up to the second."""
+
+
+class Standfast:
+    """A durable queue on one store. Opens itself on first use; `await sf.close()` or `async with` to let go."""
+
+    def __init__(self, url: str | None = None, *, clock: Clock | None = None) -> None:
+        self.settings = settings.load(url, os.environ)
+        self.clock = clock or SystemClock()
+        self._store = Store(self.settings.url.value, self.clock)
+        self._registry = Registry()
+        self._acceptor = Acceptor(self._registry, self.clock)
+        self._rules: dict[str, QueueRules] = dict(self.settings.queues)
+        self._publishing = threading.Lock()
+        self._unpublished = True
+
+    # --- declaring
+
+    def queue(self, name: str, **rules: Any) -> QueueRules:
+        """Declare a queue's rules; see `QueueRules` for each setting. `standfast.toml` overrides what code says."""
+        declared = queue_rules(**rules)
+        self._rules[name] = self.settings.queues.get(name, declared)
+        self._unpublished = True
+        return self._rules[name]
+
+    def handler(
+        self,
+        queue: str,
+        *,
+        name: str | None = None,
+        input: Any = None,
+        replay: Literal["replay", "verify_first", "manual"] = "replay",
+        risk: str | None = None,
+        timeout: float | None = None,
+        soft: bool = True,
+    ) -> Callable[[Callable[..., Any]], Handler]:
+        """Register a function, plain or async, as the one that does a queue's work.
+
+        The default `replay="replay"` repeats it after an unknown outcome: say `"manual"` where that must not happen.
+        """
+        declaration = declare(queue, name, replay=replay, risk=risk, timeout=timeout)
+
+        def register(function: Callable[..., Any]) -> Handler:
+            handler = Handler(function, declaration, self, input=input, soft=soft)
+            self._registry.add(handler)
+            self._unpublished = True
+            return handler
+
+        return register
+
+    # --- accepting
+
+    async def enqueue(self, queue: str, payload: Any = None, **options: Any) -> Receipt:
+        """Store one job; it is on disk when this returns."""
+        job = self._new_job(queue, payload, options)
+        await self._ready()
+        return receipts(await self._store.enqueue([job]), [job])[0]
+
+    def enqueue_sync(self, queue: str, payload: Any = None, **options: Any) -> Receipt:
+        """Store one job from code without an event loop; it is on disk when this returns."""
+        job = self._new_job(queue, payload, options)
+        self._publish()
+        return receipts(self._store.enqueue_blocking([job]), [job])[0]
+
+    async def enqueue_many(self, queue: str, payloads: Sequence[Any], **options: Any) -> list[Receipt]:
+        """Store several jobs in one transaction: all of them, or none."""
+        jobs = [self._new_job(queue, payload, options) for payload in payloads]
+        await self._ready()
+        return receipts(await self._store.enqueue(jobs), jobs)
+
+    def _new_job(self, queue: str, payload: Any, options: dict[str, Any]) -> NewJob:
+        if self.settings.strict_queues.value and queue not in self._rules:
+            raise UnknownQueue(f"no queue is called {queue!r}, and [store] strict_queues is on; declare it first")
+        return self._acceptor.job(queue, payload, **options)
+
+    # --- looking
+
+    async def status(self, id: str) -> JobView | None:
+        """Look at a job; looking changes nothing."""
+        await self._ready()
+        record = await self._store.job(id)
+        return record and job_view(record, now=self._store.now(), skew=self._store.skew())
+
+    async def jobs(
+        self, *, queue: str | None = None, state: str | None = None, limit: int = 50, cursor: int | None = None
+    ) -> list[JobView]:
+        """List jobs, newest first."""
+        await self._ready()
+        wanted = Filter(queue, state, limit, cursor or Filter().before)
+        records = await self._store.jobs(wanted)
+        return [job_view(record, now=self._store.now(), skew=self._store.skew()) for record in records]
+
+    async def wait(self, id: str, timeout: Seconds) -> JobView:
+        """Wait until a job is settled: final, held, or dead with nothing left that happens by itself."""
+        give_up = time.monotonic() + timeout
+        pause, longest = LOOK_AGAIN
+        while True:
+            found = await self.status(id)
+            if found is None:
+                raise UnknownJob(f"no job has the id {id!r}: it never existed here, or it was pruned")
+            if found.settled:
+                return found
+            left = give_up - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(
+                    f"job {id} is still {found.view} after {timeout} s; wait again, or look with explain"
+                )
+            await asyncio.sleep(min(pause, left))
+            pause = min(longest, pause * 1.5)
+
+    async def result(self, id: str, key: str | None = None) -> Any:
+        """Give a job's whole result, or one key of it."""
+        found = await self.status(id)
+        if found is None:
+            raise UnknownJob(f"no job has the id {id!r}: it never existed here, or it was pruned")
+        return found.result if key is None else found.result[key]
+
+    async def health(self) -> dict[str, Any]:
+        """Judge the store by what it holds."""
+        await self._ready()
+        return await overview.health(self._store)
+
+    # --- working
+
+    def worker(
+        self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
+    ) -> Worker:
+        """Run jobs in this process: `async with sf.worker(): ...`. `concurrency` is slots per queue."""
+        return Worker(
+            self._store,
+            self._registry,
+            self._rules,
+            self._ready,
+            queues=queues,
+            concurrency=concurrency,
+            grace=grace,
+        )
+
+    def run_worker(
+        self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
+    ) -> None:
+        """Work until signalled: the first SIGTERM or SIGINT drains, a second one exits at once."""
+        asyncio.run(self._work_until_signalled(queues, concurrency, grace))
+
+    async def _work_until_signalled(self, queues: Sequence[str] | None, concurrency: int, grace: Seconds) -> None:
+        asked = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int) -> None:
+            if asked.is_set():
+                os._exit(128 + number)
+            asked.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop, number)
+        async with self, self.worker(queues, concurrency, grace=grace):
+            await asked.wait()
+
+    # --- life
+
+    async def open(self) -> Self:
+        """Open the store and publish what was declared."""
+        await self._ready()
+        return self
+
+    async def close(self) -> None:
+        """Let go of the store. Using it again opens it again."""
+        await asyncio.to_thread(self._store.close)
+        self._unpublished = True
+
+    async def __aenter__(self) -> Self:
+        """Open."""
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def _ready(self) -> None:
+        if self._unpublished:
+            await asyncio.to_thread(self._publish)
+
+    def _publish(self) -> None:
+        """Put this process's declarations in force before its first use of the store, and after every new one."""
+        if not self._unpublished:
+            return
+        with self._publishing:
+            self._store.open()
+            if self._rules or self._registry.declarations():
+                self._store.publish_blocking(Publication(self._rules, self._registry.declarations()))
+            self._unpublished = False

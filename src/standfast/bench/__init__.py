@@ -1,0 +1,1 @@
+"""`standfast bench`: the product beside raw SQLite, measured in the same run."""

@@ -1,0 +1,264 @@
+"""How did it fail? An exception, an HTTP status or a handler's result, judged by evidence."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from standfast.decide.backoff import honour_retry_after, read_retry_after
+from standfast.decide.evidence import (
+    HANDLERS,
+    STATUS_ATTRIBUTES,
+    UNCLASSIFIED,
+    UNVERIFIED,
+    Judgement,
+    judge_kind,
+    judge_status,
+    judge_type,
+    type_names,
+)
+from standfast.errors import HandlerFailure
+from standfast.failure import Class, Failure, Landed, reason
+from standfast.outcome import Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LONGEST_MESSAGE = 2000
+LONGEST_LABEL = 200
+MEMBERS_TOLD = 10
+DEEPEST = 10
+"""How many exceptions deep a cause is looked for."""
+
+_WORST_FIRST = (Class.UNKNOWN, Class.TRANSIENT, Class.PERMANENT)
+_SUCCESS = range(200, 300)
+_SPACES = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
+_UNPRINTABLE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # a terminal's escape sequence, whole
+    r"|[\x00-\x1f\x7f-\x9f]"  # any other control character
+    r"|[\ud800-\udfff]"  # half a surrogate pair: no database and no JSON takes it
+    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # turns the direction of writing
+)
+
+T = TypeVar("T")
+
+
+def of_exception(error: BaseException) -> Failed:
+    """Judge what a handler raised: by itself, by its members if it is a group, then by what it wraps.
+
+    The nearest exception that says anything decides, by (in this order) `Transient`, `Permanent` or `Uncertain`,
+    its `error_kind`, its HTTP status, its type. If none does, nobody classified it: unknown, and it may have landed.
+    """
+    found = _evidence(error) or _failed(UNCLASSIFIED, _name(error), _asked_wait(error))
+    return replace(found, failure=replace(found.failure, message=_message(error)))
+
+
+def of_http(status: int, retry_after: float | None = None) -> Failed | None:
+    """Judge a reply by its status; None is success (2xx)."""
+    if status in _SUCCESS:
+        return None
+    return _failed(judge_status(status), f"http_{status}", _wait(retry_after), f"HTTP {status}")
+
+
+def of_result(result: object) -> Failed | None:
+    """Judge what a handler returned; None is success. A dict can tell of a failure that was not raised."""
+    if not isinstance(result, dict):
+        return None
+    kind, unverified = _label(result.get("error_kind")), _unverified(result)
+    judgement = _judge_result(result, kind, unverified=bool(unverified))
+    if judgement is None:
+        return None
+    told = (result.get("error"), result.get("message"), unverified)
+    message = next((_text(words) for words in told if _truthy(words)), "")
+    return _failed(judgement, kind, _wait(result.get("retry_after")), message)
+
+
+def _evidence(error: BaseException, path: tuple[int, ...] = ()) -> Failed | None:
+    if len(path) >= DEEPEST or id(error) in path:
+        return None
+    path = (*path, id(error))
+    return _own_evidence(error) or _of_members(error, path) or _of_wrapped(error, path)
+
+
+def _own_evidence(error: BaseException) -> Failed | None:
+    found = _by_handler(error) or _by_kind(error) or _by_status(error) or _by_type(error)
+    if found is None or found.retry_after is not None:
+        return found
+    return replace(found, retry_after=_asked_wait(error))
+
+
+def _by_handler(error: BaseException) -> Failed | None:
+    judgement = next((HANDLERS[base] for base in type(error).__mro__ if base in HANDLERS), None)
+    if judgement is None or not isinstance(error, HandlerFailure):
+        return None
+    kind = _label(error.error_kind)
+    known = judge_kind(kind) if kind else None
+    # The class raised says whether it landed and whether repeating helps; the kind only names why.
+    code = _label(error.reason_code) or (known or judgement).reason_code
+    return _failed(judgement._replace(reason_code=code), kind or _name(error))
+
+
+def _by_kind(error: BaseException) -> Failed | None:
+    kind = _label(_attribute(error, "error_kind"))
+    return _failed(judge_kind(kind) or UNCLASSIFIED, kind) if kind else None
+
+
+def _by_status(error: BaseException) -> Failed | None:
+    status = _status(error)
+    # A success that raised all the same was answered: its type may say more.
+    if status is None or status in _SUCCESS:
+        return None
+    return _failed(judge_status(status), _name(error))
+
+
+def _by_type(error: BaseException) -> Failed | None:
+    judgement = judge_type(error)
+    return judgement and _failed(judgement, _name(error))
+
+
+def _of_members(error: BaseException, path: tuple[int, ...]) -> Failed | None:
+    """Judge a group by its worst member: repeating helps unless it helps none, and any `maybe` stays one."""
+    if not isinstance(error, BaseExceptionGroup):
+        return None
+    members = [_evidence(member, path) or _failed(UNCLASSIFIED, _name(member)) for member in error.exceptions]
+    worst = min(members, key=_badness)
+    waits = [member.retry_after for member in members if member.retry_after is not None]
+    found = replace(worst, retry_after=max(waits, default=None))
+    return _hedged(found) if any(member.failure.landed is Landed.MAYBE for member in members) else found
+
+
+def _of_wrapped(error: BaseException, path: tuple[int, ...]) -> Failed | None:
+    if error.__cause__ is not None:
+        return _evidence(error.__cause__, path)
+    if error.__context__ is None or error.__suppress_context__:
+        return None
+    found = _evidence(error.__context__, path)
+    # Raised while handling the other, which nobody named as its cause: the handling may have done something.
+    return found and _hedged(found)
+
+
+def _badness(failed: Failed) -> tuple[int, bool]:
+    return _WORST_FIRST.index(failed.failure.cls), failed.failure.landed is Landed.NO
+
+
+def _hedged(failed: Failed) -> Failed:
+    return replace(failed, failure=replace(failed.failure, landed=Landed.MAYBE))
+
+
+def _judge_result(result: dict[Any, Any], kind: str | None, *, unverified: bool) -> Judgement | None:
+    if kind is not None:
+        judgement = judge_kind(kind) or UNCLASSIFIED
+        return judgement._replace(landed=Landed.MAYBE) if unverified else judgement
+    if unverified:
+        return UNVERIFIED
+    return UNCLASSIFIED if _says_failed(result) else None
+
+
+def _says_failed(result: dict[Any, Any]) -> bool:
+    success = result.get("success")
+    return success is False or (success is not True and _truthy(result.get("error")))
+
+
+def _unverified(result: dict[Any, Any]) -> str:
+    """Word what a result says it could not verify; empty if it says nothing of the kind."""
+    verified = result.get("verified", True)
+    effects = verified if isinstance(verified, dict) else {"result": verified}
+    bad = [f"{_text(name)} ({_text(value)})" for name, value in effects.items() if not _is_verified(value)]
+    return f"not verified: {', '.join(bad)}" if bad else ""
+
+
+def _is_verified(value: object) -> bool:
+    return value is True or (isinstance(value, str) and value == "verified")
+
+
+def _status(error: BaseException) -> int | None:
+    named = next((STATUS_ATTRIBUTES[name] for name in type_names(error) if name in STATUS_ATTRIBUTES), "status_code")
+    for status in (_attribute(error, named), _attribute(_attribute(error, "response"), "status_code")):
+        if isinstance(status, int) and not isinstance(status, bool):
+            return int(status)
+    return None
+
+
+def _asked_wait(error: BaseException) -> float | None:
+    own = _wait(_attribute(error, "retry_after"))
+    if own is not None:
+        return own
+    asked = _header(error, "Retry-After")
+    return read_retry_after(asked, _header(error, "Date")) if asked else None
+
+
+def _header(error: BaseException, name: str) -> str | None:
+    """Read a header of the reply an exception carries. Every client's headers ignore case and have a `get`."""
+    replies = (_attribute(error, "response"), error)
+    values = (_look_up(_attribute(reply, "headers"), name) for reply in replies)
+    return next((value for value in values if isinstance(value, str)), None)
+
+
+def _look_up(headers: object, name: str) -> object:
+    get = _attribute(headers, "get")
+    return _ask(lambda: get(name), None) if callable(get) else None
+
+
+def _wait(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return honour_retry_after(value)
+
+
+def _failed(judgement: Judgement, kind: str | None, retry_after: float | None = None, message: str = "") -> Failed:
+    failure = Failure(
+        cls=judgement.cls,
+        landed=judgement.landed,
+        reason_code=judgement.reason_code,
+        error_kind=kind,
+        message=message,
+        advice=reason(judgement.reason_code).advice,
+    )
+    return Failed(failure, retry_after)
+
+
+def _message(error: BaseException) -> str:
+    """Give what the exception says; a group says nothing itself, so its members are told."""
+    if not isinstance(error, BaseExceptionGroup):
+        return _text(error)
+    told = error.exceptions[:MEMBERS_TOLD]
+    members = "; ".join(f"{type(member).__name__}: {_text(member)}" for member in told)
+    return f"{_text(error)}: {members}"[:LONGEST_MESSAGE]
+
+
+def _name(error: BaseException) -> str | None:
+    return _label(type(error).__name__)
+
+
+def _label(value: object) -> str | None:
+    return (_printable(value[:LONGEST_LABEL]).strip() or None) if isinstance(value, str) else None
+
+
+def _text(value: object) -> str:
+    text = _ask(lambda: str(value), f"{type(value).__name__} (its text could not be read)")
+    return _printable(text[:LONGEST_MESSAGE])
+
+
+def _printable(text: str) -> str:
+    return _UNPRINTABLE.sub("\ufffd", _SPACES.sub(" ", text))
+
+
+def _truthy(value: object) -> bool:
+    return _ask(lambda: bool(value), otherwise=True)
+
+
+def _attribute(owner: object, name: str) -> object:
+    return _ask(lambda: getattr(owner, name, None), None)
+
+
+def _ask(question: Callable[[], T], otherwise: T) -> T:
+    """Ask an object of someone else's, whose properties and text may raise: the failure must be told all the same."""
+    try:
+        return question()
+    except Exception:  # noqa: BLE001  (part of the attempt boundary; `otherwise` shows what could not be read)
+        return otherwise

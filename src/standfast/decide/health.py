@@ -1,0 +1,101 @@
+"""Is everything moving? Facts in, the issues a person reads out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from standfast.rules import QueueRules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STALLED_AFTER = 60.0
+"""A due job that waited this many seconds without any claim of its queue meanwhile means the queue is backed up."""
+
+LATE_SWEEPS = 2
+"""The sweeper is late when so many of its rounds passed without one."""
+
+
+class QueueFacts(msgspec.Struct, frozen=True):
+    """What is known about one queue. `claimed_recently`: anything was claimed since its oldest due job was ready."""
+
+    queue: str
+    due: int
+    letters: int
+    oldest_due_seconds: float | None
+    claimed_recently: bool
+    handler_known: bool
+    live_workers: int
+    rules: QueueRules
+    overdue: int = 0
+    """Attempts that passed their timeout and still run: plain functions, which cannot be stopped."""
+
+
+class StoreFacts(msgspec.Struct, frozen=True):
+    """What is known about the whole store. `sweep_age` is None when no sweeper ever ran."""
+
+    queues: tuple[QueueFacts, ...]
+    sweep_age: float | None
+    sweep_every: float
+    disk_low: bool = False
+    clock_jumped: bool = False
+    conflicting_declarations: tuple[str, ...] = ()
+    """The queues for which two live processes published different rules."""
+
+
+def issues(facts: StoreFacts) -> list[str]:
+    """Word every issue, queue by queue, then those of the whole store."""
+    found = [issue for queue in facts.queues for issue in _queue_issues(queue)]
+    return [*found, *_store_issues(facts)]
+
+
+def status(found: list[str]) -> Literal["healthy", "degraded"]:
+    """Give the one word above the list."""
+    return "degraded" if found else "healthy"
+
+
+def backed_up(facts: QueueFacts) -> bool:
+    """Tell whether more is due than the queue allows, or its oldest due job waits while nothing is claimed."""
+    if facts.due > facts.rules.depth_warning:
+        return True
+    return (facts.oldest_due_seconds or 0) >= STALLED_AFTER and not facts.claimed_recently
+
+
+def _queue_issues(facts: QueueFacts) -> Iterator[str]:
+    if facts.letters > facts.rules.dead_warning:
+        yield f"{facts.queue}: {_count(facts.letters, 'dead letter')}"
+    if backed_up(facts):
+        yield f"{facts.queue}: {facts.due} pending (backed up)"
+    if facts.due and not facts.live_workers:
+        yield f"{facts.queue}: {_count(facts.due, 'due job')} and no worker"
+    if not facts.handler_known:
+        yield f"{facts.queue}: no handler is known"
+    if facts.overdue:
+        whose = "its" if facts.overdue == 1 else "their"
+        yield f"{facts.queue}: {_count(facts.overdue, 'handler')} past {whose} timeout"
+
+
+def _store_issues(facts: StoreFacts) -> Iterator[str]:
+    for queue in facts.conflicting_declarations:
+        yield f"{queue}: two live processes declare different rules"
+    yield from _sweep_issue(facts)
+    if facts.disk_low:
+        yield "disk is low: new work is refused"
+    if facts.clock_jumped:
+        yield "clock jumped"
+
+
+def _sweep_issue(facts: StoreFacts) -> Iterator[str]:
+    late = LATE_SWEEPS * facts.sweep_every
+    if facts.sweep_age is not None:
+        if facts.sweep_age > late:
+            yield f"sweeper last ran {facts.sweep_age:.0f} s ago"
+    # A store nobody uses yet needs no sweeper; one where a due job waited this long does.
+    elif any((queue.oldest_due_seconds or 0) > late for queue in facts.queues):
+        yield "sweeper has never run"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,104 @@
+"""Every error a caller can meet.
+
+StandfastError
+├── StoreUnavailable      the store did not answer; `.definite` says whether anything can have been written
+├── Backpressure          the queue is full; nothing was written
+├── IdempotencyConflict   the key is taken by another payload; nothing was written
+├── PayloadRejected       the payload cannot be stored or does not fit its handler; nothing was written
+├── UnknownJob            no job has this id
+├── UnknownQueue          no such queue
+├── PolicyDenied          the policy says no
+├── ApprovalRequired      the policy wants a person first
+├── LeaseLost             another worker may own this job now; stop
+├── ConfigurationError    a setting, file or version that must be mended first
+└── HandlerFailure        what a handler raises to say how it failed
+    ├── Transient         repeating can help, and nothing happened yet
+    ├── Permanent         repeating cannot help, and nothing happened
+    └── Uncertain         it may have happened
+"""
+
+from __future__ import annotations
+
+
+class StandfastError(Exception):
+    """The root: catching it catches everything standfast raises on purpose."""
+
+
+class StoreUnavailable(StandfastError):
+    """The store did not answer in time or refused. If `definite`, nothing was written and calling again is safe."""
+
+    def __init__(self, message: str, *, definite: bool) -> None:
+        super().__init__(message)
+        self.definite = definite
+
+
+class Backpressure(StandfastError):
+    """The queue is full. Nothing was written; call again later."""
+
+
+class IdempotencyConflict(StandfastError):
+    """The idempotency key already belongs to a job with another payload. Nothing was written."""
+
+    def __init__(self, message: str, *, job_id: str) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+
+
+class PayloadRejected(StandfastError):
+    """The payload cannot be stored, or its handler could not read it. Nothing was written."""
+
+
+class UnknownJob(StandfastError):
+    """No job has this id: it never existed here, or it was pruned."""
+
+
+class UnknownQueue(StandfastError):
+    """No queue has this name."""
+
+
+class PolicyDenied(StandfastError):
+    """The policy refuses this."""
+
+
+class ApprovalRequired(StandfastError):
+    """The policy wants a person to approve this first."""
+
+
+class LeaseLost(StandfastError):
+    """An attempt that no longer owns its job: stop, another worker may be running it."""
+
+
+class ConfigurationError(StandfastError):
+    """Something must be mended before this can work; the message says what."""
+
+
+class HandlerFailure(StandfastError):
+    """Raised by a handler that knows how it failed. A subclass may set `reason_code` or `error_kind` for all of its."""
+
+    reason_code: str | None = None
+    error_kind: str | None = None
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        reason_code: str | None = None,
+        error_kind: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.reason_code = reason_code or self.reason_code
+        self.error_kind = error_kind or self.error_kind
+        self.retry_after = retry_after
+
+
+class Transient(HandlerFailure):
+    """It did not happen, and a repeat may succeed."""
+
+
+class Permanent(HandlerFailure):
+    """It did not happen, and a repeat cannot succeed."""
+
+
+class Uncertain(HandlerFailure):
+    """It may have happened: look before repeating."""

@@ -1,0 +1,107 @@
+"""How an attempt failed, and the catalogue of reasons with what to do about each."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Class(StrEnum):
+    """Can repeating help? `unknown` means nobody classified it; it is repeated like transient."""
+
+    TRANSIENT = "transient"
+    PERMANENT = "permanent"
+    UNKNOWN = "unknown"
+
+
+class Landed(StrEnum):
+    """May the side effect exist?"""
+
+    NO = "no"
+    MAYBE = "maybe"
+
+
+class Action(StrEnum):
+    """What triage says should happen to a letter."""
+
+    AUTO_REPLAY = "auto_replay"
+    QUARANTINE = "quarantine"
+    REQUIRE_APPROVAL = "require_approval"
+    MANUAL_REVIEW = "manual_review"
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """One entry of the catalogue. `action` is what the built-in policy does; only a policy file replays by itself."""
+
+    code: str
+    cls: Class = msgspec.field(name="class")
+    action: Action
+    advice: str
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an attempt did not complete."""
+
+    cls: Class = msgspec.field(name="class")
+    landed: Landed
+    reason_code: str
+    error_kind: str | None = None
+    message: str = ""
+    advice: str = ""
+
+
+def _transient(code: str, advice: str) -> Reason:
+    return Reason(code, Class.TRANSIENT, Action.MANUAL_REVIEW, advice)
+
+
+def _poison(code: str, advice: str) -> Reason:
+    return Reason(code, Class.PERMANENT, Action.QUARANTINE, advice)
+
+
+def _stopped(code: str, advice: str) -> Reason:
+    return Reason(code, Class.PERMANENT, Action.MANUAL_REVIEW, advice)
+
+
+def _unknown(code: str, advice: str) -> Reason:
+    return Reason(code, Class.UNKNOWN, Action.MANUAL_REVIEW, advice)
+
+
+CATALOGUE: dict[str, Reason] = {
+    reason.code: reason
+    for reason in (
+        _transient("timeout", "It did not answer in time; see whether the effect landed before replaying."),
+        _transient("dependency_unavailable", "Bring the dependency back, then replay."),
+        _transient("rate_limited", "Wait or lower the queue's rate, then replay."),
+        _transient("no_workers", "Start a worker for this queue, then replay."),
+        _transient("worker_lost", "The worker died while running this; look for a crash in its log before replaying."),
+        _transient("drained", "A worker stopped while running this; see whether the effect landed before replaying."),
+        _transient("max_attempts", "Every attempt failed; read the history, mend the cause, then replay."),
+        _stopped("max_age", "It waited longer than its queue allows; replay it if it is still wanted."),
+        _stopped("expired", "It was not run before its expiry; replay it only if it is still wanted."),
+        _poison("schema_invalid", "The payload does not fit its handler; amend the payload or the handler."),
+        _poison("parse_error", "The payload or reply could not be read; amend it or mend the parser."),
+        _poison("tool_contract_mismatch", "Caller and tool disagree about the arguments; mend one of them."),
+        _stopped("handler_missing", "No worker has this handler; deploy it or correct the name, then replay."),
+        _stopped("user_action_required", "A person must act first; do that, then replay."),
+        _stopped("request_rejected", "The receiver refused the request for good; correct it before replaying."),
+        _stopped("redirected", "The receiver redirected and redirects are not followed; enqueue with the new address."),
+        _stopped("handler_refused", "The handler gave up on purpose; read its message before replaying."),
+        _stopped("denied", "The policy or the receiver refused it; change the permission, then ask again."),
+        _stopped("approval_required", "A person must approve it first."),
+        _stopped("policy_snapshot_mismatch", "The policy changed meanwhile; decide again under the present one."),
+        _stopped("idempotency_conflict", "Another job holds this key with another payload; decide which one is right."),
+        _unknown("partial_external_write", "Some effects landed and some did not; check each before replaying."),
+        _unknown("unknown_commit_state", "The effect may exist; look at the receiver, then resolve or replay."),
+        _unknown("unverified", "The handler could not confirm its own effect; look whether it landed."),
+        _unknown("unclassified_error", "Nobody classified this error; read it, then raise Transient or Permanent."),
+        _stopped("cancelled", "Somebody cancelled it."),
+        _stopped("restored", "It came back from a backup and may have run since; check before replaying."),
+    )
+}
+"""Every reason code standfast itself writes. A handler's own codes are allowed and read as `unclassified_error`."""
+
+
+def reason(code: str) -> Reason:
+    """Look a code up; a handler's own code gets the advice of an unclassified error."""
+    return CATALOGUE.get(code) or CATALOGUE["unclassified_error"]

@@ -1,0 +1,1 @@
+"""The functions that do the work, and what they declare."""

@@ -1,0 +1,78 @@
+"""The job as its handler sees it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from standfast.job import Claim
+
+_decode = msgspec.json.decode
+_session: ContextVar[str | None] = ContextVar("standfast_session", default=None)
+
+
+def current_session() -> str | None:
+    """Give the session this code runs for, also while a worker replays its work."""
+    return _session.get()
+
+
+def enter_session(session: str | None) -> None:
+    """Run what follows in this context for the given session."""
+    _session.set(session)
+
+
+class Job:
+    """One attempt at a job. `cancelled` turns true when the attempt should stop: look at it in long loops."""
+
+    def __init__(self, claim: Claim, input: Any = None) -> None:
+        self._claim = claim
+        self.input = input
+        self.cancelled = False
+
+    @property
+    def id(self) -> str:
+        """The job's id, the same on every attempt and replay."""
+        return self._claim.id
+
+    @property
+    def queue(self) -> str:
+        """The queue it came through."""
+        return self._claim.queue
+
+    @cached_property
+    def payload(self) -> Any:
+        """What was enqueued."""
+        return _decode(self._claim.payload)
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self._claim.attempts
+
+    @property
+    def token(self) -> int:
+        """The fencing token: hand it to receivers that can refuse an older one."""
+        return self._claim.token
+
+    @property
+    def idempotency_key(self) -> str:
+        """A stable key to hand to receivers: the caller's, else the job's id."""
+        return self._claim.idempotency_key or self._claim.id
+
+    @property
+    def session(self) -> str | None:
+        """The session this was enqueued for."""
+        return self._claim.details.session
+
+    @property
+    def requester(self) -> str | None:
+        """Who asked for this."""
+        return self._claim.details.requester
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The caller's labels."""
+        return self._claim.details.labels or {}

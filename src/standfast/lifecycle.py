@@ -1,0 +1,114 @@
+"""The states of a job and the moves between them: one table, from which the docs' diagram is drawn."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from standfast.failure import Action, Failure
+
+
+class State(StrEnum):
+    """Where a job is. Only `completed` and `cancelled` are final."""
+
+    QUEUED = "queued"
+    WAITING = "waiting"
+    RUNNING = "running"
+    HELD = "held"
+    DEAD = "dead"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+
+
+class Move(StrEnum):
+    """What can happen to a job."""
+
+    CLAIM = "claim"
+    COMPLETE = "complete"
+    RETRY = "retry"
+    SNOOZE = "snooze"
+    GIVE_BACK = "give_back"
+    DIE = "die"
+    HOLD = "hold"
+    REPLAY = "replay"
+    RESOLVE = "resolve"
+    RELEASE = "release"
+    CANCEL = "cancel"
+
+
+FINAL = frozenset({State.COMPLETED, State.CANCELLED})
+LETTERS = frozenset({State.DEAD, State.HELD})
+BIRTHS = frozenset({State.QUEUED, State.WAITING, State.RUNNING, State.DEAD, State.HELD})
+UNFINISHED = frozenset(State) - FINAL
+
+MOVES: dict[Move, tuple[frozenset[State], State]] = {
+    Move.CLAIM: (frozenset({State.QUEUED}), State.RUNNING),
+    Move.COMPLETE: (frozenset({State.RUNNING}), State.COMPLETED),
+    Move.RETRY: (frozenset({State.RUNNING}), State.QUEUED),
+    Move.SNOOZE: (frozenset({State.RUNNING}), State.QUEUED),
+    Move.GIVE_BACK: (frozenset({State.RUNNING}), State.QUEUED),
+    Move.DIE: (frozenset({State.RUNNING, State.QUEUED, State.HELD}), State.DEAD),
+    Move.HOLD: (frozenset({State.RUNNING, State.DEAD}), State.HELD),
+    Move.REPLAY: (frozenset({State.DEAD, State.HELD}), State.QUEUED),
+    Move.RESOLVE: (frozenset({State.DEAD, State.HELD, State.QUEUED}), State.COMPLETED),
+    Move.RELEASE: (frozenset({State.WAITING}), State.QUEUED),
+    Move.CANCEL: (UNFINISHED, State.CANCELLED),
+}
+"""Each move: the states it may start from, and the one state it ends in."""
+
+
+class Triage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the policy says should happen to a letter."""
+
+    action: Action
+    rule: str
+    owner: str | None = None
+    approver_group: str | None = None
+    replay_status: str = "pending_review"
+    replay_at: float | None = None
+
+
+class Transition(msgspec.Struct, frozen=True):
+    """One decided change of a job. It lands only while the job still has this token and this source state.
+
+    `delay` is counted from the commit. `spends` and `defers` are added to the job's counts.
+    """
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    move: Move
+    source: State = State.RUNNING
+    attempt: int = 0
+    worker: str | None = None
+    delay: float = 0.0
+    spends: int = 0
+    defers: int = 0
+    failure: Failure | None = None
+    result: str | None = None
+    warning: str | None = None
+    triage: Triage | None = None
+    possible_duplicate: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a move the table does not have: a decision that cannot be is a bug of ours."""
+        if self.source not in MOVES[self.move][0]:
+            raise ValueError(f"{self.move} cannot leave {self.source}")
+
+    @property
+    def target(self) -> State:
+        """The state this ends in."""
+        return MOVES[self.move][1]
+
+
+def view(state: str, *, attempts: int, due_later: bool, parked: bool) -> str:
+    """Give the state as a person reads it."""
+    if state != State.QUEUED:
+        return state
+    if parked:
+        return "parked"
+    if attempts:
+        return "retry_pending"
+    return "scheduled" if due_later else State.QUEUED

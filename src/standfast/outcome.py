@@ -1,0 +1,65 @@
+"""How an attempt ended, as a value: `decide.settle` turns each into a Transition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from standfast.failure import Failure
+
+
+class Snooze(msgspec.Struct, frozen=True):
+    """Returned by a handler: not now, come back after so many seconds. Spends no attempt."""
+
+    seconds: float
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """Returned by a handler: this is no longer wanted."""
+
+    why: str = ""
+
+
+class Succeeded(msgspec.Struct, frozen=True):
+    """The handler returned a result (JSON text), or one that could not be kept (`warning`)."""
+
+    result: str | None = None
+    warning: str | None = None
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The handler was entered and failed. `retry_after` replaces the backoff exactly."""
+
+    failure: Failure
+    retry_after: float | None = None
+
+
+class Drained(msgspec.Struct, frozen=True):
+    """The worker had to stop and cut the handler."""
+
+
+class Lapsed(msgspec.Struct, frozen=True):
+    """The worker vanished: the lease ran out and nobody knows how far the handler came."""
+
+
+class TimedOut(msgspec.Struct, frozen=True):
+    """The handler took longer than its timeout and was cut."""
+
+
+class Misfit(msgspec.Struct, frozen=True):
+    """The payload does not fit its handler, which was never entered."""
+
+    message: str
+
+
+class NotEntered(msgspec.Struct, frozen=True):
+    """Claimed, but the handler was never entered."""
+
+    why: str
+
+
+Outcome = Succeeded | Failed | Snooze | Cancel | Drained | TimedOut | Lapsed | Misfit | NotEntered
+
+JSONValue = Any
+"""What a payload or result may hold: dicts with string keys, lists, strings, numbers, booleans, None."""

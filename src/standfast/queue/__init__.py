@@ -1,0 +1,1 @@
+"""What every door uses: accepting work, looking at it, judging its health."""

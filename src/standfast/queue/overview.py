@@ -1,0 +1,70 @@
+"""How the whole store is doing: facts from the store, judged by `decide.health`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+
+from standfast.decide.health import QueueFacts, StoreFacts, issues, status
+from standfast.rules import DEFAULTS, QueueRules
+from standfast.store.reads import Facts, QueueRow, WorkerRow
+from standfast.store.store import ROOM_TO_ACCEPT, Store
+
+SILENT_AFTER = 60.0
+"""A worker whose last heartbeat is older than this does not count as live."""
+SWEEP_EVERY = 10.0
+LARGEST_SKEW = 60.0
+
+
+async def health(store: Store) -> dict[str, Any]:
+    """Judge the store by what it holds; any process gives the same answer."""
+    facts = await store.facts(silent_after=SILENT_AFTER)
+    now = store.now()
+    found = issues(_store_facts(facts, now, disk_low=store.free_bytes() < ROOM_TO_ACCEPT, skew=store.skew()))
+    if store.trouble:
+        found.append(f"store: {store.trouble}")
+    return {
+        "status": status(found),
+        "total_pending": sum(queue.due for queue in facts.queues),
+        "total_dead_letter": sum(queue.letters for queue in facts.queues),
+        "issues": found,
+        "alerts": [],
+    }
+
+
+def _store_facts(facts: Facts, now: float, *, disk_low: bool, skew: float) -> StoreFacts:
+    swept = facts.upkeep.get("sweep")
+    return StoreFacts(
+        queues=tuple(_queue_facts(queue, facts, now) for queue in facts.queues),
+        sweep_age=None if swept is None else now - swept,
+        sweep_every=SWEEP_EVERY,
+        disk_low=disk_low,
+        clock_jumped=abs(skew) > LARGEST_SKEW,
+        conflicting_declarations=_conflicts(facts.workers),
+    )
+
+
+def _queue_facts(queue: QueueRow, facts: Facts, now: float) -> QueueFacts:
+    oldest = queue.oldest_ready_at
+    return QueueFacts(
+        queue=queue.name,
+        due=queue.due,
+        letters=queue.letters,
+        oldest_due_seconds=None if oldest is None else now - oldest,
+        claimed_recently=oldest is not None and (queue.claimed_at or 0.0) > oldest,
+        handler_known=bool(queue.handler_known),
+        live_workers=sum(queue.name in msgspec.json.decode(worker.queues) for worker in facts.workers),
+        rules=msgspec.json.decode(queue.rules, type=QueueRules) if queue.rules else DEFAULTS,
+        overdue=facts.overdue.get(queue.name, 0),
+    )
+
+
+def _conflicts(workers: list[WorkerRow]) -> tuple[str, ...]:
+    """Name the queues for which two live workers run under different rules."""
+    declared: defaultdict[str, set[str]] = defaultdict(set)
+    for worker in workers:
+        for queue, rules in msgspec.json.decode(worker.declares).items():
+            declared[queue].add(rules)
+    return tuple(sorted(queue for queue, rules in declared.items() if len(rules) > 1))

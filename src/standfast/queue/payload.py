@@ -1,0 +1,116 @@
+"""The one door a payload goes through: JSON that every engine and every language reads back the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any
+
+import msgspec
+
+from standfast.errors import PayloadRejected
+
+LARGEST = 256 * 1024
+"""Bytes of canonical text a payload may have."""
+DEEPEST = 64
+"""Levels of lists and dicts a payload may have."""
+SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+def canonical(payload: Any, *, largest: int = LARGEST) -> str:
+    """Check a payload and give its canonical text: sorted keys, no white space."""
+    plain = payload if type(payload) in _JSON_TYPES else _to_plain(payload)
+    _check(plain)
+    try:
+        encoded = _encode(plain)
+    except UnicodeEncodeError as error:
+        raise PayloadRejected(f"the payload has text that is not Unicode: {error}; nothing was written") from error
+    if len(encoded) > largest:
+        raise PayloadRejected(
+            f"the payload has {len(encoded)} bytes where {largest} are allowed; "
+            "store the data elsewhere and send its address"
+        )
+    return encoded.decode()
+
+
+def sha256(text: str) -> str:
+    """Give the hash a payload is known by."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def fingerprint(handler: str, text: str) -> str:
+    """Give what a second job with the same key must match: handler and payload, nothing else."""
+    return sha256(f"{handler}\0{text}")
+
+
+_JSON_TYPES = frozenset({dict, list, str, int, float, bool, type(None)})
+
+
+def _to_plain(payload: Any) -> Any:
+    """Accept typed payloads: a msgspec Struct, a dataclass, or a pydantic model."""
+    dump = getattr(payload, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    if isinstance(payload, msgspec.Struct) or hasattr(payload, "__dataclass_fields__"):
+        return msgspec.to_builtins(payload)
+    raise _rejected(payload, "the payload")
+
+
+def _check(payload: Any) -> None:
+    """Walk the payload level by level, refusing what would not come back as it went in."""
+    level = [payload]
+    for _ in range(DEEPEST + 1):
+        below: list[Any] = []
+        for value in level:
+            kind = type(value)
+            if kind is str:
+                _check_text(value)
+            elif kind is dict:
+                for key in value:
+                    if type(key) is not str:
+                        raise _rejected(key, "a key")
+                    _check_text(key)
+                below += value.values()
+            elif kind is list or kind is tuple:
+                below += value
+            elif kind is float:
+                if not math.isfinite(value):
+                    raise PayloadRejected(f"the payload holds {value}, which JSON cannot say; nothing was written")
+            elif kind is int:
+                if not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
+                    raise PayloadRejected("the payload holds an integer over 64 bits; send it as text")
+            elif kind not in _PLAIN:
+                raise _rejected(value, "a value")
+        if not below:
+            return
+        level = below
+    raise PayloadRejected(f"the payload is nested deeper than {DEEPEST} levels; nothing was written")
+
+
+def _check_text(value: str) -> None:
+    if "\0" in value:
+        raise PayloadRejected("the payload holds a NUL character; nothing was written")
+
+
+def _rejected(value: Any, what: str) -> PayloadRejected:
+    kind = type(value).__name__
+    return PayloadRejected(f"{what} is of type {kind}, which is not JSON; convert it first; nothing was written")
+
+
+def parse(raw: bytes | str) -> Any:
+    """Read a payload from outside, refusing what Python's or msgspec's reader would quietly change."""
+
+    def whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise PayloadRejected("the payload names a key twice; nothing was written")
+        return found
+
+    try:
+        return json.loads(raw, object_pairs_hook=whole)
+    except (ValueError, RecursionError) as error:
+        raise PayloadRejected(f"the payload is not JSON: {error}; nothing was written") from error

@@ -1,0 +1,129 @@
+"""A job as a person sees it, made from what the store has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from standfast.failure import Failure, reason
+from standfast.job import Attempt, Details, JobView
+from standfast.lifecycle import State, Triage, view
+from standfast.queue.payload import sha256
+from standfast.rules import DEFAULTS, QueueRules
+from standfast.store.reads import JobRecord, JobRow
+
+_decode = msgspec.json.decode
+Moment = Callable[[float | None], Any]
+
+
+def moments(skew: float) -> Moment:
+    """Give the reader of queue times: `skew` is wall time minus queue time, as of now."""
+
+    def moment(at: float | None) -> datetime | None:
+        return None if at is None else datetime.fromtimestamp(at + skew, UTC)
+
+    return moment
+
+
+def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
+    """Put a job together for reading."""
+    row, moment = record.row, moments(skew)
+    details = msgspec.json.decode(row.details, type=Details)
+    history = [_attempt(line, moment) for line in record.history]
+    failures = [_failure(line) for line in history if line.cls is not None]
+    failure = _last_failure(row, failures)
+    return JobView(
+        id=row.id,
+        queue=row.queue,
+        handler=row.handler,
+        state=State(row.state),
+        view=_view(row, now),
+        queue_reason=details.queue_reason,
+        reason=None if failure is None else failure.reason_code,
+        priority=row.priority,
+        payload=_decode(row.payload),
+        payload_sha256=sha256(row.payload),
+        attempts=row.attempts,
+        max_attempts=_max_attempts(row),
+        deferrals=row.deferrals,
+        generation=row.generation,
+        created_at=moment(row.created_at),
+        first_seen_at=moment(row.first_seen_at or row.created_at),
+        last_entered_at=moment(row.entered_at),
+        due_at=moment(row.due_at),
+        ready_at=moment(row.ready_at),
+        claimed_at=moment(row.claimed_at),
+        finished_at=moment(row.finished_at),
+        worker=row.worker,
+        idempotency_key=row.idempotency_key,
+        thread_key=row.thread_key,
+        coalesced=_read(row.coalesced),
+        superseded_by=row.superseded_by,
+        parked_on=row.parked_on,
+        session=details.session,
+        requester=details.requester,
+        labels=details.labels or {},
+        risk=details.risk,
+        progress=None,
+        result=_read(row.result),
+        warning=row.warning,
+        failure=failure,
+        first_failure=failures[0] if failures else failure,
+        history=history,
+        effects=[],
+        triage=_triage(row),
+        fingerprint=row.fingerprint,
+        replays=row.replays,
+        policy_snapshot=row.policy_snapshot,
+        workflow=row.workflow,
+        expires_at=moment(row.expires_at),
+    )
+
+
+def _view(row: JobRow, now: float) -> str:
+    return view(row.state, attempts=row.attempts, due_later=row.due_at > now, parked=row.parked_on is not None)
+
+
+def _read(text: str | None) -> Any:
+    return None if text is None else _decode(text)
+
+
+def _attempt(line: str, moment: Moment) -> Attempt:
+    entry = _decode(line)
+    entry["at"] = moment(entry["at"])
+    return msgspec.convert(entry, Attempt)
+
+
+def _failure(line: Attempt) -> Failure:
+    return Failure(
+        cls=line.cls,  # type: ignore[arg-type]
+        landed=line.landed,  # type: ignore[arg-type]
+        reason_code=line.reason_code or "",
+        error_kind=line.error_kind,
+        message=line.message or "",
+        advice=reason(line.reason_code or "").advice,
+    )
+
+
+def _last_failure(row: JobRow, failures: list[Failure]) -> Failure | None:
+    """Give what stands in the way now: the ending's failure, else the last attempt's; none once it is done."""
+    if row.state in (State.COMPLETED, State.CANCELLED):
+        return None
+    if row.failure is not None:
+        return msgspec.json.decode(row.failure, type=Failure)
+    return failures[-1] if failures else None
+
+
+def _triage(row: JobRow) -> Triage | None:
+    return None if row.triage is None else msgspec.json.decode(row.triage, type=Triage)
+
+
+def _max_attempts(row: JobRow) -> int:
+    """Give the ceiling a claim stamped, or the one the next claim will stamp."""
+    if row.max_attempts is not None:
+        return row.max_attempts
+    rules = msgspec.json.decode(row.rules, type=QueueRules) if row.rules else DEFAULTS
+    return row.round_start + (row.budget or rules.attempts)

@@ -1,0 +1,103 @@
+"""Wake other processes after a commit: one UNIX datagram to each listener, naming the queues that have work.
+
+A datagram is only a hint. One that is lost costs latency, never a job: workers also poll.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+Hint = dict[str, float]
+"""Queues that have work, and after how many seconds."""
+
+LONGEST_SOCKET_PATH = 90
+"""UNIX socket addresses end at 108 bytes; the file name needs some of them."""
+
+_decode = msgspec.json.Decoder(Hint).decode
+
+
+def bell_directory(path: str) -> Path:
+    """Beside the database, or in the temporary directory where that path is too long for a socket."""
+    beside = Path(f"{path}-wake")
+    if len(os.fsencode(beside)) <= LONGEST_SOCKET_PATH:
+        return beside
+    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"standfast-{os.getuid()}-{name}"
+
+
+class Bell:
+    """Rings for every other process that listens on the same database."""
+
+    def __init__(self, path: str) -> None:
+        self._directory = bell_directory(path)
+        self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sender.setblocking(False)  # noqa: FBT003 - the socket module's own signature
+        self._own: str | None = None
+        self._listener: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+        self._listeners: list[str] = []
+        self._seen_change = -1
+
+    def ring(self, hint: Hint) -> None:
+        """Tell the others; a listener that is gone is forgotten."""
+        others = self._others()
+        if not others:
+            return
+        message = msgspec.json.encode(hint)
+        for address in others:
+            try:
+                self._sender.sendto(message, address)
+            except (BlockingIOError, FileNotFoundError):
+                continue  # it has hints enough, or has just left
+            except ConnectionRefusedError:
+                Path(address).unlink(missing_ok=True)
+
+    def _others(self) -> list[str]:
+        try:
+            change = self._directory.stat().st_mtime_ns
+        except FileNotFoundError:
+            return []
+        if change != self._seen_change:
+            self._seen_change = change
+            self._listeners = [str(file) for file in self._directory.iterdir() if str(file) != self._own]
+        return self._listeners
+
+    def listen(self, heard: Callable[[Hint], None]) -> None:
+        """Start hearing the others, on a thread of its own."""
+        if self._listener is not None:
+            return
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        self._own = str(self._directory / f"{os.getpid()}-{os.urandom(4).hex()}")
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._listener.bind(self._own)
+        self._thread = threading.Thread(
+            target=self._hear, args=(self._listener, heard), name="standfast-bell", daemon=True
+        )
+        self._thread.start()
+
+    @staticmethod
+    def _hear(listener: socket.socket, heard: Callable[[Hint], None]) -> None:
+        while message := listener.recv(65536):
+            try:
+                hint = _decode(message)
+            except msgspec.DecodeError:
+                continue  # not one of ours
+            heard(hint)
+
+    def close(self) -> None:
+        """Stop hearing and ringing."""
+        if self._own is not None:
+            self._sender.sendto(b"", self._own)
+            Path(self._own).unlink(missing_ok=True)
+        if self._thread is not None and self._listener is not None:
+            self._thread.join(timeout=1)
+            self._listener.close()
+        self._sender.close()

@@ -1,0 +1,143 @@
+"""Open a connection that can be trusted: settings are set and read back, and a file that is not ours is refused."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+
+from standfast.errors import ConfigurationError
+
+APPLICATION_ID = 0x57A9DFA5
+"""Marks a file as ours ("standfast")."""
+
+BUSY_SECONDS = 2.0
+"""How long one BEGIN waits for another process before the round is tried again."""
+
+SETTINGS: dict[str, str | int] = {
+    "journal_mode": "wal",
+    "synchronous": 2,
+    "foreign_keys": 1,
+    "trusted_schema": 0,
+    "mmap_size": 0,
+    "secure_delete": 1,
+    "cache_size": -8192,
+    "wal_autocheckpoint": 4000,
+}
+"""What every connection must answer when asked. `synchronous` 2 is FULL: NORMAL loses acknowledged jobs."""
+
+NOT_KEPT_BY_MEMORY = frozenset({"journal_mode", "mmap_size"})
+
+NETWORK_FILE_SYSTEMS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs", "ncpfs")
+
+_SAFE_SINCE = {(3, 44): 6, (3, 50): 7}
+_SAFE_FROM = (3, 51, 3)
+
+
+def check_engine_version(version: str | None = None) -> str:
+    """Refuse an SQLite that can lose fsynced commits when one connection writes while another checkpoints."""
+    version = version or apsw.sqlite_lib_version()
+    major, minor, patch = (int(part) for part in (version + ".0.0").split(".")[:3])
+    line = _SAFE_SINCE.get((major, minor))
+    if (major, minor, patch) >= _SAFE_FROM or (line is not None and patch >= line):
+        return version
+    raise ConfigurationError(f"SQLite {version} can lose acknowledged work; install apsw 3.54 or newer")
+
+
+def check_file_system(path: Path, mounts: str | None = None) -> None:
+    """Refuse a network file system: its locks and fsync cannot carry the promise."""
+    table = mounts if mounts is not None else _mounts()
+    home = path.resolve()
+    best, kind = "", ""
+    for line in table.splitlines():
+        left, _, right = line.partition(" - ")
+        mount = left.split()[4].replace("\\040", " ")
+        if home.is_relative_to(mount) and len(mount) >= len(best):
+            best, kind = mount, right.split()[0]
+    if kind.startswith(NETWORK_FILE_SYSTEMS):
+        raise ConfigurationError(f"{path} is on a network file system ({kind}); use a local disk, or postgresql://")
+
+
+def _mounts() -> str:
+    table = Path("/proc/self/mountinfo")
+    return table.read_text() if table.exists() else ""
+
+
+def check_not_open_elsewhere(path: Path) -> None:
+    """Refuse a file this process already holds by other means: two SQLite libraries drop each other's locks."""
+    ours = {f"{path}{suffix}" for suffix in ("", "-wal", "-shm")}
+    table = Path("/proc/self/fd")
+    for descriptor in table.iterdir() if table.exists() else ():
+        try:
+            target = str(descriptor.readlink())
+        except OSError:
+            continue  # closed while we looked
+        if target in ours:
+            raise ConfigurationError(
+                f"{target} is already open in this process by other means (an ORM, sqlite3, a plain open()); "
+                "close that first: two handles on one file drop each other's locks"
+            )
+
+
+def create_file(path: Path) -> None:
+    """Create the file for its owner only, before SQLite sees it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return
+
+
+def connect(location: str, *, vfs: str | None = None, memory: bool = False, reader: bool = False) -> apsw.Connection:
+    """Open one connection with every setting read back."""
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if memory else 0)
+    connection = apsw.Connection(location, flags=flags, vfs=vfs)
+    connection.set_busy_handler(_patience())
+    try:
+        _apply_settings(connection, memory=memory)
+    except BaseException:
+        connection.close()
+        raise
+    if reader:
+        connection.pragma("query_only", 1)
+    return connection
+
+
+def _apply_settings(connection: apsw.Connection, *, memory: bool) -> None:
+    for name, wanted in SETTINGS.items():
+        if memory and name in NOT_KEPT_BY_MEMORY:
+            continue
+        connection.pragma(name, wanted)
+        got = connection.pragma(name)
+        if got != wanted:
+            raise ConfigurationError(
+                f"SQLite answers {name}={got!r} where {wanted!r} was set; this file cannot be used"
+            )
+
+
+def _patience() -> Callable[[int], bool]:
+    """Wait in small steps: whoever holds the lock is committing, and will be done in a millisecond."""
+    waited_since = 0.0
+
+    def wait(tries: int) -> bool:
+        nonlocal waited_since
+        now = time.monotonic()
+        waited_since = now if tries == 0 else waited_since
+        time.sleep(0.0002)
+        return now - waited_since < BUSY_SECONDS
+
+    return wait
+
+
+def claim_file(connection: apsw.Connection, path: str) -> None:
+    """Mark a new file as ours; refuse one that belongs to somebody else. Runs inside a write transaction."""
+    marked = connection.pragma("application_id")
+    if marked == APPLICATION_ID:
+        return
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    if marked or tables:
+        raise ConfigurationError(f"{path} is another program's database; give standfast a file of its own")
+    connection.pragma("application_id", APPLICATION_ID)

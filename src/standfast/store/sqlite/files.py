@@ -1,0 +1,163 @@
+"""The files of one store: the database, its baton, its bell, and the readers beside the writer."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from standfast.clock import Clock
+from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.store.scripts import Script
+from standfast.store.sqlite.baton import Baton
+from standfast.store.sqlite.bell import Bell
+from standfast.store.sqlite.connection import (
+    check_engine_version,
+    check_file_system,
+    check_not_open_elsewhere,
+    claim_file,
+    connect,
+    create_file,
+)
+from standfast.store.sqlite.migrate import migrate
+
+Drive = Callable[[apsw.Connection, Script], Any]
+
+READERS = 2
+_memory_names = itertools.count(1)
+
+
+class Files:
+    """One database file and what stands beside it, or one `:memory:` store of its own."""
+
+    def __init__(self, path: str, *, vfs: str | None = None, inherited: bool = False) -> None:
+        self.memory = path == ":memory:"
+        self.path = path if self.memory else str(Path(path).resolve())
+        self.bell = Bell(self.path)
+        self._location = f"file:/standfast-{next(_memory_names)}?vfs=memdb" if self.memory else self.path
+        self._vfs = vfs
+        self._inherited = inherited
+        """Whether a forked parent's handles on this file are still open here, unused."""
+        self._baton: Baton | None = None
+        self._anchor: apsw.Connection | None = None
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="standfast-reader")
+        self._own = threading.local()
+        self._opened: list[apsw.Connection] = []
+        self._free = (0.0, 0)
+
+    def open(self) -> apsw.Connection:
+        """Open the writer's connection on a file that is ours and has the newest schema."""
+        check_engine_version()
+        try:
+            self._prepare()
+            connection = connect(self._location, vfs=self._vfs, memory=self.memory)
+        except (OSError, apsw.Error) as error:
+            raise StoreUnavailable(f"cannot open {self.path}: {error}; nothing was written", definite=True) from error
+        try:
+            self._bring_forward(connection)
+        except apsw.NotADBError as error:
+            connection.close()
+            raise ConfigurationError(f"{self.path} is no SQLite database; give standfast a file of its own") from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self) -> None:
+        if self.memory:
+            self._anchor = self._anchor or connect(self._location, memory=True)
+        elif self._baton is None and self._vfs is None:
+            path = Path(self.path)
+            check_file_system(path.parent)
+            if not self._inherited:
+                check_not_open_elsewhere(path)
+            create_file(path)
+            self._baton = Baton(f"{self.path}.turn")
+
+    def _bring_forward(self, connection: apsw.Connection) -> None:
+        """Many processes may open a new file at once: the first to get the write lock builds it."""
+        self.begin(connection)
+        try:
+            claim_file(connection, self.path)
+            migrate(connection, self.path)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    def begin(self, connection: apsw.Connection) -> None:
+        """Win the write lock, in turn with other processes."""
+        if self._baton is None:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        with self._baton.turn():
+            connection.execute("BEGIN IMMEDIATE")
+
+    def set_clock(self, connection: apsw.Connection, clock: Clock) -> float:
+        """Give what must be added to the time since boot; on the first open after a boot, decide it.
+
+        Queue time goes on where it stood: it starts at wall time, but never before what was last written.
+        """
+        self.begin(connection)
+        found = connection.execute("SELECT offset FROM clock WHERE boot = ?", (clock.boot(),)).fetchone()
+        if found is None:
+            [(last,)] = connection.execute("SELECT max(at) FROM (SELECT at FROM journal ORDER BY seq DESC LIMIT 1)")
+            found = (max(clock.wall(), last or 0.0) - clock.elapsed(),)
+            row = (clock.boot(), found[0], clock.wall())
+            connection.execute("INSERT INTO clock (boot, offset, since) VALUES (?, ?, ?)", row)
+        connection.execute("COMMIT")
+        return float(found[0])
+
+    def read(self, script: Script, drive: Drive) -> Future[Any]:
+        """Run a reading script on a reader's thread, in one snapshot."""
+        return self._readers.submit(self._read, script, drive)
+
+    def _read(self, script: Script, drive: Drive) -> Any:
+        try:
+            connection = self._reader()
+            connection.execute("BEGIN")
+            try:
+                return drive(connection, script)
+            finally:
+                connection.execute("COMMIT")
+        except apsw.Error as error:
+            self._own.connection = None
+            raise StoreUnavailable(f"cannot read {self.path}: {error}; call again", definite=True) from error
+
+    def _reader(self) -> apsw.Connection:
+        connection: apsw.Connection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = connect(self._location, vfs=self._vfs, memory=self.memory, reader=True)
+            self._own.connection = connection
+            self._opened.append(connection)
+        return connection
+
+    def free_bytes(self) -> int:
+        """Give the disk space left, asked at most once a second."""
+        now = time.monotonic()
+        if now >= self._free[0]:
+            self._free = (now + 1.0, self._ask_free())
+        return self._free[1]
+
+    def _ask_free(self) -> int:
+        if self.memory or self._vfs:
+            return 1 << 62
+        disk = os.statvfs(Path(self.path).parent)
+        return disk.f_bavail * disk.f_frsize
+
+    def close(self, writer: apsw.Connection | None) -> None:
+        """Close every handle, the writer's last."""
+        self._readers.shutdown()
+        self.bell.close()
+        for connection in (*self._opened, self._anchor, writer):
+            if connection is not None:
+                connection.close()
+        if self._baton is not None:
+            self._baton.close()

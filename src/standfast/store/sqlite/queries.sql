@@ -1,0 +1,255 @@
+-- Named statements of the SQLite dialect, in the order the scripts use them.
+-- `VALUES :rows` takes a batch of rows: any number of them cross from Python in a few statements.
+
+-- name: known_queues
+SELECT name, priority, max_age FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
+
+-- name: ensure_queues
+INSERT INTO queue (name)
+SELECT value FROM json_each(:queues) WHERE true
+ON CONFLICT (name) DO NOTHING
+
+-- name: take_keys
+-- An expired key is free again; a key whose job is not final never expires.
+WITH fresh (queue, key, id, fingerprint, now) AS (VALUES :rows)
+INSERT INTO idempotency (queue, key, id, fingerprint)
+SELECT queue, key, id, fingerprint FROM fresh WHERE true
+ON CONFLICT (queue, key) DO UPDATE
+SET id = excluded.id, fingerprint = excluded.fingerprint, until = NULL
+WHERE idempotency.until <= (SELECT now FROM fresh)
+
+-- name: key_owners
+SELECT e.value->>2, k.id, k.fingerprint, j.state
+FROM json_each(:keys) AS e
+JOIN idempotency AS k ON k.queue = e.value->>0 AND k.key = e.value->>1
+LEFT JOIN body AS b ON b.id = k.id
+LEFT JOIN job AS j ON j.n = b.n
+
+-- name: next_number
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'body'), 0) + 1
+
+-- name: insert_bodies
+-- A job handed in again after an unknown commit is already here: its id says so.
+INSERT INTO body (n, id, payload, idempotency_key, details, created_at) VALUES :rows
+ON CONFLICT (id) DO NOTHING
+
+-- name: numbers_from
+SELECT n FROM body WHERE n >= :first
+
+-- name: insert_jobs
+INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, expires_at)
+VALUES :rows
+
+-- name: promote_due
+UPDATE job SET ready_at = due_at
+WHERE n IN (SELECT n FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now
+            ORDER BY due_at LIMIT :limit)
+
+-- name: next_due
+SELECT min(due_at) FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
+
+-- name: queue_rules
+SELECT name, rules, paused, claims FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
+
+-- name: claim_numbers
+-- Inside one priority the oldest has the largest boost, so the head of each lane is all a claim must look at.
+-- The order is decide/priority's; with `oldest` it is by waiting time alone.
+WITH RECURSIVE lane (handler, priority) AS (
+  SELECT value, (SELECT max(priority) FROM job
+                 WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue AND handler = value)
+  FROM json_each(:handlers)
+  UNION ALL
+  SELECT handler, (SELECT max(priority) FROM job
+                   WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue
+                     AND handler = lane.handler AND priority < lane.priority)
+  FROM lane WHERE priority IS NOT NULL
+)
+SELECT json_group_array(n) FROM (
+  SELECT j.n FROM lane JOIN job AS j ON j.n IN (
+    SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue
+                        AND handler = lane.handler AND priority = lane.priority
+    ORDER BY ready_at, n LIMIT :wanted)
+  WHERE lane.priority IS NOT NULL
+  ORDER BY iif(:oldest, 0, j.priority + min(:boost_cap, :boost * (:now - j.ready_at) / 3600.0)) DESC, j.ready_at, j.n
+  LIMIT :wanted
+)
+
+-- name: handler_stamps
+SELECT json_group_object(name, replay_mode), json_group_object(name, timeout) FROM handler WHERE queue = :queue
+
+-- name: take_jobs
+-- Attempt and token are raised before the handler runs: a payload that kills its worker is counted.
+UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, token = token + 1, worker = :worker,
+  claimed_at = :now, max_attempts = round_start + coalesce(budget, :attempts), lease = coalesce(asked_lease, :lease),
+  replay_mode = coalesce(:modes->>handler, 'replay'), timeout = coalesce(:timeouts->>handler, :timeout)
+WHERE n IN (SELECT value FROM json_each(:numbers)) AND state = 'queued'
+
+-- name: held_claims
+-- Field order is that of the Claim struct.
+SELECT json_group_array(json_array(n, token, id, queue, handler, worker, payload, attempts, max_attempts, round_start,
+  lease, timeout, replay_mode, claimed_at, entered_at, expires_at, idempotency_key, json(details)))
+FROM (
+  SELECT j.*, b.id, b.payload, b.idempotency_key, b.details
+  FROM json_each(:numbers) AS e JOIN job AS j ON j.n = e.value JOIN body AS b ON b.n = e.value
+  ORDER BY e.key
+)
+
+-- name: count_claims
+UPDATE queue SET claims = claims + :claims, claimed_at = :now WHERE name = :queue
+
+-- name: standing_states
+-- The state of each job that still has its mover's token, in the order of the moves; null where the token moved on.
+SELECT json_group_array(state) FROM (
+  SELECT j.state FROM json_each(:held) AS e LEFT JOIN job AS j ON j.n = e.value->>0 AND j.token = e.value->>1
+  ORDER BY e.key
+)
+
+-- name: move_jobs
+-- The one statement that moves a job.
+WITH move (n, token, target, due_at, ready_at, finished_at, spends, defers) AS (VALUES :rows)
+UPDATE job SET
+  state = move.target,
+  due_at = coalesce(move.due_at, job.due_at),
+  ready_at = move.ready_at,
+  finished_at = move.finished_at,
+  attempts = attempts + move.spends,
+  deferrals = deferrals + move.defers,
+  worker = NULL
+FROM move WHERE job.n = move.n AND job.token = move.token
+
+-- name: write_endings
+INSERT INTO ending (n, result, warning, failure, triage) VALUES :rows
+ON CONFLICT (n) DO UPDATE
+SET result = excluded.result, warning = excluded.warning, failure = excluded.failure, triage = excluded.triage
+
+-- name: write_history
+WITH fresh (n, entry) AS (VALUES :rows)
+INSERT INTO history (n, line, entry)
+SELECT n, 1 + coalesce((SELECT max(line) FROM history AS h WHERE h.n = fresh.n), 0), entry FROM fresh
+
+-- name: release_keys
+-- Only now may a key expire.
+UPDATE idempotency SET until = :now + coalesce((SELECT q.rules->>'keep_keys' FROM queue AS q WHERE q.name = b.queue), :keep_keys)
+FROM (
+  SELECT j.queue, body.idempotency_key, body.id FROM json_each(:numbers) AS e
+  JOIN body ON body.n = e.value JOIN job AS j ON j.n = e.value
+  WHERE body.idempotency_key IS NOT NULL
+) AS b
+WHERE idempotency.queue = b.queue AND idempotency.key = b.idempotency_key AND idempotency.id = b.id
+
+-- name: write_journal
+INSERT INTO journal (at, entries) VALUES (:now, :entries)
+
+-- name: add_counters
+INSERT INTO counter (queue, name, value)
+SELECT e.value->>0, e.value->>1, e.value->>2 FROM json_each(:counts) AS e WHERE true
+ON CONFLICT (queue, name) DO UPDATE SET value = value + excluded.value
+
+-- name: publish_queues
+INSERT INTO queue (name, rules, priority, max_age, declared_at)
+SELECT e.key, e.value, e.value->>'priority', CAST(e.value->>'max_age' AS REAL), :now FROM json_each(:queues) AS e WHERE true
+ON CONFLICT (name) DO UPDATE
+SET rules = excluded.rules, priority = excluded.priority, max_age = excluded.max_age, declared_at = excluded.declared_at
+WHERE queue.rules IS NOT excluded.rules
+
+-- name: restamp_expiry
+-- Rules in force are the last published ones, also for what already waits.
+UPDATE job SET expires_at = entered_at + q.max_age
+FROM queue AS q
+WHERE q.name = job.queue AND q.declared_at = :now AND q.max_age IS NOT NULL AND job.state = 'queued'
+  AND coalesce(job.expires_at, 9e99) > job.entered_at + q.max_age
+
+-- name: publish_handlers
+INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at)
+SELECT e.value->>'queue', e.value->>'name', e.value->>'replay_mode', e.value->>'risk', CAST(e.value->>'timeout' AS REAL), :now
+FROM json_each(:handlers) AS e WHERE true
+ON CONFLICT (queue, name) DO UPDATE
+SET replay_mode = excluded.replay_mode, risk = excluded.risk, timeout = excluded.timeout, declared_at = excluded.declared_at
+
+-- name: beat
+INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at)
+VALUES (:id, :host, :pid, :boot, :queues, :declares, :now, :now)
+ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at
+
+-- name: held_by_worker
+SELECT j.n, j.token, b.id, j.queue, j.cancelling FROM job AS j JOIN body AS b ON b.n = j.n
+WHERE j.worker = :id AND j.state = 'running'
+
+-- name: retire_worker
+DELETE FROM worker WHERE id = :id AND NOT EXISTS (SELECT 1 FROM job WHERE worker = :id AND state = 'running')
+
+-- name: upkeep_times
+SELECT name, at FROM upkeep
+
+-- name: mark_upkeep
+INSERT INTO upkeep (name, at) VALUES (:name, :now) ON CONFLICT (name) DO UPDATE SET at = excluded.at
+
+-- name: lapsed_numbers
+-- A worker of an earlier boot is gone for certain; any other may only be late.
+SELECT json_group_array(n) FROM (
+  SELECT j.n FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
+  WHERE j.state = 'running' AND (w.boot <> :boot OR (:reclaim AND (w.id IS NULL OR w.beat_at + j.lease < :now)))
+  LIMIT :limit
+)
+
+-- name: expired_jobs
+SELECT j.n, j.token, b.id, j.queue, j.entered_at, j.expires_at, q.max_age
+FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
+WHERE j.state = 'queued' AND j.expires_at <= :now LIMIT :limit
+
+-- name: prunable_numbers
+SELECT json_group_array(n) FROM (
+  SELECT j.n FROM queue AS q JOIN job AS j
+    ON j.queue = q.name AND j.state IN ('completed', 'cancelled')
+   AND j.finished_at < :now - iif(q.rules IS NULL, :keep_completed, q.rules->>'keep_completed')
+  LIMIT :limit
+)
+
+-- name: delete_jobs
+DELETE FROM job WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: delete_bodies
+DELETE FROM body WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: delete_endings
+DELETE FROM ending WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: delete_history
+DELETE FROM history WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: delete_keys
+DELETE FROM idempotency WHERE (queue, key) IN (SELECT queue, key FROM idempotency WHERE until <= :now LIMIT :limit)
+
+-- name: delete_journal
+DELETE FROM journal WHERE seq IN (SELECT seq FROM journal WHERE at < :before ORDER BY seq LIMIT :limit)
+
+-- name: delete_workers
+DELETE FROM worker WHERE beat_at < :before AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running')
+
+-- name: job_by_id
+SELECT * FROM job_row WHERE id = :id
+
+-- name: list_jobs
+SELECT * FROM job_row
+WHERE n < :before AND (:queue IS NULL OR queue = :queue) AND (:state IS NULL OR state = :state)
+ORDER BY n DESC LIMIT :limit
+
+-- name: history_of
+SELECT n, entry FROM history WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, line
+
+-- name: last_journal_number
+SELECT coalesce(max(seq), 0) FROM journal
+
+-- name: queue_facts
+SELECT q.name, q.rules, q.paused, q.claimed_at,
+  (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'queued' AND j.ready_at IS NOT NULL LIMIT :most)),
+  (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state IN ('dead', 'held') LIMIT :most)),
+  (SELECT min(j.ready_at) FROM job AS j WHERE j.queue = q.name AND j.state = 'queued' AND j.ready_at IS NOT NULL),
+  EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name)
+FROM queue AS q
+
+-- name: live_workers
+SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since
+
+-- name: overdue_jobs
+SELECT queue, count(*) FROM job WHERE state = 'running' AND claimed_at + timeout < :now GROUP BY queue

@@ -1,0 +1,151 @@
+"""The store's verbs. Everything above speaks to these; which engine answers is a matter of the URL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
+
+from standfast.clock import Clock, SystemClock
+from standfast.errors import ConfigurationError
+from standfast.job import NewJob, Receipt
+from standfast.lifecycle import Transition
+from standfast.store import reads, scripts, upkeep
+from standfast.store.reads import Facts, Filter, JobRecord
+from standfast.store.scripts import Catch, Conflict, Order, Publication
+from standfast.store.sqlite import shared
+from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
+
+PATIENCE = 5.0
+"""Seconds a caller waits for the store before it is told."""
+
+ROOM_TO_ACCEPT = 64 << 20
+"""Free bytes below which new work is refused."""
+ROOM_TO_CLAIM = 32 << 20
+"""Free bytes below which nothing more is started: what runs must still be able to record its end."""
+
+
+def sqlite_path(url: str) -> str:
+    """Read `queue.db`, `sqlite:///rel.db`, `sqlite:////abs.db` or `:memory:`."""
+    if "://" not in url:
+        return url
+    parts = urlsplit(url)
+    if parts.scheme != "sqlite":
+        raise ConfigurationError(f"unknown store {parts.scheme}://; write sqlite:///file.db or a file name")
+    path = parts.path.removeprefix("/")
+    if parts.netloc or not path:
+        raise ConfigurationError(f"{url!r} names no file; write sqlite:///rel.db or sqlite:////abs.db")
+    return path
+
+
+class Store:
+    """One store, open. Every verb that writes returns after its commit is on disk."""
+
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        self._path = sqlite_path(url)
+        self._clock = clock or SystemClock()
+        self._engine_of: tuple[int, SqliteEngine] | None = None
+
+    @property
+    def _engine(self) -> SqliteEngine:
+        """The engine of this process: a forked child opens its own and never touches its parent's."""
+        if self._engine_of is None or self._engine_of[0] != os.getpid():
+            self._engine_of = (os.getpid(), shared.acquire(self._path, self._clock))
+        return self._engine_of[1]
+
+    def open(self) -> None:
+        """Open now rather than on first use."""
+        self._engine.now()
+
+    def close(self) -> None:
+        """Serve what waits, then let go."""
+        if self._engine_of is not None and self._engine_of[0] == os.getpid():
+            shared.release(self._engine_of[1])
+        self._engine_of = None
+
+    def now(self) -> float:
+        """Give the present queue time."""
+        return self._engine.now()
+
+    def skew(self) -> float:
+        """Give wall time minus queue time."""
+        return self._engine.skew()
+
+    def free_bytes(self) -> int:
+        """Give the disk space left where the store is."""
+        return self._engine.free_bytes()
+
+    @property
+    def trouble(self) -> str | None:
+        """What the writer met and has not got over."""
+        return self._engine.trouble
+
+    def listen(self, heard: Callable[[dict[str, float]], None]) -> None:
+        """Be told which queues get work, and after how many seconds. Called on a thread of the store's."""
+        self._engine.listen(heard)
+
+    def unlisten(self, heard: Callable[[dict[str, float]], None]) -> None:
+        """Be told no more."""
+        self._engine.unlisten(heard)
+
+    # --- writing
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt | Conflict]:
+        """Store new jobs."""
+        return await self._engine.call(scripts.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)  # type: ignore[no-any-return]
+
+    def enqueue_blocking(self, jobs: Sequence[NewJob]) -> list[Receipt | Conflict]:
+        """Store new jobs from code without a loop."""
+        return self._engine.call_blocking(scripts.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)  # type: ignore[no-any-return]
+
+    async def claim(self, order: Order) -> Catch:
+        """Claim what a worker can start now."""
+        [catch] = await self._engine.call(scripts.claim, [order], seconds=PATIENCE, room=ROOM_TO_CLAIM)
+        return catch  # type: ignore[no-any-return]
+
+    async def apply(self, transitions: Sequence[Transition]) -> list[bool]:
+        """Move jobs as decided, however long it takes; answer for each whether it landed."""
+        return await self._engine.call(scripts.apply, transitions, seconds=None)  # type: ignore[no-any-return]
+
+    def publish_blocking(self, publication: Publication) -> None:
+        """Put declarations in force."""
+        self._engine.call_blocking(scripts.publish, [publication], seconds=PATIENCE)
+
+    def beat_blocking(self, worker: WorkerCard) -> Beat:
+        """Renew a worker's leases; answer what the store says it holds."""
+        [beat] = self._engine.call_blocking(upkeep.beat, [worker], seconds=PATIENCE)
+        return beat  # type: ignore[no-any-return]
+
+    async def retire(self, worker_id: str) -> None:
+        """Take a worker off the list."""
+        await self._engine.call(upkeep.retire, [worker_id], seconds=PATIENCE)
+
+    async def sweep(self, sweep: Sweep) -> Swept:
+        """Find lapsed and expired jobs."""
+        [swept] = await self._engine.call(upkeep.sweep, [sweep], seconds=PATIENCE)
+        return swept  # type: ignore[no-any-return]
+
+    async def prune(self, prune: Prune) -> bool:
+        """Delete what nobody needs; True if there is more."""
+        [more] = await self._engine.call(upkeep.prune, [prune], seconds=PATIENCE)
+        return more  # type: ignore[no-any-return]
+
+    # --- reading
+
+    async def job(self, job_id: str) -> JobRecord | None:
+        """Read one job."""
+        return await self._engine.read(reads.job(job_id))  # type: ignore[no-any-return]
+
+    async def jobs(self, wanted: Filter) -> list[JobRecord]:
+        """Read a page of jobs, newest first."""
+        return await self._engine.read(reads.jobs(wanted))  # type: ignore[no-any-return]
+
+    async def last_journal_number(self) -> int:
+        """Read how far the journal has come: whoever sees it grow knows that something happened."""
+        return await self._engine.read(reads.last_journal_number())  # type: ignore[no-any-return]
+
+    async def facts(self, *, silent_after: float) -> Facts:
+        """Read what health is judged by."""
+        script = reads.facts(self.now(), self._engine.boot(), silent_after=silent_after)
+        return await self._engine.read(script)  # type: ignore[no-any-return]

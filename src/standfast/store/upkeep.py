@@ -1,0 +1,137 @@
+"""Scripts that keep the store in order: heartbeats, sweeping, pruning. Any worker can run them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from standfast.job import Claim
+from standfast.rules import DEFAULTS, QueueRules
+from standfast.store.scripts import Round, Rows, Script, Step, decode_numbers, held_claims, rules_in_force
+
+
+class Held(NamedTuple):
+    """A running job as the store knows its worker to hold it."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    cancelling: int
+
+
+class Beat(NamedTuple):
+    """When a heartbeat reached the store, and what its worker held there at that moment."""
+
+    at: float
+    held: list[Held]
+
+
+class Expired(NamedTuple):
+    """A queued job that waited too long."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    entered_at: float
+    expires_at: float
+    max_age: float | None
+
+
+class WorkerCard(msgspec.Struct, frozen=True):
+    """Who a worker is. `declares` says under which rules it runs, as JSON text: queue → hash of its rules."""
+
+    id: str
+    host: str
+    pid: int
+    queues: str
+    declares: str
+
+
+def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script:
+    """Renew every lease of a worker with one row; answer what the store says it holds now."""
+    answers = []
+    for worker in workers:
+        yield "beat", {**msgspec.structs.asdict(worker), "boot": round_.boot, "now": round_.now}
+        held = yield "held_by_worker", {"id": worker.id}
+        answers.append(Beat(round_.now, [Held(*row) for row in held]))
+    return answers
+
+
+def retire(_round: Round, workers: Sequence[str]) -> Script:
+    """Take a worker off the list; one that still holds jobs stays, so that they lapse in their time."""
+    for worker in workers:
+        yield "retire_worker", {"id": worker}
+    return [None] * len(workers)
+
+
+class Sweep(msgspec.Struct, frozen=True):
+    """How often this store is swept, and how long a sweeper that comes back waits before it reclaims."""
+
+    every: float
+    patience: float
+    limit: int = 200
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What a sweep found: jobs whose worker is lost, and jobs too old to start."""
+
+    lapsed: list[Claim]
+    expired: list[Expired]
+    rules: dict[str, QueueRules]
+    now: float
+
+
+def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script:
+    """Find what needs a decision. After a gap in the sweeping nothing is reclaimed for one full beat.
+
+    A gap means that the machine slept or the store was away: live workers must be able to renew first.
+    """
+    answers = []
+    for sweep_ in sweeps:
+        times: dict[str, float] = dict((yield "upkeep_times", {}))
+        yield "mark_upkeep", {"name": "sweep", "now": round_.now}
+        gap = round_.now - times.get("sweep", 0.0) > sweep_.every * 3
+        if gap:
+            yield "mark_upkeep", {"name": "resume", "now": round_.now}
+        reclaim = not gap and round_.now - times.get("resume", 0.0) > sweep_.patience
+        answers.append((yield from _find(round_, sweep_, reclaim=reclaim)))
+    return answers
+
+
+def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Generator[Step, Rows, Swept]:
+    limits = {"now": round_.now, "limit": sweep_.limit}
+    [(numbers,)] = yield "lapsed_numbers", {**limits, "boot": round_.boot, "reclaim": reclaim}
+    lapsed = yield from held_claims(decode_numbers(numbers))
+    expired = yield "expired_jobs", limits
+    rules = yield from rules_in_force({claim.queue for claim in lapsed})
+    return Swept(lapsed, [Expired(*row) for row in expired], rules, round_.now)
+
+
+class Prune(msgspec.Struct, frozen=True):
+    """How much one pruning may delete, and how long notices and silent workers are kept."""
+
+    limit: int = 1000
+    keep_journal: float = 86400.0
+    keep_workers: float = 3600.0
+
+
+def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
+    """Delete what nobody needs any more, a bounded number of rows; answer whether the bound was reached."""
+    answers = []
+    for prune_ in prunes:
+        now, limit = round_.now, prune_.limit
+        keep = {"keep_completed": DEFAULTS.keep_completed}
+        [(numbers,)] = yield "prunable_numbers", {"now": now, "limit": limit, **keep}
+        if numbers != "[]":
+            for table in ("delete_jobs", "delete_bodies", "delete_endings", "delete_history"):
+                yield table, {"numbers": numbers}
+        [(keys,)] = yield "delete_keys", {"now": now, "limit": limit}
+        [(rows,)] = yield "delete_journal", {"before": now - prune_.keep_journal, "limit": limit}
+        yield "delete_workers", {"before": now - prune_.keep_workers}
+        yield "mark_upkeep", {"name": "prune", "now": now}
+        answers.append(max(len(decode_numbers(numbers)), keys, rows) >= limit)
+    return answers

@@ -1,0 +1,43 @@
+"""A clock that moves only when told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from standfast.rules import seconds
+
+
+class FrozenClock:
+    """Stands still until `advance`. `jump_wall` moves the wall clock alone, as an operator or NTP would."""
+
+    def __init__(self, now: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._elapsed = 1000.0
+        self._wall = now.timestamp()
+        self._boots = 1
+
+    def elapsed(self) -> float:
+        """Seconds since the pretended boot."""
+        return self._elapsed
+
+    def wall(self) -> float:
+        """Seconds since 1970."""
+        return self._wall
+
+    def boot(self) -> str:
+        """Identify the pretended boot."""
+        return f"boot-{self._boots}"
+
+    def advance(self, span: float | str) -> None:
+        """Let time pass: seconds, or text such as `"5m"`."""
+        passed = seconds(span) or 0.0
+        self._elapsed += passed
+        self._wall += passed
+
+    def jump_wall(self, span: float) -> None:
+        """Move only the wall clock, forward or back."""
+        self._wall += span
+
+    def reboot(self) -> None:
+        """Start a new boot: the time since boot begins anew."""
+        self._boots += 1
+        self._elapsed = 0.0

@@ -1,0 +1,42 @@
+"""Run and look at enqueued work in a test, without a worker process and without waiting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from standfast.application import Standfast
+from standfast.clock import Clock
+from standfast.job import JobView
+from standfast.testing.clock import FrozenClock
+
+LOOKED_AT = 1000
+
+
+def memory(clock: Clock | None = None) -> Standfast:
+    """Give a queue in memory whose clock stands still: `sf.clock.advance(60)` lets time pass."""
+    return Standfast(":memory:", clock=clock or FrozenClock())
+
+
+async def drain(sf: Standfast) -> Counter[str]:
+    """Run everything that is due, repeats included, until nothing is; give how often each queue ran.
+
+    Time does not pass by itself: a repeat with a backoff stays queued until the clock is advanced.
+    """
+    return await sf.worker().run_due()
+
+
+async def assert_enqueued(sf: Standfast, queue: str, **match: Any) -> JobView:
+    """Give the newest job of a queue whose attributes (or payload keys) match; fail naming what is there instead."""
+    found = await sf.jobs(queue=queue, limit=LOOKED_AT)
+    for job in found:
+        if all(_value(job, name) == wanted for name, wanted in match.items()):
+            return job
+    seen = [job.payload for job in found[:10]]
+    raise AssertionError(f"no job of {queue!r} matches {match}; the newest payloads are {seen}")
+
+
+def _value(job: JobView, name: str) -> Any:
+    if hasattr(job, name):
+        return getattr(job, name)
+    return job.payload.get(name) if isinstance(job.payload, dict) else None

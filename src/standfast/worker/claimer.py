@@ -1,0 +1,127 @@
+"""Claims what can start now: free slots of queues that may have work, and nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from standfast.errors import StoreUnavailable
+from standfast.job import Claim
+from standfast.rules import QueueRules
+from standfast.store.scripts import Catch, Order, Want
+from standfast.store.store import Store
+
+log = logging.getLogger("standfast.worker")
+
+MOST_PER_CLAIM = 512
+"""Jobs one claim takes at most, so that a lone enqueue never waits long behind it."""
+PAUSE_AFTER_REFUSAL = 0.5
+
+Start = Callable[[Claim, QueueRules], None]
+
+
+class Claimer:
+    """Keeps the slots of a worker's queues filled, one claim at a time."""
+
+    def __init__(self, store: Store, worker: str, lanes: dict[str, tuple[str, ...]], slots: int, start: Start) -> None:
+        self._store = store
+        self._worker = worker
+        self._lanes = lanes
+        self._slots = slots
+        self._start = start
+        self._free = Counter(dict.fromkeys(lanes, slots))
+        self._hungry = set(lanes)
+        self._claiming: asyncio.Task[None] | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._stopped = False
+
+    def freed(self, queues: Counter[str]) -> None:
+        """Take note of free slots."""
+        self._free += queues
+        self.kick()
+
+    def heard(self, hint: dict[str, float]) -> None:
+        """Take note of queues that have work, now or after some seconds."""
+        for queue, seconds in hint.items():
+            if queue in self._lanes:
+                self._look_at(queue, seconds)
+        self.kick()
+
+    def look_everywhere(self) -> None:
+        """Look at every queue: hints can be lost."""
+        self._hungry.update(self._lanes)
+        self.kick()
+
+    def kick(self) -> None:
+        """Claim, if a slot is free in a queue that may have work and no claim is under way."""
+        if self._claiming is not None or self._stopped:
+            return
+        wants = tuple(
+            Want(queue, self._lanes[queue], self._share(queue)) for queue in self._hungry if self._free[queue] > 0
+        )
+        if wants:
+            self._claiming = asyncio.get_running_loop().create_task(self._claim(Order(self._worker, wants)))
+
+    async def claim_until_empty(self, idle: Callable[[], Awaitable[None]]) -> Counter[str]:
+        """Claim and wait for what was claimed to end, until a claim brings nothing; give how often each queue ran."""
+        ran: Counter[str] = Counter()
+        while True:
+            wants = tuple(Want(queue, handlers, self._slots) for queue, handlers in self._lanes.items())
+            catch = await self._store.claim(Order(self._worker, wants))
+            if not catch.claims:
+                return ran
+            for claim in catch.claims:
+                self._start(claim, catch.rules[claim.queue])
+            ran.update(claim.queue for claim in catch.claims)
+            await idle()
+
+    def _share(self, queue: str) -> int:
+        """Half the slots at most: while one half runs, the other half is claimed."""
+        return min(self._free[queue], max(1, self._slots // 2), MOST_PER_CLAIM)
+
+    async def _claim(self, order: Order) -> None:
+        try:
+            catch = await self._store.claim(order)
+        except StoreUnavailable as error:
+            log.warning("nothing can be claimed now: %s", error)
+            await asyncio.sleep(PAUSE_AFTER_REFUSAL)
+        else:
+            self._take(order, catch)
+        finally:
+            self._claiming = None
+        self.kick()
+
+    def _take(self, order: Order, catch: Catch) -> None:
+        brought = Counter(claim.queue for claim in catch.claims)
+        for want in order.wants:
+            self._free[want.queue] -= brought[want.queue]
+            if brought[want.queue] < want.slots:
+                self._hungry.discard(want.queue)
+        for claim in catch.claims:
+            self._start(claim, catch.rules[claim.queue])
+        if catch.next_due is not None:
+            for queue in self._lanes:
+                self._look_at(queue, catch.next_due)
+
+    def _look_at(self, queue: str, seconds: float) -> None:
+        """Be hungry for a queue now, or at a time unless an earlier look is planned."""
+        if seconds <= 0:
+            self._hungry.add(queue)
+            return
+        loop = asyncio.get_running_loop()
+        planned = self._timers.get(queue)
+        if planned is not None and not planned.cancelled() and loop.time() < planned.when() <= loop.time() + seconds:
+            return
+        if planned is not None:
+            planned.cancel()
+        self._timers[queue] = loop.call_later(seconds, self.heard, {queue: 0.0})
+
+    async def stop(self) -> None:
+        """Claim no more; a claim under way is waited for, so that what it brings is not forgotten."""
+        self._stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._claiming is not None:
+            await self._claiming

@@ -1,0 +1,59 @@
+"""Heartbeats on a thread of their own: a blocked event loop does not cost a worker its leases."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from standfast.errors import StoreUnavailable
+from standfast.store.store import Store
+from standfast.store.upkeep import Beat, WorkerCard
+
+log = logging.getLogger("standfast.worker")
+
+MARGIN = 0.8
+"""Past this share of a lease without a heartbeat, nothing new is started under it."""
+
+
+class Heartbeat:
+    """Renews a worker's leases every so many seconds, and reports what the store says it holds."""
+
+    def __init__(self, store: Store, card: WorkerCard, every: float, report: Callable[[Beat], None]) -> None:
+        self._store = store
+        self._card = card
+        self._every = every
+        self._report = report
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="standfast-heartbeat", daemon=True)
+        self._last = 0.0
+
+    def start(self) -> None:
+        """Beat once, so that the worker is known before it claims; then go on by itself."""
+        self.beat()
+        self._thread.start()
+
+    def beat(self) -> None:
+        """Renew now."""
+        before = time.monotonic()
+        beat = self._store.beat_blocking(self._card)
+        self._last = before
+        self._report(beat)
+
+    def covers(self, lease: float) -> bool:
+        """Tell whether a lease was renewed recently enough to start something under it."""
+        return time.monotonic() - self._last < lease * MARGIN
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every):
+            try:
+                self.beat()
+            except StoreUnavailable as error:
+                log.warning("a heartbeat did not reach the store: %s", error)
+
+    def stop(self) -> None:
+        """Beat no more."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()

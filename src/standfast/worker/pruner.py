@@ -1,0 +1,21 @@
+"""Deletes what nobody needs any more, in small bites, on by default."""
+
+from __future__ import annotations
+
+from standfast.store.store import Store
+from standfast.store.upkeep import Prune
+
+EVERY = 60.0
+
+
+class Pruner:
+    """Prunes until a bite brings nothing more."""
+
+    def __init__(self, store: Store, prune: Prune | None = None) -> None:
+        self._store = store
+        self._prune = prune or Prune()
+
+    async def prune(self) -> None:
+        """Prune everything that may go now."""
+        while await self._store.prune(self._prune):
+            pass  # each bite is a transaction of its own, so others come between

@@ -1,0 +1,266 @@
+"""What each piece of evidence says: one line per row."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import socket
+import ssl
+
+import httpx2
+import msgspec
+import pytest
+
+from standfast.decide.classify import of_exception, of_http, of_result
+from standfast.decide.evidence import HANDLERS, KINDS, STATUSES, TYPES
+from standfast.errors import Permanent, Transient, Uncertain
+from standfast.failure import CATALOGUE
+from tests.core.raised import UNCLASSIFIED, Kind, foreign, told
+
+HANDLER_ROWS = {
+    Transient: "transient no dependency_unavailable",
+    Permanent: "permanent no handler_refused",
+    Uncertain: "transient maybe unknown_commit_state",
+}
+
+KIND_ROWS = {
+    "timeout": "transient maybe timeout",
+    "timed_out": "transient maybe timeout",
+    "deadline_exceeded": "transient maybe timeout",
+    "uncertain": "transient maybe unknown_commit_state",
+    "post_write_uncertain": "transient maybe unknown_commit_state",
+    "unknown_commit_state": "transient maybe unknown_commit_state",
+    "unverified": "transient maybe unverified",
+    "unavailable": "transient no dependency_unavailable",
+    "dependency_unavailable": "transient no dependency_unavailable",
+    "connection_refused": "transient no dependency_unavailable",
+    "connection_reset": "transient maybe dependency_unavailable",
+    "connection_lost": "transient maybe dependency_unavailable",
+    "rate_limited": "transient no rate_limited",
+    "throttled": "transient no rate_limited",
+    "too_many_requests": "transient no rate_limited",
+    "refused": "permanent no denied",
+    "denied": "permanent no denied",
+    "forbidden": "permanent no denied",
+    "permission_denied": "permanent no denied",
+    "unauthorized": "permanent no denied",
+    "user_action_required": "permanent no user_action_required",
+    "consent_required": "permanent no user_action_required",
+    "auth_required": "permanent no user_action_required",
+    "login_required": "permanent no user_action_required",
+    "schema_invalid": "permanent no schema_invalid",
+    "validation_error": "permanent no schema_invalid",
+}
+
+OTHER_KINDS = {
+    "parse_error": "permanent no parse_error",
+    "tool_contract_mismatch": "permanent no tool_contract_mismatch",
+    "approval_required": "permanent no approval_required",
+    "worker_lost": "transient maybe worker_lost",
+    "partial_external_write": "unknown maybe partial_external_write",
+    " Rate-Limited ": "transient no rate_limited",
+    "obsidian_post_write_uncertain": "transient maybe unknown_commit_state",
+    "obsidian_refused": "permanent maybe denied",
+    "obsidian.timeout": "transient maybe timeout",
+    "db_connection_refused": "transient maybe dependency_unavailable",
+    "confirmation_unavailable": "transient maybe dependency_unavailable",
+    "[rate limited]": "transient no rate_limited",
+    "gremlins": UNCLASSIFIED,
+    "expired_card": UNCLASSIFIED,
+    "card_expired": UNCLASSIFIED,
+}
+
+TYPE_ROWS = {
+    "builtins.ConnectionRefusedError": "transient no dependency_unavailable",
+    "builtins.ConnectionError": "transient maybe dependency_unavailable",
+    "builtins.TimeoutError": "transient maybe timeout",
+    "builtins.MemoryError": "transient maybe unclassified_error",
+    "socket.gaierror": "transient no dependency_unavailable",
+    "ssl.SSLCertVerificationError": "transient no dependency_unavailable",
+    "ssl.SSLError": "transient maybe dependency_unavailable",
+    "asyncio.IncompleteReadError": "transient maybe dependency_unavailable",
+    "msgspec.ValidationError": "permanent maybe parse_error",
+    "msgspec.DecodeError": "permanent maybe parse_error",
+    "pydantic_core.ValidationError": "permanent maybe parse_error",
+    "json.JSONDecodeError": "permanent maybe parse_error",
+    "http.InvalidURL": "permanent no request_rejected",
+    "http.HTTPException": "transient maybe dependency_unavailable",
+    "httpx.ConnectError": "transient no dependency_unavailable",
+    "httpx.ConnectTimeout": "transient no timeout",
+    "httpx.PoolTimeout": "transient no timeout",
+    "httpx.TimeoutException": "transient maybe timeout",
+    "httpx.NetworkError": "transient maybe dependency_unavailable",
+    "httpx.ProtocolError": "transient maybe dependency_unavailable",
+    "httpx.ProxyError": "transient maybe dependency_unavailable",
+    "httpx.DecodingError": "transient maybe dependency_unavailable",
+    "httpx.TooManyRedirects": "permanent maybe redirected",
+    "httpx.UnsupportedProtocol": "permanent no request_rejected",
+    "httpx.InvalidURL": "permanent no request_rejected",
+    "requests.ConnectTimeout": "transient no timeout",
+    "requests.Timeout": "transient maybe timeout",
+    "requests.ConnectionError": "transient maybe dependency_unavailable",
+    "requests.RetryError": "transient maybe dependency_unavailable",
+    "requests.ChunkedEncodingError": "transient maybe dependency_unavailable",
+    "requests.ContentDecodingError": "transient maybe dependency_unavailable",
+    "requests.JSONDecodeError": "permanent maybe parse_error",
+    "requests.TooManyRedirects": "permanent maybe redirected",
+    "requests.URLRequired": "permanent no request_rejected",
+    "requests.MissingSchema": "permanent no request_rejected",
+    "requests.InvalidSchema": "permanent no request_rejected",
+    "requests.InvalidURL": "permanent no request_rejected",
+    "requests.InvalidHeader": "permanent no request_rejected",
+    "urllib3.NewConnectionError": "transient no dependency_unavailable",
+    "urllib3.ConnectTimeoutError": "transient no timeout",
+    "urllib3.TimeoutError": "transient maybe timeout",
+    "urllib3.MaxRetryError": "transient maybe dependency_unavailable",
+    "urllib3.ProtocolError": "transient maybe dependency_unavailable",
+    "urllib3.LocationValueError": "permanent no request_rejected",
+    "aiohttp.ClientConnectorError": "transient no dependency_unavailable",
+    "aiohttp.ConnectionTimeoutError": "transient no timeout",
+    "aiohttp.ServerTimeoutError": "transient maybe timeout",
+    "aiohttp.ClientConnectionError": "transient maybe dependency_unavailable",
+    "aiohttp.ClientPayloadError": "transient maybe dependency_unavailable",
+    "aiohttp.ContentTypeError": "permanent maybe parse_error",
+    "aiohttp.InvalidURL": "permanent no request_rejected",
+}
+
+REAL_EXCEPTIONS = [
+    (ConnectionRefusedError(111, "refused"), "transient no dependency_unavailable"),
+    (ConnectionResetError(104, "reset"), "transient maybe dependency_unavailable"),
+    (ConnectionAbortedError(), "transient maybe dependency_unavailable"),
+    (BrokenPipeError(), "transient maybe dependency_unavailable"),
+    (socket.gaierror(-2, "Name or service not known"), "transient no dependency_unavailable"),
+    (ssl.SSLCertVerificationError("self-signed"), "transient no dependency_unavailable"),
+    (ssl.SSLEOFError("cut"), "transient maybe dependency_unavailable"),
+    (TimeoutError(), "transient maybe timeout"),
+    (MemoryError(), "transient maybe unclassified_error"),
+    (asyncio.IncompleteReadError(b"", 4), "transient maybe dependency_unavailable"),
+    (msgspec.ValidationError("Expected `int`"), "permanent maybe parse_error"),
+    (msgspec.DecodeError("malformed"), "permanent maybe parse_error"),
+    (json.JSONDecodeError("Expecting value", "<html>", 0), "permanent maybe parse_error"),
+    (http.client.RemoteDisconnected("gone"), "transient maybe dependency_unavailable"),
+    (http.client.IncompleteRead(b""), "transient maybe dependency_unavailable"),
+    (http.client.InvalidURL("no host"), "permanent no request_rejected"),
+    (httpx2.ConnectError("refused"), "transient no dependency_unavailable"),
+    (httpx2.ConnectTimeout("slow"), "transient no timeout"),
+    (httpx2.PoolTimeout("full"), "transient no timeout"),
+    (httpx2.ReadTimeout("slow"), "transient maybe timeout"),
+    (httpx2.WriteTimeout("slow"), "transient maybe timeout"),
+    (httpx2.ReadError("cut"), "transient maybe dependency_unavailable"),
+    (httpx2.WriteError("cut"), "transient maybe dependency_unavailable"),
+    (httpx2.CloseError("cut"), "transient maybe dependency_unavailable"),
+    (httpx2.RemoteProtocolError("broken reply"), "transient maybe dependency_unavailable"),
+    (httpx2.ProxyError("proxy"), "transient maybe dependency_unavailable"),
+    (httpx2.UnsupportedProtocol("gopher"), "permanent no request_rejected"),
+    (httpx2.InvalidURL("no host"), "permanent no request_rejected"),
+    (PermissionError(13, "denied"), UNCLASSIFIED),
+    (FileNotFoundError(2, "missing"), UNCLASSIFIED),
+    (IsADirectoryError(), UNCLASSIFIED),
+    (NotADirectoryError(), UNCLASSIFIED),
+    (OSError(5, "I/O error"), UNCLASSIFIED),
+    (ValueError("x"), UNCLASSIFIED),
+    (asyncio.CancelledError(), UNCLASSIFIED),
+    (SystemExit(3), UNCLASSIFIED),
+]
+
+STATUS_ROWS = {
+    100: "transient maybe dependency_unavailable",
+    199: "transient maybe dependency_unavailable",
+    300: "permanent maybe redirected",
+    302: "permanent maybe redirected",
+    399: "permanent maybe redirected",
+    400: "permanent no request_rejected",
+    401: "permanent no denied",
+    403: "permanent no denied",
+    404: "permanent no request_rejected",
+    408: "transient no timeout",
+    409: "permanent no request_rejected",
+    422: "permanent no request_rejected",
+    425: "transient no dependency_unavailable",
+    429: "transient no rate_limited",
+    499: "permanent no request_rejected",
+    500: "transient maybe dependency_unavailable",
+    502: "transient maybe dependency_unavailable",
+    503: "transient no dependency_unavailable",
+    504: "transient maybe dependency_unavailable",
+    599: "transient maybe dependency_unavailable",
+    0: "transient maybe dependency_unavailable",
+    -404: "transient maybe dependency_unavailable",
+    600: "transient maybe dependency_unavailable",
+    9999: "transient maybe dependency_unavailable",
+}
+
+
+# Every row
+
+
+def test_every_row_is_listed_above():
+    assert set(HANDLER_ROWS) == set(HANDLERS)
+    assert set(KIND_ROWS) == set(KINDS)
+    assert set(TYPE_ROWS) == set(TYPES)
+    assert set(STATUS_ROWS) > set(STATUSES)
+
+
+@pytest.mark.parametrize(("name", "expected"), TYPE_ROWS.items())
+def test_type_row(name, expected):
+    failed = of_exception(foreign(name))
+    assert told(failed) == expected
+    assert failed.failure.error_kind == name.split(".")[1]
+
+
+@pytest.mark.parametrize(("error", "expected"), REAL_EXCEPTIONS, ids=lambda value: type(value).__name__)
+def test_real_exception(error, expected):
+    failed = of_exception(error)
+    assert told(failed) == expected
+    assert failed.failure.error_kind == type(error).__name__
+    assert failed.failure.message == str(error)
+
+
+@pytest.mark.parametrize("family", ["httpx", "httpx2", "httpcore", "httpcore2"])
+def test_one_set_of_rows_serves_the_whole_httpx_family(family):
+    assert told(of_exception(foreign(f"{family}.ConnectError"))) == "transient no dependency_unavailable"
+
+
+def test_a_class_of_the_same_name_elsewhere_says_nothing():
+    assert told(of_exception(foreign("mine.ConnectError"))) == UNCLASSIFIED
+
+
+def test_the_nearest_base_decides():
+    connection = type(foreign("requests.ConnectionError", OSError))
+    assert told(of_exception(foreign("requests.SSLError", connection))) == "transient maybe dependency_unavailable"
+    assert told(of_exception(foreign("requests.ConnectTimeout", connection))) == "transient no timeout"
+
+
+@pytest.mark.parametrize(("kind", "expected"), [*KIND_ROWS.items(), *OTHER_KINDS.items()])
+def test_kind_raised_and_returned(kind, expected):
+    raised, returned = of_exception(Kind(kind)), of_result({"error_kind": kind})
+    assert told(raised) == told(returned) == expected
+    assert returned is not None
+    assert raised.failure.error_kind == returned.failure.error_kind == kind.strip()
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_every_reason_code_is_a_kind(code):
+    assert of_exception(Kind(code)).failure.reason_code == code
+
+
+@pytest.mark.parametrize(("status", "expected"), STATUS_ROWS.items())
+def test_status(status, expected):
+    failed = of_http(status)
+    assert told(failed) == expected
+    assert failed is not None
+    assert (failed.failure.error_kind, failed.failure.message) == (f"http_{status}", f"HTTP {status}")
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 299])
+def test_2xx_is_success(status):
+    assert of_http(status) is None
+
+
+@pytest.mark.parametrize(("raised", "expected"), HANDLER_ROWS.items())
+def test_a_handler_says_how_it_failed(raised, expected):
+    failed = of_exception(raised("because"))
+    assert told(failed) == expected
+    assert (failed.failure.message, failed.failure.error_kind) == ("because", raised.__name__)
+    assert failed.retry_after is None

@@ -1,0 +1,86 @@
+"""The issues health tells, in the words the REST contract pins."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from standfast.decide.health import QueueFacts, StoreFacts, issues, status
+from standfast.rules import QueueRules
+
+IDLE = QueueFacts(
+    queue="mail",
+    due=0,
+    letters=0,
+    oldest_due_seconds=None,
+    claimed_recently=False,
+    handler_known=True,
+    live_workers=1,
+    rules=QueueRules(depth_warning=30, dead_warning=10),
+)
+STORE = StoreFacts(queues=(IDLE,), sweep_age=5.0, sweep_every=30.0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, []),
+        ({"letters": 10}, []),
+        ({"letters": 12}, ["mail: 12 dead letters"]),
+        ({"letters": 1, "rules": QueueRules(dead_warning=0)}, ["mail: 1 dead letter"]),
+        ({"due": 30}, []),
+        ({"due": 31}, ["mail: 31 pending (backed up)"]),
+        ({"due": 31, "claimed_recently": True}, ["mail: 31 pending (backed up)"]),
+        ({"due": 1, "oldest_due_seconds": 59.9}, []),
+        ({"due": 1, "oldest_due_seconds": 60.0}, ["mail: 1 pending (backed up)"]),
+        ({"due": 1, "oldest_due_seconds": 9999.0, "claimed_recently": True}, []),
+        ({"due": 3, "live_workers": 0}, ["mail: 3 due jobs and no worker"]),
+        ({"due": 1, "live_workers": 0}, ["mail: 1 due job and no worker"]),
+        ({"live_workers": 0}, []),
+        ({"handler_known": False}, ["mail: no handler is known"]),
+        ({"overdue": 2}, ["mail: 2 handlers past their timeout"]),
+        ({"overdue": 1}, ["mail: 1 handler past its timeout"]),
+        (
+            {"letters": 12, "due": 35, "live_workers": 0},
+            ["mail: 12 dead letters", "mail: 35 pending (backed up)", "mail: 35 due jobs and no worker"],
+        ),
+    ],
+)
+def test_queue(facts, expected):
+    assert issues(replace(STORE, queues=(replace(IDLE, **facts),))) == expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"sweep_age": 60.0}, []),
+        ({"sweep_age": 300.4}, ["sweeper last ran 300 s ago"]),
+        ({"sweep_age": None}, []),
+        ({"disk_low": True}, ["disk is low: new work is refused"]),
+        ({"clock_jumped": True}, ["clock jumped"]),
+        ({"conflicting_declarations": ("mail",)}, ["mail: two live processes declare different rules"]),
+        ({"queues": ()}, []),
+    ],
+)
+def test_store(facts, expected):
+    assert issues(replace(STORE, **facts)) == expected
+
+
+@pytest.mark.parametrize(("waited", "expected"), [(60.0, []), (61.0, ["sweeper has never run"]), (None, [])])
+def test_a_sweeper_that_never_ran_shows_once_work_waits(waited, expected):
+    busy = replace(IDLE, due=1, oldest_due_seconds=waited, claimed_recently=True)
+    assert issues(replace(STORE, queues=(busy,), sweep_age=None)) == expected
+
+
+def test_queues_come_in_their_order_then_the_store():
+    queues = (replace(IDLE, queue="analytics_ingest", letters=12), replace(IDLE, queue="identity_provision", due=35))
+    assert issues(replace(STORE, queues=queues, disk_low=True)) == [
+        "analytics_ingest: 12 dead letters",
+        "identity_provision: 35 pending (backed up)",
+        "disk is low: new work is refused",
+    ]
+
+
+def test_one_issue_is_enough_to_be_degraded():
+    assert status([]) == "healthy"
+    assert status(["clock jumped"]) == "degraded"

@@ -1,0 +1,91 @@
+"""The states, and every way between them, written out a second time."""
+
+from __future__ import annotations
+
+import pytest
+
+from standfast.lifecycle import BIRTHS, FINAL, LETTERS, MOVES, UNFINISHED, Move, State, Transition, view
+
+WAYS = {
+    "claim": ("queued", "running"),
+    "complete": ("running", "completed"),
+    "retry": ("running", "queued"),
+    "snooze": ("running", "queued"),
+    "give_back": ("running", "queued"),
+    "die": ("running queued held", "dead"),
+    "hold": ("running dead", "held"),
+    "replay": ("dead held", "queued"),
+    "resolve": ("dead held queued", "completed"),
+    "release": ("waiting", "queued"),
+    "cancel": ("queued waiting running held dead", "cancelled"),
+}
+
+
+def transition(move: Move, source: State) -> Transition:
+    return Transition(n=1, token=1, id="j", queue="mail", move=move, source=source)
+
+
+def reachable(start: frozenset[State]) -> set[State]:
+    found = set(start)
+    while more := {target for sources, target in MOVES.values() if sources & found} - found:
+        found |= more
+    return found
+
+
+def test_every_move_has_a_way():
+    assert set(WAYS) == set(MOVES) == set(Move)
+
+
+@pytest.mark.parametrize("source", list(State))
+@pytest.mark.parametrize("move", list(Move))
+def test_a_move_leaves_only_the_states_it_may(move, source):
+    sources, target = WAYS[move]
+    if source in sources.split():
+        assert transition(move, source).target == target
+    else:
+        with pytest.raises(ValueError, match=f"{move} cannot leave {source}"):
+            transition(move, source)
+
+
+def test_only_completed_and_cancelled_are_final():
+    left = frozenset().union(*(sources for sources, _ in MOVES.values()))
+    assert frozenset(State) - left == FINAL == {State.COMPLETED, State.CANCELLED}
+    assert left == UNFINISHED
+
+
+def test_a_letter_is_dead_or_held():
+    assert {State.DEAD, State.HELD} == LETTERS
+
+
+def test_every_state_is_reached_from_a_birth():
+    assert reachable(BIRTHS) == set(State)
+    assert reachable(frozenset({State.QUEUED})) == set(State) - {State.WAITING}
+
+
+@pytest.mark.parametrize("birth", sorted(BIRTHS))
+def test_every_birth_can_end_well_and_can_be_stopped(birth):
+    assert reachable(frozenset({birth})) >= FINAL
+
+
+def test_a_job_is_born_unfinished():
+    assert BIRTHS == UNFINISHED
+
+
+@pytest.mark.parametrize(
+    ("attempts", "due_later", "parked", "expected"),
+    [
+        (0, False, False, "queued"),
+        (0, True, False, "scheduled"),
+        (1, False, False, "retry_pending"),
+        (3, True, False, "retry_pending"),
+        (0, False, True, "parked"),
+        (3, True, True, "parked"),
+    ],
+)
+def test_view_of_a_queued_job(attempts, due_later, parked, expected):
+    assert view("queued", attempts=attempts, due_later=due_later, parked=parked) == expected
+
+
+@pytest.mark.parametrize("state", sorted(set(State) - {State.QUEUED}))
+def test_view_of_any_other_job_is_its_state(state):
+    assert view(state, attempts=3, due_later=True, parked=True) == state

@@ -1,0 +1,102 @@
+"""The shape of the code: sizes, broad excepts, the public names, the named statements."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import standfast
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "standfast"
+STORE = SOURCE / "store"
+QUERIES = STORE / "sqlite" / "queries.sql"
+PUBLIC_API = Path(__file__).with_name("public_api.txt")
+
+LONGEST_FILE = 400
+LONGEST_FUNCTION = 40
+MOST_BROAD_EXCEPTS = 3
+MOST_PUBLIC_NAMES = 40
+
+UPDATE_PUBLIC_API = """the public names changed; if that is meant, say so in CHANGELOG.md and run
+    .venv/bin/python -c 'import standfast; print(*sorted(standfast.__all__), sep="\\n")' > tests/shape/public_api.txt
+"""
+
+STATEMENT_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+QUOTED_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+Node = TypeVar("Node", bound=ast.AST)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def nodes(kind: type[Node], under: Path = SOURCE) -> Iterator[tuple[Path, Node]]:
+    """Every node of this kind, with the file it stands in."""
+    for path in sorted(under.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, kind):
+                yield path.relative_to(ROOT), node
+
+
+def length(function: Function) -> int:
+    """Lines from the first statement to the last; signature and docstring are free."""
+    body = function.body if ast.get_docstring(function, clean=False) is None else function.body[1:]
+    return (function.end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def is_broad(handler: ast.ExceptHandler) -> bool:
+    """Whether it catches everything: bare, or naming Exception or BaseException, alone or among others."""
+    if handler.type is None:
+        return True
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(ast.unparse(each) in {"Exception", "BaseException"} for each in caught)
+
+
+def statements() -> tuple[str, list[tuple[str, str]]]:
+    """Give what stands before the first name, then each name with its SQL, quoted text and comments taken out."""
+    before, *parts = STATEMENT_NAME.split(QUERIES.read_text(encoding="utf-8"))
+    bare = [QUOTED_OR_COMMENT.sub(" ", sql) for sql in (before, *parts[1::2])]
+    return bare[0], list(zip(parts[::2], bare[1:], strict=True))
+
+
+def test_no_file_is_too_long():
+    lengths = {path.relative_to(ROOT): path.read_bytes().count(b"\n") for path in SOURCE.rglob("*.py")}
+    assert lengths
+    assert {str(path): lines for path, lines in lengths.items() if lines > LONGEST_FILE} == {}
+
+
+def test_no_function_is_too_long():
+    functions: list[tuple[Path, Function]] = [*nodes(ast.FunctionDef), *nodes(ast.AsyncFunctionDef)]
+    assert functions
+    lengths = {f"{path}:{node.lineno} {node.name}": length(node) for path, node in functions}
+    assert {function: lines for function, lines in lengths.items() if lines > LONGEST_FUNCTION} == {}
+
+
+def test_few_excepts_are_broad():
+    broad = [f"{path}:{node.lineno}" for path, node in nodes(ast.ExceptHandler) if is_broad(node)]
+    assert len(broad) <= MOST_BROAD_EXCEPTS, broad
+
+
+def test_the_public_names_are_few_and_meant():
+    assert len(standfast.__all__) <= MOST_PUBLIC_NAMES
+    assert sorted(standfast.__all__) == PUBLIC_API.read_text(encoding="utf-8").split(), UPDATE_PUBLIC_API
+    assert [name for name in standfast.__all__ if not hasattr(standfast, name)] == []
+
+
+def test_every_statement_has_one_name_of_its_own():
+    before, named = statements()
+    assert before.strip() == "", "a statement stands before the first `-- name:`"
+    counted = Counter(name for name, _ in named)
+    assert [name for name, count in counted.items() if count > 1] == []
+    unclear = [name for name, sql in named if len([part for part in sql.split(";") if part.strip()]) != 1]
+    assert unclear == [], "under each of these names stands no statement, or more than one"
+
+
+def test_every_statement_is_used():
+    quoted = {node.value for _, node in nodes(ast.Constant, under=STORE)}
+    _, named = statements()
+    assert named
+    assert [name for name, _ in named if name not in quoted] == []
