@@ -28,6 +28,30 @@ def moments(skew: float) -> Moment:
     return moment
 
 
+SAME = [
+    "id",
+    "queue",
+    "handler",
+    "priority",
+    "attempts",
+    "deferrals",
+    "generation",
+    "worker",
+    "idempotency_key",
+    "thread_key",
+    "superseded_by",
+    "parked_on",
+    "warning",
+    "fingerprint",
+    "replays",
+    "policy_snapshot",
+    "workflow",
+]
+"""Fields a person sees as the store has them."""
+TIMES = ["created_at", "due_at", "ready_at", "claimed_at", "finished_at", "expires_at"]
+TEXTS = ["payload", "coalesced", "result"]
+
+
 def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
     """Put a job together for reading."""
     row, moment = record.row, moments(skew)
@@ -36,50 +60,27 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
     failures = [_failure(line) for line in history if line.cls is not None]
     failure = _last_failure(row, failures)
     return JobView(
-        id=row.id,
-        queue=row.queue,
-        handler=row.handler,
+        **{name: getattr(row, name) for name in SAME},
+        **{name: moment(getattr(row, name)) for name in TIMES},
+        **{name: _read(getattr(row, name)) for name in TEXTS},
         state=State(row.state),
         view=_view(row, now),
         queue_reason=details.queue_reason,
         reason=None if failure is None else failure.reason_code,
-        priority=row.priority,
-        payload=_decode(row.payload),
         payload_sha256=sha256(row.payload),
-        attempts=row.attempts,
         max_attempts=_max_attempts(row),
-        deferrals=row.deferrals,
-        generation=row.generation,
-        created_at=moment(row.created_at),
         first_seen_at=moment(row.first_seen_at or row.created_at),
         last_entered_at=moment(row.entered_at),
-        due_at=moment(row.due_at),
-        ready_at=moment(row.ready_at),
-        claimed_at=moment(row.claimed_at),
-        finished_at=moment(row.finished_at),
-        worker=row.worker,
-        idempotency_key=row.idempotency_key,
-        thread_key=row.thread_key,
-        coalesced=_read(row.coalesced),
-        superseded_by=row.superseded_by,
-        parked_on=row.parked_on,
         session=details.session,
         requester=details.requester,
         labels=details.labels or {},
         risk=details.risk,
         progress=None,
-        result=_read(row.result),
-        warning=row.warning,
         failure=failure,
         first_failure=failures[0] if failures else failure,
         history=history,
         effects=[],
         triage=_triage(row),
-        fingerprint=row.fingerprint,
-        replays=row.replays,
-        policy_snapshot=row.policy_snapshot,
-        workflow=row.workflow,
-        expires_at=moment(row.expires_at),
     )
 
 

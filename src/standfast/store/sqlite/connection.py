@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import apsw
@@ -95,15 +96,35 @@ def connect(location: str, *, vfs: str | None = None, memory: bool = False, read
     """Open one connection with every setting read back."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if memory else 0)
     connection = apsw.Connection(location, flags=flags, vfs=vfs)
-    connection.set_busy_handler(_patience())
-    try:
+    with closed_on_failure(connection):
+        connection.set_busy_handler(_patience())
         _apply_settings(connection, memory=memory)
-    except BaseException:
-        connection.close()
-        raise
-    if reader:
-        connection.pragma("query_only", 1)
+        if reader:
+            connection.pragma("query_only", 1)
     return connection
+
+
+@contextmanager
+def closed_on_failure(connection: apsw.Connection) -> Iterator[None]:
+    """Close the connection unless everything inside went well."""
+    with ExitStack() as stack:
+        stack.callback(connection.close)
+        yield
+        stack.pop_all()
+
+
+@contextmanager
+def rolled_back_on_failure(connection: apsw.Connection) -> Iterator[None]:
+    """Roll the open transaction back unless everything inside went well."""
+    with ExitStack() as stack:
+        stack.callback(_roll_back, connection)
+        yield
+        stack.pop_all()
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:  # some errors make SQLite roll back by itself
+        connection.execute("ROLLBACK")
 
 
 def _apply_settings(connection: apsw.Connection, *, memory: bool) -> None:

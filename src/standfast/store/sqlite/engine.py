@@ -24,6 +24,7 @@ from standfast.store import scripts
 from standfast.store.requests import NEVER, Answer, Deadlines, Request, ScriptFunction, block, deliver
 from standfast.store.scripts import Batch, Round, Rows, Script
 from standfast.store.sqlite.bell import Hint
+from standfast.store.sqlite.connection import rolled_back_on_failure
 from standfast.store.sqlite.files import Files
 from standfast.store.statements import Statement, load
 
@@ -216,15 +217,12 @@ class SqliteEngine:
     def _transact(self, pending: list[Request], *, alone: bool) -> tuple[list[Answer], Round]:
         connection = self._writer()
         self._files.begin(connection)
-        try:
+        with rolled_back_on_failure(connection):
             if not alone:
                 self._collect(pending, wait=False)
             round_ = Round(self.now(), self.skew(), self._clock.boot())
             answers = self._run_scripts(connection, round_, self._admitted(pending))
             drive(connection, scripts.close(round_))
-        except BaseException:
-            self._roll_back(connection)
-            raise
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:
@@ -293,11 +291,6 @@ class SqliteEngine:
                 connection.close(True)  # noqa: FBT003 - apsw's own signature; the handle is not used again
             except apsw.Error:
                 log.warning("closing the failed connection failed too")
-
-    @staticmethod
-    def _roll_back(connection: apsw.Connection) -> None:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 def _deadline(seconds: float | None) -> float:

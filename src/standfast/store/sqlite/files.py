@@ -23,8 +23,10 @@ from standfast.store.sqlite.connection import (
     check_file_system,
     check_not_open_elsewhere,
     claim_file,
+    closed_on_failure,
     connect,
     create_file,
+    rolled_back_on_failure,
 )
 from standfast.store.sqlite.migrate import migrate
 
@@ -58,16 +60,12 @@ class Files:
         try:
             self._prepare()
             connection = connect(self._location, vfs=self._vfs, memory=self.memory)
+        except apsw.NotADBError as error:
+            raise ConfigurationError(f"{self.path} is no SQLite database; give standfast a file of its own") from error
         except (OSError, apsw.Error) as error:
             raise StoreUnavailable(f"cannot open {self.path}: {error}; nothing was written", definite=True) from error
-        try:
+        with closed_on_failure(connection):
             self._bring_forward(connection)
-        except apsw.NotADBError as error:
-            connection.close()
-            raise ConfigurationError(f"{self.path} is no SQLite database; give standfast a file of its own") from error
-        except BaseException:
-            connection.close()
-            raise
         return connection
 
     def _prepare(self) -> None:
@@ -84,12 +82,9 @@ class Files:
     def _bring_forward(self, connection: apsw.Connection) -> None:
         """Many processes may open a new file at once: the first to get the write lock builds it."""
         self.begin(connection)
-        try:
+        with rolled_back_on_failure(connection):
             claim_file(connection, self.path)
             migrate(connection, self.path)
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
         connection.execute("COMMIT")
 
     def begin(self, connection: apsw.Connection) -> None:
