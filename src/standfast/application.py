@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from standfast import settings
 from standfast.clock import Clock, SystemClock
 from standfast.errors import UnknownJob, UnknownQueue
+from standfast.handlers.http import Sender
 from standfast.handlers.registry import Handler, Registry, declare
-from standfast.job import JobView, NewJob, Receipt
-from standfast.queue import overview
-from standfast.queue.accept import Acceptor, receipts
-from standfast.queue.view import job_view
+from standfast.job import HTTP, JobView, NewJob, Receipt
+from standfast.queue import doctor, http, notices, overview
+from standfast.queue.accept import Acceptor, check_shared_key, receipt, user
+from standfast.queue.letters import DeadLetters
+from standfast.queue.notices import Notice
+from standfast.queue.operations import Operations, Queues
+from standfast.queue.view import Page, job_view, page
 from standfast.rules import QueueRules, Seconds, queue_rules
 from standfast.store.reads import Filter
 from standfast.store.scripts import Publication
 from standfast.store.store import Store
 from standfast.worker.worker import GRACE, SLOTS, Worker
+
+log = logging.getLogger("standfast.worker")
 
 LOOK_AGAIN = (0.005, 0.25)
 """`wait` looks after the first pause, then less and less often, up to the second."""
@@ -37,8 +44,13 @@ class Standfast:
         self.clock = clock or SystemClock()
         self._store = Store(self.settings.url.value, self.clock)
         self._registry = Registry()
+        self._sender = Sender()
+        self._registry.add_built_in(http.built_in(self, self._sender))
         self._acceptor = Acceptor(self._registry, self.clock)
         self._rules: dict[str, QueueRules] = dict(self.settings.queues)
+        self.dead_letters = DeadLetters(self._store, self._ready)
+        self.queues = Queues(self._store, self._ready)
+        self._operations = Operations(self._store, self.dead_letters)
         self._publishing = threading.Lock()
         self._unpublished = True
 
@@ -81,20 +93,52 @@ class Standfast:
     async def enqueue(self, queue: str, payload: Any = None, **options: Any) -> Receipt:
         """Store one job; it is on disk when this returns."""
         job = self._new_job(queue, payload, options)
-        await self._ready()
-        return receipts(await self._store.enqueue([job]), [job])[0]
+        if self._unpublished:
+            await self._ready()
+        [answer] = await self._store.enqueue([job])
+        return receipt(answer, job)
 
     def enqueue_sync(self, queue: str, payload: Any = None, **options: Any) -> Receipt:
         """Store one job from code without an event loop; it is on disk when this returns."""
         job = self._new_job(queue, payload, options)
         self._publish()
-        return receipts(self._store.enqueue_blocking([job]), [job])[0]
+        [answer] = self._store.enqueue_blocking([job])
+        return receipt(answer, job)
+
+    async def enqueue_http(
+        self,
+        queue: str,
+        method: str,
+        url: str,
+        *,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: Seconds | str | None = None,
+        idempotency_key: str | None = None,
+        **options: Any,
+    ) -> Receipt:
+        """Store one HTTP request that a worker will send; it is on disk when this returns.
+
+        The body is sent as JSON, or as it stands if it is text and `headers` name its content type. Without an
+        idempotency key, a POST or PATCH that may have arrived is not sent again: it dies as `unknown_commit_state`.
+        """
+        http.check_key(idempotency_key)
+        if http.leads_inside(url):
+            http.check_destination(queue, url, self._rules.get(queue) or await self._rules_in_force(queue))
+        request = http.request(method, url, body=body, headers=headers, timeout=timeout)
+        return await self.enqueue(queue, request, handler=HTTP, idempotency_key=idempotency_key, **options)
+
+    async def _rules_in_force(self, queue: str) -> QueueRules:
+        await self._ready()
+        return await self._store.rules(queue)
 
     async def enqueue_many(self, queue: str, payloads: Sequence[Any], **options: Any) -> list[Receipt]:
         """Store several jobs in one transaction: all of them, or none."""
         jobs = [self._new_job(queue, payload, options) for payload in payloads]
+        check_shared_key(jobs)
         await self._ready()
-        return receipts(await self._store.enqueue(jobs), jobs)
+        answers = await self._store.enqueue(jobs)
+        return [receipt(answer, job) for answer, job in zip(answers, jobs, strict=True)]
 
     def _new_job(self, queue: str, payload: Any, options: dict[str, Any]) -> NewJob:
         if self.settings.strict_queues.value and queue not in self._rules:
@@ -111,12 +155,11 @@ class Standfast:
 
     async def jobs(
         self, *, queue: str | None = None, state: str | None = None, limit: int = 50, cursor: int | None = None
-    ) -> list[JobView]:
-        """List jobs, newest first."""
+    ) -> Page:
+        """List jobs, newest first; the page's `next_cursor` leads to the older ones."""
         await self._ready()
-        wanted = Filter(queue, state, limit, cursor or Filter().before)
-        records = await self._store.jobs(wanted)
-        return [job_view(record, now=self._store.now(), skew=self._store.skew()) for record in records]
+        wanted = Filter(queue, state, limit + 1, cursor or Filter().before)
+        return page(await self._store.jobs(wanted), limit, now=self._store.now(), skew=self._store.skew())
 
     async def wait(self, id: str, timeout: Seconds) -> JobView:
         """Wait until a job is settled: final, held, or dead with nothing left that happens by itself."""
@@ -130,9 +173,7 @@ class Standfast:
                 return found
             left = give_up - time.monotonic()
             if left <= 0:
-                raise TimeoutError(
-                    f"job {id} is still {found.view} after {timeout} s; wait again, or look with explain"
-                )
+                raise TimeoutError(f"job {id} is still {found.view} after {timeout} s; wait again, or look with status")
             await asyncio.sleep(min(pause, left))
             pause = min(longest, pause * 1.5)
 
@@ -147,6 +188,46 @@ class Standfast:
         """Judge the store by what it holds."""
         await self._ready()
         return await overview.health(self._store)
+
+    async def doctor(self) -> dict[str, Any]:
+        """Examine the store, also one that cannot be opened; one that is not there yet is not created."""
+        return await doctor.examine(self._store, self.health)
+
+    async def migrate(self) -> tuple[int, int]:
+        """Bring the store's schema forward, as every opening does; give its number before and after."""
+        before = self._store.schema_version()
+        await self._ready()
+        return before, self._store.schema_version()
+
+    async def stats(self) -> dict[str, Any]:
+        """Count what is there, and what happened so far."""
+        await self._ready()
+        return await overview.stats(self._store)
+
+    async def explain(self, id: str) -> str:
+        """Say in one sentence, with evidence, why a job is where it is."""
+        await self._ready()
+        return await self._operations.explain(id)
+
+    async def subscribe(
+        self, kinds: Collection[str] | None = None, queue: str | None = None, after: int | None = None
+    ) -> AsyncIterator[Notice]:
+        """Give notices of what happens to jobs, in commit order, from every process; `after` resumes behind a `seq`."""
+        await self._ready()
+        async for notice in notices.subscribe(self._store, kinds, queue, after):
+            yield notice
+
+    # --- operating
+
+    async def retry(self, id: str) -> dict[str, Any]:
+        """Run a job again as soon as may be: a waiting one now, a letter by replay. A running one is left alone."""
+        await self._ready()
+        return await self._operations.retry(id, by=user())
+
+    async def cancel(self, id: str) -> JobView:
+        """End a job that is not wanted any more. A running one is asked, and ends cancelled unless it succeeds."""
+        await self._ready()
+        return await self._operations.cancel(id)
 
     # --- working
 
@@ -181,8 +262,11 @@ class Standfast:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop, number)
-        async with self, self.worker(queues, concurrency, grace=grace):
+        async with self, self.worker(queues, concurrency, grace=grace) as worker:
+            log.info("worker %s is ready for: %s", worker.id, ", ".join(worker.queues) or "no queue of its own")
             await asked.wait()
+            log.info("worker %s drains: what runs may finish for %g s", worker.id, grace)
+        log.info("worker %s has stopped", worker.id)
 
     # --- life
 
@@ -192,7 +276,8 @@ class Standfast:
         return self
 
     async def close(self) -> None:
-        """Let go of the store. Using it again opens it again."""
+        """Let go of the store and of receivers. Using it again opens it again."""
+        await self._sender.close()
         await asyncio.to_thread(self._store.close)
         self._unpublished = True
 

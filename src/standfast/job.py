@@ -12,6 +12,10 @@ from standfast.lifecycle import State, Triage
 from standfast.rules import ReplayMode
 
 Risk = Literal["low", "medium", "high", "critical"]
+HTTP = "http"
+"""The name of the handler that every queue has: its jobs are requests to be sent."""
+IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT", "TRACE"})
+"""The methods that do the same however often they are sent."""
 QueueReason = Literal["event", "retry", "deferred_submit", "scheduled_job", "workflow_step"]
 
 
@@ -77,6 +81,28 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def exhausted(self) -> bool:
         """Whether this was the round's last attempt."""
         return self.attempts >= self.max_attempts
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may run again by itself after `landed: maybe`: its handler's mode decides, but for a request.
+
+        A request may if its method does the same however often, or if the caller's key lets the receiver tell.
+        """
+        return self.handler != HTTP or self.idempotency_key is not None or _method(self.payload) in IDEMPOTENT
+
+
+class _Method(msgspec.Struct):
+    method: str = ""
+
+
+_read_method = msgspec.json.Decoder(_Method).decode
+
+
+def _method(payload: str) -> str:
+    try:
+        return _read_method(payload).method
+    except msgspec.DecodeError:  # no request at all
+        return ""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

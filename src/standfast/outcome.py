@@ -14,11 +14,21 @@ class Snooze(msgspec.Struct, frozen=True):
 
     seconds: float
 
+    def __post_init__(self) -> None:
+        """Refuse what is no number where the handler can still be told."""
+        if not isinstance(self.seconds, int | float):
+            raise TypeError(f"Snooze takes a number of seconds, not {self.seconds!r}")
+
 
 class Cancel(msgspec.Struct, frozen=True):
     """Returned by a handler: this is no longer wanted."""
 
     why: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no text where the handler can still be told."""
+        if not isinstance(self.why, str):
+            raise TypeError(f"Cancel takes a text, not {self.why!r}")
 
 
 class Succeeded(msgspec.Struct, frozen=True):

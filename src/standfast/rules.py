@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from ipaddress import ip_network
 from typing import Any, Literal
 
 import msgspec
@@ -20,6 +21,7 @@ SAMPLED_REPEATS = 64
 DURATIONS = ("lease", "timeout", "max_age", "keep_completed", "keep_keys", "keep_dead")
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_HOST = re.compile(r"(?:\*\.)?(?:[a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 
 
@@ -39,6 +41,18 @@ def _whole(name: str, value: int) -> int:
     if value < 1:
         raise ConfigurationError(f"{name} must be at least 1, not {value!r}")
     return value
+
+
+def _destination(entry: str) -> str:
+    try:
+        ip_network(entry, strict=False)
+    except ValueError:
+        if not _HOST.fullmatch(entry):
+            raise ConfigurationError(
+                f"destinations cannot name {entry!r}; write a host, '*.internal', an address, or a network "
+                "such as '10.0.0.0/8', without scheme and port"
+            ) from None
+    return entry
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +111,8 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     """Priority gained per hour of waiting."""
     age_boost_cap: float = 20.0
     """The most that waiting can add."""
+    destinations: tuple[str, ...] = ()
+    """Hosts or networks HTTP jobs may call besides public addresses, as in `["127.0.0.1", "*.internal"]`."""
     depth_warning: int = 100
     """More due jobs than this are a health issue."""
     dead_warning: int = 10
@@ -117,6 +133,8 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value is not None:
                 _positive(name, value)
+        for entry in self.destinations:
+            _destination(entry)
 
 
 DEFAULTS = QueueRules()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,18 @@ from standfast.rules import QueueRules, queue_rules
 
 DEFAULT_URL = "sqlite:///standfast.db"
 DEFAULT_FILE = "standfast.toml"
+LOGS = ("auto", "text", "json")
+"""How log lines are written; `auto` is text on a terminal and JSON elsewhere."""
 TABLES = ("queues", "store")
+"""The tables of `standfast.toml`, one for each field of `File`."""
+
+
+_PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@|(?<=password=)[^&]*")
+
+
+def without_password(url: str) -> str:
+    """Give a URL as it may be shown."""
+    return _PASSWORD.sub(lambda found: "***" if found[1] is None else f"{found[1]}:***@", url)
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -31,36 +43,71 @@ class Settings(msgspec.Struct, frozen=True):
     config: Setting
     queues: dict[str, QueueRules]
     strict_queues: Setting
+    log: Setting
+    written: dict[str, tuple[str, ...]]
+    """Which rules of each queue the file names; the others are defaults."""
+
+
+class StoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[store]` of the file."""
+
+    url: str | None = None
+    strict_queues: bool | None = None
+
+
+class File(msgspec.Struct, frozen=True):
+    """What `standfast.toml` may hold."""
+
+    queues: dict[str, dict[str, Any]] = {}
+    store: StoreTable = StoreTable()
 
 
 def load(url: str | None, environment: Mapping[str, str]) -> Settings:
     """Read the settings. A file named by `STANDFAST_CONFIG` must exist; the default one may be missing."""
     config = _first(None, environment.get("STANDFAST_CONFIG"), None, DEFAULT_FILE)
-    tables = _read(Path(config.value), required=config.source != "default")
-    store = tables.get("store", {})
+    file = _read(Path(config.value), required=config.source != "default")
     return Settings(
-        url=_first(url, environment.get("STANDFAST_URL"), store.get("url"), DEFAULT_URL),
+        url=_first(url, environment.get("STANDFAST_URL"), file.store.url, DEFAULT_URL),
         config=config,
-        queues={name: queue_rules(**given) for name, given in tables.get("queues", {}).items()},
-        strict_queues=_first(None, None, store.get("strict_queues"), default=False),
+        queues={name: _rules(config.value, name, given) for name, given in file.queues.items()},
+        strict_queues=_first(None, None, file.store.strict_queues, default=False),
+        log=_log(environment),
+        written={name: tuple(given) for name, given in file.queues.items()},
     )
+
+
+def _rules(path: str, name: str, given: dict[str, Any]) -> QueueRules:
+    try:
+        return queue_rules(**given)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path} [queues.{name}]: {error}") from error
+
+
+def _log(environment: Mapping[str, str]) -> Setting:
+    log = _first(None, environment.get("STANDFAST_LOG"), None, "auto")
+    if log.value not in LOGS:
+        raise ConfigurationError(f"STANDFAST_LOG={log.value!r} is unknown; known are {', '.join(LOGS)}")
+    return log
 
 
 def _first(argument: Any, environment: Any, file: Any, default: Any) -> Setting:
     for value, source in ((argument, "argument"), (environment, "environment"), (file, "file")):
-        if value is not None:
+        if value not in (None, ""):
             return Setting(value, source)
     return Setting(default, "default")
 
 
-def _read(path: Path, *, required: bool) -> dict[str, Any]:
+def _read(path: Path, *, required: bool) -> File:
     if not path.exists() and not required:
-        return {}
+        return File()
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:  # a TOMLDecodeError is a ValueError, text that is not UTF-8 another
         raise ConfigurationError(f"cannot read {path}: {error}") from error
     unknown = sorted(set(tables) - set(TABLES))
     if unknown:
         raise ConfigurationError(f"{path}: unknown table [{unknown[0]}]; known are {', '.join(TABLES)}")
-    return tables
+    try:
+        return msgspec.convert(tables, File)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"{path}: {error}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
@@ -23,6 +22,7 @@ from standfast.decide.evidence import (
 from standfast.errors import HandlerFailure
 from standfast.failure import Class, Failure, Landed, reason
 from standfast.outcome import Failed
+from standfast.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,13 +35,6 @@ DEEPEST = 10
 
 _WORST_FIRST = (Class.UNKNOWN, Class.TRANSIENT, Class.PERMANENT)
 _SUCCESS = range(200, 300)
-_SPACES = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
-_UNPRINTABLE = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # a terminal's escape sequence, whole
-    r"|[\x00-\x1f\x7f-\x9f]"  # any other control character
-    r"|[\ud800-\udfff]"  # half a surrogate pair: no database and no JSON takes it
-    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # turns the direction of writing
-)
 
 T = TypeVar("T")
 
@@ -236,16 +229,12 @@ def _name(error: BaseException) -> str | None:
 
 
 def _label(value: object) -> str | None:
-    return (_printable(value[:LONGEST_LABEL]).strip() or None) if isinstance(value, str) else None
+    return (printable(value[:LONGEST_LABEL]).strip() or None) if isinstance(value, str) else None
 
 
 def _text(value: object) -> str:
     text = _ask(lambda: str(value), f"{type(value).__name__} (its text could not be read)")
-    return _printable(text[:LONGEST_MESSAGE])
-
-
-def _printable(text: str) -> str:
-    return _UNPRINTABLE.sub("\ufffd", _SPACES.sub(" ", text))
+    return printable(text[:LONGEST_MESSAGE])
 
 
 def _truthy(value: object) -> bool:

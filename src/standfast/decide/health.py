@@ -29,6 +29,8 @@ class QueueFacts(msgspec.Struct, frozen=True):
     handler_known: bool
     live_workers: int
     rules: QueueRules
+    unknown_handlers: tuple[str, ...] = ()
+    """The handlers that due jobs name and nobody has declared."""
     overdue: int = 0
     """Attempts that passed their timeout and still run: plain functions, which cannot be stopped."""
 
@@ -72,6 +74,8 @@ def _queue_issues(facts: QueueFacts) -> Iterator[str]:
         yield f"{facts.queue}: {_count(facts.due, 'due job')} and no worker"
     if not facts.handler_known:
         yield f"{facts.queue}: no handler is known"
+    else:
+        yield from (f"{facts.queue}: no handler {name!r} is known" for name in facts.unknown_handlers)
     if facts.overdue:
         whose = "its" if facts.overdue == 1 else "their"
         yield f"{facts.queue}: {_count(facts.overdue, 'handler')} past {whose} timeout"

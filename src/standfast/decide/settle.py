@@ -12,11 +12,17 @@ from standfast.failure import Class, Failure, Landed, reason
 from standfast.job import Claim
 from standfast.lifecycle import Move, State, Transition
 from standfast.outcome import Cancel, Drained, Failed, Lapsed, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
+from standfast.printable import printable
 from standfast.rules import QueueRules
 
 
-def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> Transition:
-    """Turn how an attempt ended into the one change that follows. `roll` in [0, 1) is the jitter's chance."""
+def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float, *, unwanted: bool = False) -> Transition:
+    """Turn how an attempt ended into the one change that follows. `roll` in [0, 1) is the jitter's chance.
+
+    An attempt that somebody cancelled ends cancelled, unless it succeeded all the same.
+    """
+    if unwanted and not isinstance(outcome, Succeeded):
+        return _move(claim, Move.CANCEL, warning="cancelled while it ran")
     match outcome:
         case Succeeded(result, warning):
             return _move(claim, Move.COMPLETE, result=result, warning=warning)
@@ -25,12 +31,12 @@ def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> Tr
         case Snooze(seconds):
             return _move(claim, Move.SNOOZE, delay=honour_retry_after(seconds), spends=-1, defers=1)
         case Cancel(why):
-            return _move(claim, Move.CANCEL, warning=why or None)
+            return _move(claim, Move.CANCEL, warning=printable(why) or None)
         case Misfit(message):
             return _die(claim, _never("schema_invalid", message), spends=-1)
         case NotEntered():
             return _move(claim, Move.GIVE_BACK, spends=-1, defers=1)
-        case Drained() if claim.replay_mode == "replay":
+        case Drained() if claim.replay_mode == "replay" and claim.repeatable:
             return _move(claim, Move.GIVE_BACK, spends=-1, defers=1)
         case Drained():
             return _failed(claim, _maybe("drained", "the worker stopped while this ran"), None, rules, roll)
@@ -46,6 +52,8 @@ def _failed(claim: Claim, failure: Failure, retry_after: float | None, rules: Qu
         return _die(claim, _as(failure, "unknown_commit_state") if maybe else failure)
     if failure.cls == Class.PERMANENT:
         return _die(claim, failure)
+    if maybe and not claim.repeatable:
+        return _die(claim, _as(failure, "unknown_commit_state"))
     if claim.exhausted:
         lost = failure.reason_code == "worker_lost"
         return _die(claim, failure if lost else _as(failure, "max_attempts"))

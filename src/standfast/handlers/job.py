@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from standfast.job import Claim
+from standfast.rules import QueueRules
 
 _decode = msgspec.json.decode
 _session: ContextVar[str | None] = ContextVar("standfast_session", default=None)
@@ -27,8 +28,9 @@ def enter_session(session: str | None) -> None:
 class Job:
     """One attempt at a job. `cancelled` turns true when the attempt should stop: look at it in long loops."""
 
-    def __init__(self, claim: Claim, input: Any = None) -> None:
+    def __init__(self, claim: Claim, rules: QueueRules, input: Any = None) -> None:
         self._claim = claim
+        self.rules = rules
         self.input = input
         self.cancelled = False
 
@@ -61,6 +63,16 @@ class Job:
     def idempotency_key(self) -> str:
         """A stable key to hand to receivers: the caller's, else the job's id."""
         return self._claim.idempotency_key or self._claim.id
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether this may run again by itself if nobody learns how it ended."""
+        return self._claim.repeatable
+
+    @property
+    def timeout(self) -> float | None:
+        """How many seconds this attempt may take; None is no limit."""
+        return self._claim.timeout
 
     @property
     def session(self) -> str | None:

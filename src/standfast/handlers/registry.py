@@ -42,6 +42,10 @@ class Handler:
     def __init__(
         self, function: Function, declaration: Declaration, door: Enqueues, *, input: Any = None, soft: bool = True
     ) -> None:
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise ConfigurationError(
+                f"handler {declaration.name} is a generator, which would never run: return instead"
+            )
         self.function = function
         self.declaration = declaration
         self.input = input
@@ -87,28 +91,40 @@ class Handler:
 
 
 class Registry:
-    """The handlers of one process, by queue and name."""
+    """The handlers of one process, by queue and name, and the built-in ones that every queue has."""
 
     def __init__(self) -> None:
         self._handlers: dict[tuple[str, str], Handler] = {}
+        self._built_in: dict[str, Handler] = {}
 
     def add(self, handler: Handler) -> None:
         """Register a handler; a second one of the same name in a queue is a mistake."""
+        if handler.name in self._built_in:
+            raise ConfigurationError(f"every queue has a handler named {handler.name!r}; give yours another name=")
         key = (handler.queue, handler.name)
         if key in self._handlers:
             raise ConfigurationError(f"queue {handler.queue!r} already has a handler named {handler.name!r}")
         self._handlers[key] = handler
 
+    def add_built_in(self, handler: Handler) -> None:
+        """Register a handler for every queue."""
+        self._built_in[handler.name] = handler
+
+    @property
+    def built_in(self) -> tuple[str, ...]:
+        """The names of the handlers that every queue has."""
+        return tuple(self._built_in)
+
     def find(self, queue: str, name: str) -> Handler | None:
         """Give a handler, if this process has it."""
-        return self._handlers.get((queue, name))
+        return self._handlers.get((queue, name)) or self._built_in.get(name)
 
     def lanes(self, queues: Sequence[str] | None = None) -> dict[str, tuple[str, ...]]:
         """Give the handlers' names of each queue (of all, or of those asked for)."""
-        found: dict[str, tuple[str, ...]] = {}
+        found: dict[str, tuple[str, ...]] = dict.fromkeys(queues or (), self.built_in)
         for queue, name in self._handlers:
             if queues is None or queue in queues:
-                found[queue] = (*found.get(queue, ()), name)
+                found[queue] = (*found.get(queue, self.built_in), name)
         return found
 
     def declarations(self) -> list[Declaration]:

@@ -6,7 +6,7 @@ import getpass
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -14,8 +14,9 @@ import msgspec
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError, IdempotencyConflict
 from standfast.handlers.registry import Registry
+from standfast.handlers.request import HttpRequest
 from standfast.job import Details, NewJob, Receipt
-from standfast.queue.ids import job_id
+from standfast.queue.ids import chance, job_id
 from standfast.queue.payload import canonical, fingerprint
 from standfast.rules import seconds
 from standfast.store.scripts import Conflict
@@ -25,6 +26,7 @@ Duration = float | str | timedelta
 
 RISKS = ("low", "medium", "high", "critical")
 LONGEST_NAME = 200
+SHORTEST_LEASE = 1
 LONGEST_SPAN = 1e10
 LATEST_MOMENT = 1e11
 
@@ -34,62 +36,72 @@ _details = msgspec.json.Encoder().encode
 class Acceptor:
     """Turns calls into jobs. What it refuses was not written."""
 
-    def __init__(self, registry: Registry, clock: Clock, chance: Callable[[int], bytes] = os.urandom) -> None:
+    def __init__(self, registry: Registry, clock: Clock, luck: Callable[[], tuple[int, int, int]] = chance) -> None:
         self._registry = registry
         self._clock = clock
-        self._chance = chance
+        self._luck = luck
 
-    def job(
-        self,
-        queue: str,
-        payload: Any = None,
-        *,
-        handler: str | None = None,
-        idempotency_key: str | None = None,
-        priority: int | None = None,
-        delay: Duration | None = None,
-        at: When | None = None,
-        expires: When | None = None,
-        attempts: int | None = None,
-        lease: Duration | None = None,
-        session: str | None = None,
-        requester: str | None = None,
-        risk: str | None = None,
-        labels: dict[str, str] | None = None,
-    ) -> NewJob:
+    def job(self, queue: str, payload: Any = None, *, handler: str | None = None, **options: Any) -> NewJob:
         """Check everything a caller gave and lay it out as a new job."""
-        name = _name("handler", handler) if handler is not None else _name("queue", queue)
+        queue = _name("queue", queue)
+        name = queue if handler is None else _name("handler", handler)
         text = canonical(payload)
         known = self._registry.find(queue, name)
-        if known is not None:
-            known.read(text)
-        return NewJob(
-            id=job_id(self._clock.wall(), self._chance(10)),
-            queue=_name("queue", queue),
-            handler=name,
-            payload=text,
-            details=_described(session, requester, risk, labels),
-            priority=_whole("priority", priority),
-            delay=_span("delay", delay) or 0.0,
-            at=_moment("at", at),
-            expires=_moment("expires", expires),
-            budget=_whole("attempts", attempts, least=1),
-            lease=_span("lease", lease),
-            idempotency_key=None if idempotency_key is None else _name("idempotency_key", idempotency_key),
-            fingerprint=None if idempotency_key is None else fingerprint(name, text),
+        given = known.read(text) if known is not None and known.input is not None else None
+        same = given.identity if isinstance(given, HttpRequest) else text
+        new_id = job_id(self._clock.wall(), self._luck())
+        extra = _read_options(name, same, **options) if options else {"details": _anonymous()}
+        return NewJob(id=new_id, queue=queue, handler=name, payload=text, **extra)
+
+
+def _read_options(
+    handler: str,
+    text: str,
+    *,
+    idempotency_key: str | None = None,
+    priority: int | None = None,
+    delay: Duration | None = None,
+    at: When | None = None,
+    expires: When | None = None,
+    attempts: int | None = None,
+    lease: Duration | None = None,
+    session: str | None = None,
+    requester: str | None = None,
+    risk: str | None = None,
+    labels: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    keyed = idempotency_key is not None
+    return {
+        "details": _described(session, requester, risk, labels),
+        "priority": _whole("priority", priority),
+        "delay": _span("delay", delay) or 0.0,
+        "at": _moment("at", at),
+        "expires": _moment("expires", expires),
+        "budget": _whole("attempts", attempts, least=1),
+        "lease": _span("lease", lease, least=SHORTEST_LEASE),
+        "idempotency_key": _name("idempotency_key", idempotency_key) if keyed else None,
+        "fingerprint": fingerprint(handler, text) if keyed else None,
+    }
+
+
+def check_shared_key(jobs: Sequence[NewJob]) -> None:
+    """Refuse one key for payloads that differ: only the first could have it, and all or none must be stored."""
+    if len({job.fingerprint for job in jobs}) > 1:
+        raise ConfigurationError(
+            "idempotency_key names one job, and these payloads differ; nothing was written: "
+            "enqueue them one by one, each with a key of its own"
         )
 
 
-def receipts(answers: Sequence[Receipt | Conflict], jobs: Sequence[NewJob]) -> list[Receipt]:
-    """Give the receipts, or raise for the first key that is taken by another payload."""
-    for answer, job in zip(answers, jobs, strict=True):
-        if isinstance(answer, Conflict):
-            raise IdempotencyConflict(
-                f"key {job.idempotency_key!r} of queue {job.queue!r} belongs to job {answer.job_id} with another "
-                "payload; nothing was written: use another key, or send the same payload",
-                job_id=answer.job_id,
-            )
-    return [answer for answer in answers if isinstance(answer, Receipt)]
+def receipt(answer: Receipt | Conflict, job: NewJob) -> Receipt:
+    """Give the receipt, or raise if the key is taken by another payload."""
+    if isinstance(answer, Receipt):
+        return answer
+    raise IdempotencyConflict(
+        f"key {job.idempotency_key!r} of queue {job.queue!r} belongs to job {answer.job_id} with another "
+        "payload; nothing was written: use another key, or send the same payload",
+        job_id=answer.job_id,
+    )
 
 
 def _described(session: str | None, requester: str | None, risk: str | None, labels: dict[str, str] | None) -> str:
@@ -97,29 +109,48 @@ def _described(session: str | None, requester: str | None, risk: str | None, lab
         return _anonymous()
     if risk is not None and risk not in RISKS:
         raise ConfigurationError(f"risk={risk!r} is unknown; known are {', '.join(RISKS)}")
-    if labels is not None and not all(isinstance(part, str) for pair in labels.items() for part in pair):
-        raise ConfigurationError("labels must map text to text")
-    details = Details(requester=requester or session or _user(), session=session, risk=risk, labels=labels)  # type: ignore[arg-type]
+    for what, value in (("session", session), ("requester", requester)):
+        if value is not None:
+            _name(what, value)
+    _check_labels(labels)
+    details = Details(requester=requester or session or user(), session=session, risk=risk, labels=labels)  # type: ignore[arg-type]
     return _details(details).decode()
+
+
+def _check_labels(labels: object) -> None:
+    if labels is None:
+        return
+    if not isinstance(labels, dict):
+        raise ConfigurationError(f"labels must be a dict of text to text, not {labels!r}")
+    for name, value in labels.items():
+        _name("a label's name", name)
+        if value != "":
+            _name("a label's value", value)
 
 
 @cache
 def _anonymous() -> str:
-    return _details(Details(requester=_user())).decode()
+    return _details(Details(requester=user())).decode()
 
 
 @cache
-def _user() -> str:
+def user() -> str:
+    """Name who runs this process."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # no name for this number, as in a bare container
         return f"uid-{os.getuid()}"
 
 
-def _name(what: str, value: str) -> str:
-    if not isinstance(value, str) or not value or len(value) > LONGEST_NAME or not value.isprintable():
-        raise ConfigurationError(f"{what} must be printable text of 1 to {LONGEST_NAME} characters, not {value!r}")
-    return value
+def _name(what: str, value: object) -> str:
+    if isinstance(value, str) and _is_name(value):
+        return value
+    raise ConfigurationError(f"{what} must be printable text of 1 to {LONGEST_NAME} characters, not {value!r}")
+
+
+@lru_cache(maxsize=1024)
+def _is_name(value: str) -> bool:
+    return 0 < len(value) <= LONGEST_NAME and value.isprintable()
 
 
 def _whole(what: str, value: int | None, least: int = -(2**31)) -> int | None:
@@ -130,17 +161,19 @@ def _whole(what: str, value: int | None, least: int = -(2**31)) -> int | None:
     return value
 
 
-def _span(what: str, value: Duration | None) -> float | None:
+def _span(what: str, value: Duration | None, least: float = 0) -> float | None:
     span = value.total_seconds() if isinstance(value, timedelta) else seconds(value)
-    if span is not None and not 0 <= span < LONGEST_SPAN:
-        raise ConfigurationError(f"{what} must be a number of seconds from 0, not {value!r}")
-    return None if span is None else float(span)
+    if span is None:
+        return None
+    if not isinstance(span, int | float) or not least <= span < LONGEST_SPAN:
+        raise ConfigurationError(f"{what} must be a number of seconds from {least}, not {value!r}")
+    return float(span)
 
 
 def _moment(what: str, value: When | None) -> float | None:
     """Read a moment: seconds since 1970, or a datetime (without a zone it is UTC)."""
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
-    if value is not None and not 0 <= value < LATEST_MOMENT:
+    if value is not None and not (isinstance(value, int | float) and 0 <= value < LATEST_MOMENT):
         raise ConfigurationError(f"{what} must be a datetime or seconds since 1970, not {value!r}")
     return value

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from standfast.decide.health import QueueFacts, StoreFacts, issues, status
+from standfast.queue.view import moments
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.store.reads import Facts, QueueRow, WorkerRow
+from standfast.store.reads import Facts, QueueRow, Tallies, WorkerRow
 from standfast.store.store import ROOM_TO_ACCEPT, Store
 
 SILENT_AFTER = 60.0
@@ -34,6 +35,44 @@ async def health(store: Store) -> dict[str, Any]:
     }
 
 
+async def stats(store: Store) -> dict[str, Any]:
+    """Count what is there, and what happened so far."""
+    facts = await store.facts(silent_after=SILENT_AFTER)
+    tallies = await store.tallies()
+    now, skew = store.now(), store.skew()
+    oldest = min((queue.oldest_ready_at for queue in facts.queues if queue.oldest_ready_at is not None), default=None)
+    return {
+        "total_pending": sum(queue.due for queue in facts.queues),
+        "total_processing": sum(number for (_, what), number in tallies.doing.items() if what == "running"),
+        "total_dead_letter": sum(queue.letters for queue in facts.queues),
+        "queue_depths": {queue.name: queue.due for queue in facts.queues},
+        "oldest_pending_seconds": None if oldest is None else now - oldest,
+        "next_retry_at": moments(skew)(facts.next_due_at),
+        "worker_running": bool(facts.workers),
+        "workers": [_worker(worker, now) for worker in facts.workers],
+        "counters": _counters(tallies),
+        "queues": {queue.name: _queue_counts(queue, tallies) for queue in facts.queues},
+    }
+
+
+def _worker(worker: WorkerRow, now: float) -> dict[str, Any]:
+    queues = msgspec.json.decode(worker.queues)
+    return {"id": worker.id, "queues": queues, "pid": worker.pid, "beat_seconds_ago": round(now - worker.beat_at, 3)}
+
+
+def _counters(tallies: Tallies) -> dict[str, int]:
+    counters: defaultdict[str, int] = defaultdict(int)
+    for (_, kind), number in tallies.told.items():
+        counters[kind] += number
+    return dict(counters)
+
+
+def _queue_counts(queue: QueueRow, tallies: Tallies) -> dict[str, Any]:
+    doing = {what: tallies.doing.get((queue.name, what), 0) for what in ("running", "scheduled", "parked")}
+    told = {kind: number for (of, kind), number in tallies.told.items() if of == queue.name}
+    return {"due": queue.due, **doing, "letters": queue.letters, "paused": bool(queue.paused), "counters": told}
+
+
 def _store_facts(facts: Facts, now: float, *, disk_low: bool, skew: float) -> StoreFacts:
     swept = facts.upkeep.get("sweep")
     return StoreFacts(
@@ -55,6 +94,7 @@ def _queue_facts(queue: QueueRow, facts: Facts, now: float) -> QueueFacts:
         oldest_due_seconds=None if oldest is None else now - oldest,
         claimed_recently=oldest is not None and (queue.claimed_at or 0.0) > oldest,
         handler_known=bool(queue.handler_known),
+        unknown_handlers=tuple(name for of, name in facts.unknown_handlers if of == queue.name),
         live_workers=sum(queue.name in msgspec.json.decode(worker.queues) for worker in facts.workers),
         rules=msgspec.json.decode(queue.rules, type=QueueRules) if queue.rules else DEFAULTS,
         overdue=facts.overdue.get(queue.name, 0),
@@ -62,7 +102,7 @@ def _queue_facts(queue: QueueRow, facts: Facts, now: float) -> QueueFacts:
 
 
 def _conflicts(workers: list[WorkerRow]) -> tuple[str, ...]:
-    """Name the queues for which two live workers run under different rules."""
+    """Name the queues and handlers of which two live workers declared different things."""
     declared: defaultdict[str, set[str]] = defaultdict(set)
     for worker in workers:
         for queue, rules in msgspec.json.decode(worker.declares).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -19,12 +20,13 @@ SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+_NESTING = frozenset({dict, list, tuple})
 
 
 def canonical(payload: Any, *, largest: int = LARGEST) -> str:
     """Check a payload and give its canonical text: sorted keys, no white space."""
     plain = payload if type(payload) in _JSON_TYPES else _to_plain(payload)
-    _check(plain)
+    _check(plain, largest)
     try:
         encoded = _encode(plain)
     except UnicodeEncodeError as error:
@@ -53,27 +55,32 @@ _JSON_TYPES = frozenset({dict, list, str, int, float, bool, type(None)})
 def _to_plain(payload: Any) -> Any:
     """Accept typed payloads: a msgspec Struct, a dataclass, or a pydantic model."""
     dump = getattr(payload, "model_dump", None)
-    if callable(dump):
-        return dump(mode="json")
-    if isinstance(payload, msgspec.Struct) or hasattr(payload, "__dataclass_fields__"):
-        return msgspec.to_builtins(payload)
+    try:
+        if callable(dump):
+            return dump(mode="json")
+        if isinstance(payload, msgspec.Struct) or hasattr(payload, "__dataclass_fields__"):
+            return msgspec.to_builtins(payload)
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:  # of one of its fields
+        raise PayloadRejected(f"the payload cannot be written as JSON: {error}; nothing was written") from error
     raise _rejected(payload, "the payload")
 
 
-def _check(payload: Any) -> None:
-    """Walk the payload level by level, refusing what would not come back as it went in."""
+def _check(payload: Any, largest: int) -> None:
+    """Walk the payload level by level, refusing what would not come back as it went in.
+
+    A level with more values than there may be bytes ends the walk: lists that share lists can unfold without end.
+    """
     level = [payload]
-    for _ in range(DEEPEST + 1):
+    for depth in range(DEEPEST + 1):
         below: list[Any] = []
         for value in level:
+            if len(below) > largest:
+                raise PayloadRejected(f"the payload has more values than {largest} bytes can hold; nothing was written")
             kind = type(value)
             if kind is str:
                 _check_text(value)
             elif kind is dict:
-                for key in value:
-                    if type(key) is not str:
-                        raise _rejected(key, "a key")
-                    _check_text(key)
+                _check_keys(value)
                 below += value.values()
             elif kind is list or kind is tuple:
                 below += value
@@ -85,10 +92,23 @@ def _check(payload: Any) -> None:
                     raise PayloadRejected("the payload holds an integer over 64 bits; send it as text")
             elif kind not in _PLAIN:
                 raise _rejected(value, "a value")
+        _check_depth(depth, level)
         if not below:
             return
         level = below
-    raise PayloadRejected(f"the payload is nested deeper than {DEEPEST} levels; nothing was written")
+
+
+def _check_depth(depth: int, level: list[Any]) -> None:
+    """Refuse lists and dicts below the last level there may be, empty ones too."""
+    if depth == DEEPEST and any(type(value) in _NESTING for value in level):
+        raise PayloadRejected(f"the payload is nested deeper than {DEEPEST} levels; nothing was written")
+
+
+def _check_keys(keys: Iterable[Any]) -> None:
+    for key in keys:
+        if type(key) is not str:
+            raise _rejected(key, "a key")
+        _check_text(key)
 
 
 def _check_text(value: str) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from standfast.failure import Failure, reason
 from standfast.job import Attempt, Details, JobView
 from standfast.lifecycle import State, Triage, view
+from standfast.queue.accept import RISKS
 from standfast.queue.payload import sha256
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.store.reads import JobRecord, JobRow
@@ -28,28 +29,15 @@ def moments(skew: float) -> Moment:
     return moment
 
 
-SAME = [
-    "id",
-    "queue",
-    "handler",
-    "priority",
-    "attempts",
-    "deferrals",
-    "generation",
-    "worker",
-    "idempotency_key",
-    "thread_key",
-    "superseded_by",
-    "parked_on",
-    "warning",
-    "fingerprint",
-    "replays",
-    "policy_snapshot",
-    "workflow",
-]
+SAME = (
+    *("id", "queue", "handler", "priority", "attempts", "deferrals", "generation", "worker", "idempotency_key"),
+    *("thread_key", "superseded_by", "parked_on", "warning", "fingerprint", "replays", "policy_snapshot", "workflow"),
+)
 """Fields a person sees as the store has them."""
 TIMES = ["created_at", "due_at", "ready_at", "claimed_at", "finished_at", "expires_at"]
 TEXTS = ["payload", "coalesced", "result"]
+RISING = (None, *RISKS)
+"""A job's risk is the higher of its handler's and its caller's."""
 
 
 def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
@@ -74,7 +62,7 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
         session=details.session,
         requester=details.requester,
         labels=details.labels or {},
-        risk=details.risk,
+        risk=max(details.risk, row.handler_risk, key=RISING.index),
         progress=None,
         failure=failure,
         first_failure=failures[0] if failures else failure,
@@ -82,6 +70,20 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
         effects=[],
         triage=_triage(row),
     )
+
+
+class Page(list[JobView]):
+    """Jobs, newest first. `next_cursor` leads to the older ones; it is None when there are none."""
+
+    next_cursor: int | None = None
+
+
+def page(records: list[JobRecord], limit: int, *, now: float, skew: float) -> Page:
+    """Make a page of what was read: one record more than the page holds tells that there is more."""
+    found = Page(job_view(record, now=now, skew=skew) for record in records[:limit])
+    if len(records) > limit:
+        found.next_cursor = records[limit - 1].row.n
+    return found
 
 
 def _view(row: JobRow, now: float) -> str:

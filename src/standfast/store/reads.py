@@ -49,6 +49,7 @@ class JobRow(NamedTuple):
     superseded_by: str | None
     policy_snapshot: str | None
     replays: int
+    handler_risk: str | None
 
 
 class JobRecord(NamedTuple):
@@ -65,6 +66,55 @@ class Filter(NamedTuple):
     state: str | None = None
     limit: int = 50
     before: int = 1 << 62
+
+
+class LetterFilter(NamedTuple):
+    """Which letters to list, newest first, below the cursor. None matches everything."""
+
+    queue: str | None = None
+    reason_code: str | None = None
+    failure_class: str | None = None
+    landed: str | None = None
+    replay_status: str | None = None
+    fingerprint: str | None = None
+    finished_before: float | None = None
+    limit: int = 50
+    before: int = 1 << 62
+
+
+def letters(wanted: LetterFilter) -> Script:
+    """Read a page of letters."""
+    rows = yield "list_letters", wanted._asdict()
+    return (yield from _with_history(rows))
+
+
+class JournalRow(NamedTuple):
+    """What one transaction told, as JSON text: [[kind, queue, [job id, …]], …]."""
+
+    seq: int
+    at: float
+    entries: str
+
+
+def journal(after: int, limit: int) -> Script:
+    """Read what was told after a journal row, oldest first."""
+    rows = yield "journal_after", {"after": after, "limit": limit}
+    return [JournalRow(*row) for row in rows]
+
+
+class Tallies(NamedTuple):
+    """Jobs by queue and what they are doing (`running`, `scheduled`, `parked`), and what was told how often."""
+
+    doing: dict[tuple[str, str], int]
+    told: dict[tuple[str, str], int]
+
+
+def tallies(now: float, most: int = 100_000) -> Script:
+    """Read the unfinished jobs by queue, and the counters."""
+    counts = yield "queue_counts", {"now": now, "most": most}
+    counters = yield "counters", {}
+    doing = {(queue, what): number for queue, what, number in counts}
+    return Tallies(doing, {(queue, kind): number for queue, kind, number in counters})
 
 
 def job(job_id: str) -> Script:
@@ -87,6 +137,12 @@ def _with_history(rows: list[tuple[Any, ...]]) -> Script:
     for n, entry in lines:
         history[n].append(entry)
     return [JobRecord(row, history[row.n]) for row in found]
+
+
+def queue_names() -> Script:
+    """Read the names of the queues."""
+    rows = yield "queue_names", {}
+    return [name for (name,) in rows]
 
 
 def last_journal_number() -> Script:
@@ -127,12 +183,26 @@ class Facts(NamedTuple):
     workers: list[WorkerRow]
     upkeep: dict[str, float]
     overdue: dict[str, int]
+    unknown_handlers: list[tuple[str, str]]
+    """Queue and name of each handler that due jobs ask for and nobody has declared."""
+    next_due_at: float | None
 
 
 def facts(now: float, boot: str, *, silent_after: float, most: int = 100_000) -> Script:
     """Read what health and stats are made of."""
     queues = yield "queue_facts", {"most": most}
+    late = {queue: rest for queue, *rest in (yield "late_jobs", {"now": now, "most": most})}
     workers = yield "live_workers", {"boot": boot, "since": now - silent_after}
     upkeep = yield "upkeep_times", {}
     overdue = yield "overdue_jobs", {"now": now}
-    return Facts([QueueRow(*row) for row in queues], [WorkerRow(*row) for row in workers], dict(upkeep), dict(overdue))
+    unknown = [(*row,) for row in (yield "unknown_handlers", {})]
+    [(next_due_at,)] = yield "next_due", {}
+    found = [_with_late(QueueRow(*row), *late.get(row[0], (0, None))) for row in queues]
+    live = [WorkerRow(*row) for row in workers]
+    return Facts(found, live, dict(upkeep), dict(overdue), unknown, next_due_at)
+
+
+def _with_late(queue: QueueRow, due: int, oldest: float | None) -> QueueRow:
+    """Count what is due and was not made claimable yet: without a worker nobody does that."""
+    known = [at for at in (queue.oldest_ready_at, oldest) if at is not None]
+    return queue._replace(due=queue.due + due, oldest_ready_at=min(known, default=None))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from standfast.errors import StoreUnavailable
 from standfast.store.scripts import Round, Script
@@ -71,50 +73,88 @@ Answer = tuple[Request, Any]
 
 def deliver(answers: Sequence[Answer]) -> None:
     """Answer every caller of a round, with one hand-off for each event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
-    for request, result in answers:
-        if request.loop is not None:
-            by_loop.setdefault(request.loop, []).append((request, result))
-        elif isinstance(result, BaseException):
-            request.future.set_exception(result)
+    for loop in {request.loop for request, _ in answers}:
+        theirs = [answer for answer in answers if answer[0].loop is loop]
+        if loop is None:
+            _resolve(theirs)
         else:
-            request.future.set_result(result)
-    for loop, batch in by_loop.items():
-        if not loop.is_closed():  # else the callers are gone; what they asked for is committed all the same
-            loop.call_soon_threadsafe(_resolve, batch)
+            with suppress(RuntimeError):  # the loop is closed and its callers are gone: it is committed all the same
+                loop.call_soon_threadsafe(_resolve, theirs)
 
 
-def _resolve(batch: Sequence[Answer]) -> None:
-    for request, result in batch:
-        if request.future.done():
+def _resolve(answers: Sequence[Answer]) -> None:
+    for request, result in answers:
+        future = request.future
+        if future.done():
             continue  # cancelled or timed out meanwhile
         if isinstance(result, BaseException):
-            request.future.set_exception(result)
+            future.set_exception(result)
         else:
-            request.future.set_result(result)
+            future.set_result(result)
+
+
+class Line:
+    """The requests that wait for the writer. Any thread puts, the writer alone takes.
+
+    The writer sleeps only when nothing waits; putting wakes it then, and costs next to nothing otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Request] = deque()
+        self._serving: list[Request] = []
+        self._sleeping = False
+        self._wake: SimpleQueue[None] = SimpleQueue()
+
+    def put(self, request: Request) -> None:
+        """Have a request served in the next round."""
+        self._waiting.append(request)
+        if self._sleeping:
+            self.wake()
+
+    def wake(self) -> None:
+        """Let the writer look."""
+        self._sleeping = False
+        self._wake.put(None)
+
+    def sleep(self) -> None:
+        """Wait until something waits, or somebody wakes the writer."""
+        self._sleeping = True
+        if not self._waiting:
+            self._wake.get()
+        self._sleeping = False
+
+    def join(self, serving: list[Request], most: int) -> None:
+        """Move what waits into the writer's hands, up to so many items in all."""
+        self._serving = serving
+        items = sum(len(request.items) for request in serving)
+        while self._waiting and items < most:
+            request = self._waiting.popleft()
+            serving.append(request)
+            items += len(request.items)
+
+    def empty(self) -> bool:
+        """Tell whether nothing waits."""
+        return not self._waiting
+
+    def unanswered(self, loop: asyncio.AbstractEventLoop) -> list[Request]:
+        """Give every request of a loop that is still without an answer."""
+        known = [*self._waiting, *self._serving]
+        return [request for request in known if request.loop is loop and not request.future.done()]
 
 
 class Deadlines:
     """One timer for each loop watches the earliest deadline of all its calls; a timer per call would cost more."""
 
-    def __init__(self) -> None:
-        self._watched: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Request]] = WeakKeyDictionary()
-        self._timed: WeakKeyDictionary[asyncio.AbstractEventLoop, float] = WeakKeyDictionary()
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._timed: dict[asyncio.AbstractEventLoop, float] = {}
 
-    async def answer(self, request: Request, loop: asyncio.AbstractEventLoop) -> Any:
-        """Wait for the request's result, at most until its deadline."""
-        if request.deadline == NEVER:
-            return await request.future  # type: ignore[misc]
-        watched = self._watched.get(loop)
-        if watched is None:
-            watched = self._watched[loop] = {}
-        if request.deadline < self._timed.get(loop, NEVER):
+    def watch(self, request: Request) -> None:
+        """See to it that a call ends by its deadline."""
+        loop = request.loop
+        if loop is not None and request.deadline < self._timed.get(loop, NEVER):
+            self._timed = {known: at for known, at in self._timed.items() if not known.is_closed()}
             self._watch_until(loop, request.deadline)
-        watched[id(request)] = request
-        try:
-            return await request.future  # type: ignore[misc]
-        finally:
-            del watched[id(request)]
 
     def _watch_until(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
         self._timed[loop] = deadline
@@ -123,11 +163,11 @@ class Deadlines:
     def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
         now = time.monotonic()
         self._timed.pop(loop, None)
-        waiting = [request for request in self._watched[loop].values() if not request.future.done()]
-        for request in waiting:
+        unanswered = self._line.unanswered(loop)
+        for request in unanswered:
             if request.deadline <= now:
                 request.future.set_exception(request.give_up())
-        left = [request.deadline for request in waiting if request.deadline > now]
+        left = [request.deadline for request in unanswered if now < request.deadline < NEVER]
         if left:
             self._watch_until(loop, min(left))
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from standfast.job import Claim, NewJob, Receipt
-from standfast.lifecycle import FINAL, Move, State, Transition
+from standfast.lifecycle import FINAL, MOVES, Move, State, Transition
 from standfast.rules import DEFAULTS, QueueRules
 
 Rows = list[tuple[Any, ...]]
@@ -58,11 +58,8 @@ class Round:
         self.skew = skew
         self.boot = boot
         self.told: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        """What happened, by kind and queue, to which jobs: for the journal and the counters."""
         self.work: dict[str, float] = {}
-
-    def tell(self, kind: str, queue: str, job_id: str) -> None:
-        """Note what happened to a job, for the journal and the counters."""
-        self.told[kind, queue].append(job_id)
 
     def work_in(self, queue: str, delay: float) -> None:
         """Note that a queue has work after so many seconds, so that workers wake in time."""
@@ -138,7 +135,9 @@ def _settle_keys(round_: Round, keyed: Sequence[NewJob]) -> Generator[Step, Rows
     owners = yield "key_owners", {"keys": text(keys)}
     prints = {job.id: job.fingerprint for job in keyed}
     return {
-        job_id: Receipt(owner, "duplicate", state) if fingerprint == prints[job_id] else Conflict(owner)
+        job_id: Receipt(owner, "duplicate", state or (State.QUEUED if owner in prints else None))
+        if fingerprint == prints[job_id]
+        else Conflict(owner)
         for job_id, owner, fingerprint, state in owners
         if owner != job_id
     }
@@ -151,10 +150,14 @@ def _insert(round_: Round, jobs: Sequence[NewJob]) -> Script:
         (n, job.id, job.payload, job.idempotency_key, job.details, round_.now) for n, job in enumerate(jobs, first)
     ]
     [(inserted,)] = yield "insert_bodies", bodies
-    rows = [_job_row(round_, n, job, *defaults[job.queue]) for n, job in enumerate(jobs, first)]
+    numbered = list(enumerate(jobs, first))
     if inserted < len(jobs):  # some came before, with a commit nobody knew of
         here = {n for (n,) in (yield "numbers_from", {"first": first})}
-        rows = [row for row in rows if row[0] in here]
+        numbered = [(n, job) for n, job in numbered if n in here]
+    rows = [_job_row(round_, n, job, *defaults[job.queue]) for n, job in numbered]
+    for (_, job), row in zip(numbered, rows, strict=True):
+        round_.told["enqueued", job.queue].append(job.id)
+        round_.work_in(job.queue, row[5] - round_.now)
     if rows:
         yield "insert_jobs", rows
 
@@ -169,14 +172,11 @@ def _queue_defaults(queues: set[str]) -> Generator[Step, Rows, dict[str, tuple[i
 
 
 def _job_row(round_: Round, n: int, job: NewJob, priority: int | None, max_age: float | None) -> tuple[Any, ...]:
-    """Lay a job out as its hot row, and tell of it. Wall times become queue times here."""
+    """Lay a job out as its hot row. Wall times become queue times here."""
     now = round_.now
     due_at = now + job.delay if job.at is None else max(now, job.at - round_.skew)
-    round_.tell("enqueued", job.queue, job.id)
-    round_.work_in(job.queue, due_at - now)
-    limits = [job.expires - round_.skew] if job.expires is not None else []
-    if max_age is not None:
-        limits.append(now + max_age)
+    asked = None if job.expires is None else job.expires - round_.skew
+    limit = asked if max_age is None else now + max_age if asked is None else min(asked, now + max_age)
     return (
         n,
         job.queue,
@@ -188,20 +188,28 @@ def _job_row(round_: Round, n: int, job: NewJob, priority: int | None, max_age: 
         now,
         job.budget,
         job.lease,
-        min(limits, default=None),
+        asked,
+        limit,
     )
 
 
 def claim(round_: Round, orders: Sequence[Order]) -> Script:
     """Give each worker what it can start now, in the order of `decide.priority`."""
-    yield "promote_due", {"now": round_.now, "limit": DUE_PER_CLAIM}
+    next_due = yield from _make_due_ready(round_)
     catches = []
     for order in orders:
         claims, rules = yield from _fill(round_, order)
-        catches.append((claims, rules))
-    [(next_due,)] = yield "next_due", {}
-    later = None if next_due is None else max(0.0, next_due - round_.now)
-    return [Catch(claims, rules, later) for claims, rules in catches]
+        catches.append(Catch(claims, rules, next_due))
+    return catches
+
+
+def _make_due_ready(round_: Round) -> Generator[Step, Rows, float | None]:
+    """Make delayed jobs claimable whose time has come; give the seconds until the next one's."""
+    [(due_at,)] = yield "next_due", {}
+    if due_at is not None and due_at <= round_.now:
+        yield "promote_due", {"now": round_.now, "limit": DUE_PER_CLAIM}
+        [(due_at,)] = yield "next_due", {}
+    return None if due_at is None else max(0.0, due_at - round_.now)
 
 
 def _fill(round_: Round, order: Order) -> Generator[Step, Rows, tuple[list[Claim], dict[str, QueueRules]]]:
@@ -230,36 +238,52 @@ def _read_rules(queues: Iterable[str], known: Rows) -> dict[str, QueueRules]:
 def _claim_queue(
     round_: Round, worker: str, want: Want, rules: QueueRules, already: int
 ) -> Generator[Step, Rows, list[Claim]]:
-    """Take the longest-waiting for every tenth claim this makes, then the best for the rest."""
-    every = LONGEST_WAITING_EVERY
-    tenths = (already + want.slots) // every - already // every
-    numbers = yield from _take(round_, worker, want, rules, wanted=tenths, oldest=True)
-    if len(numbers) == tenths:
-        numbers += yield from _take(round_, worker, want, rules, wanted=want.slots - tenths, oldest=False)
-    if not numbers:
+    """Choose, take and read the claims of one queue."""
+    where = {"queue": want.queue, "handlers": text(want.handlers)}
+    lanes = yield "lanes", where
+    if not lanes:
         return []
+    if len(lanes) == 1:
+        [(handler, priority)] = lanes
+        lane = {"queue": want.queue, "handler": handler, "priority": priority, "wanted": want.slots}
+        [(numbers,)] = yield "claim_lane", lane
+        numbers = decode_numbers(numbers)
+    else:
+        numbers = yield from _choose(round_, want, rules, lanes, already)
+    handlers = {handler for handler, _ in lanes}
+    yield from _take(round_, worker, want.queue, rules, handlers=handlers, numbers=text(numbers))
     yield "count_claims", {"queue": want.queue, "claims": len(numbers), "now": round_.now}
     claims = yield from held_claims(numbers)
-    for job in claims:
-        round_.tell("claimed", job.queue, job.id)
+    round_.told["claimed", want.queue] += [job.id for job in claims]
     return claims
 
 
-def _take(
-    round_: Round, worker: str, want: Want, rules: QueueRules, *, wanted: int, oldest: bool
+def _choose(
+    round_: Round, want: Want, rules: QueueRules, lanes: Rows, already: int
 ) -> Generator[Step, Rows, list[int]]:
-    if not wanted:
-        return []
-    lanes = {"queue": want.queue, "handlers": text(want.handlers), "wanted": wanted, "oldest": oldest}
+    """Choose the longest-waiting for every tenth claim this makes, then the best for the rest."""
+    every = LONGEST_WAITING_EVERY
+    tenths = (already + want.slots) // every - already // every
     boost = {"boost": rules.age_boost, "boost_cap": rules.age_boost_cap, "now": round_.now}
-    [(numbers,)] = yield "claim_numbers", {**lanes, **boost}
-    if numbers == "[]":
-        return []
-    [(modes, timeouts)] = yield "handler_stamps", {"queue": want.queue}
-    stamps = {"attempts": rules.attempts, "lease": rules.lease, "timeout": rules.timeout}
-    taken = {"numbers": numbers, "worker": worker, "now": round_.now}
-    yield "take_jobs", {**taken, **stamps, "modes": modes, "timeouts": timeouts}
-    return decode_numbers(numbers)
+    among = {"queue": want.queue, "lanes": text(lanes), "wanted": want.slots, **boost}
+    [(by_age,)] = yield "claim_lanes", {**among, "wanted": tenths, "oldest": True}
+    [(by_rank,)] = yield "claim_lanes", {**among, "oldest": False}
+    oldest = decode_numbers(by_age)
+    first = set(oldest)
+    return oldest + [n for n in decode_numbers(by_rank) if n not in first][: want.slots - len(oldest)]
+
+
+def _take(
+    round_: Round, worker: str, queue: str, rules: QueueRules, *, handlers: Iterable[str], numbers: str
+) -> Script:
+    """Raise attempt and token of the chosen jobs, and stamp the rules in force on them."""
+    declared = {name: stamps for name, *stamps in (yield "handler_stamps", {"queue": queue})}
+    stamps = {"attempts": rules.attempts, "lease": rules.lease}
+    for handler in handlers:
+        replay_mode, timeout = declared.get(handler, ("replay", None))
+        how = {"replay_mode": replay_mode, "timeout": rules.timeout if timeout is None else timeout}
+        taken = {"numbers": numbers, "handler": handler, "worker": worker, "now": round_.now}
+        yield "take_jobs", {**taken, **stamps, **how}
 
 
 def held_claims(numbers: Iterable[int]) -> Generator[Step, Rows, list[Claim]]:
@@ -275,11 +299,36 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script:
     """
     standing = yield from _standing(transitions)
     pairs = list(zip(transitions, standing, strict=True))
-    movable = [transition for transition, state in pairs if state == transition.source]
-    if movable:
-        yield "move_jobs", [_move(round_.now, transition) for transition in movable]
+    moved: dict[int, Transition] = {}
+    for transition, state in pairs:
+        if state == transition.source:  # of two ends of one attempt in one round, the first counts
+            moved.setdefault(transition.n, transition)
+    if moved:
+        movable = list(moved.values())
+        yield from _move(round_.now, movable)
         yield from _write_down(round_, movable)
-    return [state in (transition.source, transition.target) for transition, state in pairs]
+    return [
+        transition.target == (moved[transition.n].target if state == transition.source else state)
+        for transition, state in pairs
+    ]
+
+
+def _move(now: float, transitions: Sequence[Transition]) -> Script:
+    """Move the jobs; those that move alike (a batch of completions above all) share a statement."""
+    alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for each in transitions:
+        alike[each.move, each.delay, each.spends, each.defers].append(each.n)
+    for (move, delay, spends, defers), numbers in alike.items():
+        target = MOVES[move][1]
+        times = _times(now, delay) if target == State.QUEUED else (None, None, now)
+        due_at, ready_at, finished_at = times
+        counts = {"spends": spends, "defers": defers}
+        when = {"due_at": due_at, "ready_at": ready_at, "finished_at": finished_at}
+        yield "move_jobs", {"numbers": text(numbers), "target": target, **when, **counts}
+
+
+def _times(now: float, delay: float) -> tuple[float | None, float | None, float | None]:
+    return (now + delay, None if delay > 0 else now, None)
 
 
 def _standing(transitions: Sequence[Transition]) -> Generator[Step, Rows, list[str | None]]:
@@ -291,35 +340,28 @@ def _standing(transitions: Sequence[Transition]) -> Generator[Step, Rows, list[s
     return _states.decode(states)
 
 
-def _move(now: float, transition: Transition) -> tuple[Any, ...]:
-    target, delay = transition.target, transition.delay
-    to_queue = target == State.QUEUED
-    due_at = now + delay if to_queue else None
-    ready_at = now if to_queue and delay <= 0 else None
-    finished_at = None if to_queue else now
-    counts = (transition.spends, transition.defers)
-    return (transition.n, transition.token, target, due_at, ready_at, finished_at, *counts)
-
-
 def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
     """Write what the moves leave behind: endings, history, freed keys, notices."""
-    for transition in moved:
-        round_.tell(TOLD[transition.move], transition.queue, transition.id)
-        if transition.target == State.QUEUED:
-            round_.work_in(transition.queue, transition.delay)
-    endings = [_ending(transition) for transition in moved if _leaves_ending(transition)]
+    final = []
+    for each in moved:
+        round_.told[TOLD[each.move], each.queue].append(each.id)
+        target = MOVES[each.move][1]
+        if target in FINAL:
+            final.append(each.n)
+        elif target == State.QUEUED:
+            round_.work_in(each.queue, each.delay)
+    endings = [_ending(each) for each in moved if each.result or each.warning or each.triage]
     if endings:
         yield "write_endings", endings
-    lines = [_line(round_, transition) for transition in moved if transition.move in KEPT_IN_HISTORY]
+    lines = [_line(round_, each) for each in moved if each.move in KEPT_IN_HISTORY]
     if lines:
         yield "write_history", lines
-    final = [transition.n for transition in moved if transition.target in FINAL]
+    replayed = [each.n for each in moved if each.move == Move.REPLAY]
+    if replayed:
+        yield "open_round", {"numbers": text(replayed), "now": round_.now}
+        yield "count_replays", {"numbers": text(replayed)}
     if final:
         yield "release_keys", {"numbers": text(final), "now": round_.now, "keep_keys": DEFAULTS.keep_keys}
-
-
-def _leaves_ending(transition: Transition) -> bool:
-    return bool(transition.result or transition.warning or transition.triage)
 
 
 def _ending(transition: Transition) -> tuple[Any, ...]:
@@ -345,7 +387,9 @@ def _line(round_: Round, transition: Transition) -> tuple[int, str]:
 def publish(round_: Round, publications: Sequence[Publication]) -> Script:
     """Put declarations in force for every process: the last published wins."""
     for publication in publications:
+        changed = yield "changed_ages", {"queues": text(publication.queues)}
         yield "publish_queues", {"queues": text(publication.queues), "now": round_.now}
-        yield "restamp_expiry", {"now": round_.now}
+        if changed:
+            yield "restamp_expiry", {"queues": text([name for (name,) in changed])}
         yield "publish_handlers", {"handlers": text(publication.handlers), "now": round_.now}
     return [None] * len(publications)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from standfast.clock import Clock, SystemClock
 from standfast.errors import ConfigurationError
 from standfast.job import NewJob, Receipt
 from standfast.lifecycle import Transition
-from standfast.store import reads, scripts, upkeep
-from standfast.store.reads import Facts, Filter, JobRecord
+from standfast.rules import QueueRules
+from standfast.store import operations, reads, scripts, upkeep
+from standfast.store.reads import Facts, Filter, JobRecord, JournalRow, LetterFilter, Tallies
 from standfast.store.scripts import Catch, Conflict, Order, Publication
-from standfast.store.sqlite import shared
+from standfast.store.sqlite import checkup, shared
+from standfast.store.sqlite.checkup import Finding
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
 
@@ -81,6 +84,22 @@ class Store:
         """What the writer met and has not got over."""
         return self._engine.trouble
 
+    def there(self) -> bool:
+        """Tell whether there is a store to open; opening creates one that is not."""
+        return self._path == ":memory:" or Path(self._path).exists()
+
+    def checkup(self) -> list[Finding]:
+        """Look at the store without opening it for use."""
+        return list(checkup.checkup(self._path, room=ROOM_TO_ACCEPT))
+
+    def schema_version(self) -> int:
+        """Read the schema's number without bringing it forward."""
+        return checkup.schema_version(self._path)
+
+    def boot(self) -> str:
+        """Identify the present boot."""
+        return self._clock.boot()
+
     def listen(self, heard: Callable[[dict[str, float]], None]) -> None:
         """Be told which queues get work, and after how many seconds. Called on a thread of the store's."""
         self._engine.listen(heard)
@@ -91,9 +110,9 @@ class Store:
 
     # --- writing
 
-    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt | Conflict]:
+    def enqueue(self, jobs: Sequence[NewJob]) -> Awaitable[list[Receipt | Conflict]]:
         """Store new jobs."""
-        return await self._engine.call(scripts.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)  # type: ignore[no-any-return]
+        return self._engine.call(scripts.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)
 
     def enqueue_blocking(self, jobs: Sequence[NewJob]) -> list[Receipt | Conflict]:
         """Store new jobs from code without a loop."""
@@ -131,7 +150,34 @@ class Store:
         [more] = await self._engine.call(upkeep.prune, [prune], seconds=PATIENCE)
         return more  # type: ignore[no-any-return]
 
+    async def ask_to_stop(self, job_id: str) -> bool:
+        """Ask a running job to stop; False if it is not running."""
+        [asked] = await self._engine.call(operations.ask_to_stop, [job_id], seconds=PATIENCE)
+        return asked  # type: ignore[no-any-return]
+
+    async def hurry(self, job_id: str) -> bool:
+        """Make a waiting job due now; False if it is not waiting."""
+        [hurried] = await self._engine.call(operations.hurry, [job_id], seconds=PATIENCE)
+        return hurried  # type: ignore[no-any-return]
+
+    async def pause(self, queue: str, *, paused: bool) -> bool:
+        """Pause a queue or let it go on; False if nobody knows it."""
+        [known] = await self._engine.call(operations.pause, [(queue, paused)], seconds=PATIENCE)
+        return known  # type: ignore[no-any-return]
+
     # --- reading
+
+    async def letters(self, wanted: LetterFilter) -> list[JobRecord]:
+        """Read a page of letters, newest first."""
+        return await self._engine.read(reads.letters(wanted))  # type: ignore[no-any-return]
+
+    async def journal(self, after: int, limit: int) -> list[JournalRow]:
+        """Read what was told after a journal row."""
+        return await self._engine.read(reads.journal(after, limit))  # type: ignore[no-any-return]
+
+    async def tallies(self) -> Tallies:
+        """Read the unfinished jobs by queue, and the counters."""
+        return await self._engine.read(reads.tallies(self.now()))  # type: ignore[no-any-return]
 
     async def job(self, job_id: str) -> JobRecord | None:
         """Read one job."""
@@ -140,6 +186,15 @@ class Store:
     async def jobs(self, wanted: Filter) -> list[JobRecord]:
         """Read a page of jobs, newest first."""
         return await self._engine.read(reads.jobs(wanted))  # type: ignore[no-any-return]
+
+    async def rules(self, queue: str) -> QueueRules:
+        """Read the rules in force for a queue."""
+        found = await self._engine.read(scripts.rules_in_force([queue]))
+        return found[queue]  # type: ignore[no-any-return]
+
+    async def queue_names(self) -> list[str]:
+        """Read the names of every queue that was declared or used."""
+        return await self._engine.read(reads.queue_names())  # type: ignore[no-any-return]
 
     async def last_journal_number(self) -> int:
         """Read how far the journal has come: whoever sees it grow knows that something happened."""

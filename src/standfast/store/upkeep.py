@@ -42,7 +42,7 @@ class Expired(NamedTuple):
 
 
 class WorkerCard(msgspec.Struct, frozen=True):
-    """Who a worker is. `declares` says under which rules it runs, as JSON text: queue → hash of its rules."""
+    """Who a worker is. `declares` says what it declared, as JSON text: queue or queue/handler → its rules."""
 
     id: str
     host: str

@@ -6,16 +6,23 @@ from collections import Counter
 from typing import Any
 
 from standfast.application import Standfast
-from standfast.clock import Clock
 from standfast.job import JobView
 from standfast.testing.clock import FrozenClock
 
 LOOKED_AT = 1000
+MISSING = object()
+"""Equal to nothing a test can ask for."""
 
 
-def memory(clock: Clock | None = None) -> Standfast:
+class InMemory(Standfast):
+    """A queue in memory, whose clock moves only when told."""
+
+    clock: FrozenClock
+
+
+def memory(clock: FrozenClock | None = None) -> InMemory:
     """Give a queue in memory whose clock stands still: `sf.clock.advance(60)` lets time pass."""
-    return Standfast(":memory:", clock=clock or FrozenClock())
+    return InMemory(":memory:", clock=clock or FrozenClock())
 
 
 async def drain(sf: Standfast) -> Counter[str]:
@@ -39,4 +46,4 @@ async def assert_enqueued(sf: Standfast, queue: str, **match: Any) -> JobView:
 def _value(job: JobView, name: str) -> Any:
     if hasattr(job, name):
         return getattr(job, name)
-    return job.payload.get(name) if isinstance(job.payload, dict) else None
+    return job.payload.get(name, MISSING) if isinstance(job.payload, dict) else MISSING

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from standfast.errors import StoreUnavailable
 from standfast.job import Claim
@@ -19,16 +19,27 @@ MOST_PER_CLAIM = 512
 """Jobs one claim takes at most, so that a lone enqueue never waits long behind it."""
 PAUSE_AFTER_REFUSAL = 0.5
 
-Start = Callable[[Claim, QueueRules], None]
+Start = Callable[[list[Claim], dict[str, QueueRules]], None]
 
 
 class Claimer:
     """Keeps the slots of a worker's queues filled, one claim at a time."""
 
-    def __init__(self, store: Store, worker: str, lanes: dict[str, tuple[str, ...]], slots: int, start: Start) -> None:
+    def __init__(
+        self,
+        store: Store,
+        worker: str,
+        lanes: dict[str, tuple[str, ...]],
+        *,
+        elsewhere: tuple[str, ...],
+        slots: int,
+        start: Start,
+    ) -> None:
         self._store = store
         self._worker = worker
-        self._lanes = lanes
+        self._lanes = dict(lanes)
+        self._elsewhere = elsewhere
+        """The handlers this worker has for queues it does not know yet: the built-in ones, unless told its queues."""
         self._slots = slots
         self._start = start
         self._free = Counter(dict.fromkeys(lanes, slots))
@@ -36,6 +47,8 @@ class Claimer:
         self._claiming: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._stopped = False
+        self.answers = 0
+        """How many claims were answered, or given up."""
 
     def freed(self, queues: Counter[str]) -> None:
         """Take note of free slots."""
@@ -44,10 +57,21 @@ class Claimer:
 
     def heard(self, hint: dict[str, float]) -> None:
         """Take note of queues that have work, now or after some seconds."""
+        self.learn(hint)
         for queue, seconds in hint.items():
             if queue in self._lanes:
                 self._look_at(queue, seconds)
         self.kick()
+
+    def learn(self, queues: Iterable[str]) -> None:
+        """Serve these queues too, with the handlers that every queue has."""
+        if not self._elsewhere:
+            return
+        for queue in queues:
+            if queue not in self._lanes:
+                self._lanes[queue] = self._elsewhere
+                self._free[queue] = self._slots
+                self._hungry.add(queue)
 
     def look_everywhere(self) -> None:
         """Look at every queue: hints can be lost."""
@@ -62,18 +86,20 @@ class Claimer:
             Want(queue, self._lanes[queue], self._share(queue)) for queue in self._hungry if self._free[queue] > 0
         )
         if wants:
+            # What is heard while the claim is under way counts for the next one: this one may have looked before.
+            self._hungry.difference_update(want.queue for want in wants)
             self._claiming = asyncio.get_running_loop().create_task(self._claim(Order(self._worker, wants)))
 
     async def claim_until_empty(self, idle: Callable[[], Awaitable[None]]) -> Counter[str]:
         """Claim and wait for what was claimed to end, until a claim brings nothing; give how often each queue ran."""
+        self._stopped = True  # nothing else claims beside this
         ran: Counter[str] = Counter()
         while True:
             wants = tuple(Want(queue, handlers, self._slots) for queue, handlers in self._lanes.items())
             catch = await self._store.claim(Order(self._worker, wants))
             if not catch.claims:
                 return ran
-            for claim in catch.claims:
-                self._start(claim, catch.rules[claim.queue])
+            self._start(catch.claims, catch.rules)
             ran.update(claim.queue for claim in catch.claims)
             await idle()
 
@@ -82,28 +108,33 @@ class Claimer:
         return min(self._free[queue], max(1, self._slots // 2), MOST_PER_CLAIM)
 
     async def _claim(self, order: Order) -> None:
+        hungry = {want.queue for want in order.wants}
         try:
-            catch = await self._store.claim(order)
+            hungry = self._take(order, await self._store.claim(order))
         except StoreUnavailable as error:
             log.warning("nothing can be claimed now: %s", error)
             await asyncio.sleep(PAUSE_AFTER_REFUSAL)
-        else:
-            self._take(order, catch)
         finally:
+            self._hungry |= hungry
             self._claiming = None
+            self.answers += 1
         self.kick()
 
-    def _take(self, order: Order, catch: Catch) -> None:
+    @property
+    def answers_due(self) -> int:
+        """How many answers there will be once the claim under way, if any, has its own."""
+        return self.answers + (self._claiming is not None)
+
+    def _take(self, order: Order, catch: Catch) -> set[str]:
+        """Start what was claimed; give the queues that may have more."""
         brought = Counter(claim.queue for claim in catch.claims)
         for want in order.wants:
             self._free[want.queue] -= brought[want.queue]
-            if brought[want.queue] < want.slots:
-                self._hungry.discard(want.queue)
-        for claim in catch.claims:
-            self._start(claim, catch.rules[claim.queue])
+        self._start(catch.claims, catch.rules)
         if catch.next_due is not None:
             for queue in self._lanes:
                 self._look_at(queue, catch.next_due)
+        return {want.queue for want in order.wants if brought[want.queue] == want.slots}
 
     def _look_at(self, queue: str, seconds: float) -> None:
         """Be hungry for a queue now, or at a time unless an earlier look is planned."""

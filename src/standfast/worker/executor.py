@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from standfast.handlers.job import Job, enter_session
 from standfast.handlers.registry import Handler, Registry
 from standfast.job import Claim
 from standfast.lifecycle import Transition
-from standfast.outcome import Cancel, Drained, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
+from standfast.outcome import Cancel, Drained, Failed, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
 from standfast.queue import payload
 from standfast.rules import QueueRules
 from standfast.store.store import Store
@@ -27,7 +28,7 @@ from standfast.store.store import Store
 log = logging.getLogger("standfast.worker")
 
 LARGEST_RESULT = 1 << 20
-Cut = Literal["timeout", "drain", "lost"]
+Cut = Literal["timeout", "drain", "lost", "cancel"]
 
 
 class Running:
@@ -65,7 +66,9 @@ class Executor:
         self._settled: list[Transition] = []
         self._slots_freed: Counter[str] = Counter()
         self._flushes: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
         self._next_check = float("inf")
+        self._context = copy_context()
         self.held: dict[tuple[int, int], Running] = {}
         """Every job claimed here whose end is not on disk yet, by number and token."""
         self.fenced = 0
@@ -80,7 +83,8 @@ class Executor:
         if late is not None:
             self._settle(running, late)
             return
-        running.task = asyncio.get_running_loop().create_task(self._attempt(running))
+        # Each attempt starts from the worker's own context: what one handler sets there must not reach the next.
+        running.task = asyncio.get_running_loop().create_task(self._attempt(running), context=self._context.copy())
         if claim.timeout is not None:
             self._watch(running, time.monotonic() + claim.timeout)
 
@@ -90,8 +94,17 @@ class Executor:
         self._settle(running, settle(claim, NotEntered(why), rules, 0.0))
 
     async def _attempt(self, running: Running) -> None:
-        outcome = await self._run(running)
-        self._settle(running, settle(running.claim, outcome, running.rules, self._roll()))
+        """Bring an attempt to its end, whatever the handler does: without an end it would be running for good."""
+        try:
+            outcome = await self._run(running)
+        except asyncio.CancelledError as error:
+            outcome = _cut_short(running.cut, error)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise  # the process is being stopped; the lease will tell
+        except BaseException as error:  # noqa: BLE001 - the attempt boundary: what a handler raises is an outcome
+            outcome = classify.of_exception(error)
+        unwanted = running.cut == "cancel"
+        self._settle(running, settle(running.claim, outcome, running.rules, self._roll(), unwanted=unwanted))
 
     async def _run(self, running: Running) -> Outcome:
         claim = running.claim
@@ -99,24 +112,24 @@ class Executor:
         if handler is None or running.cut is not None:
             return NotEntered(running.cut or "handler_missing")
         try:
-            running.job = job = Job(claim, handler.read(claim.payload))
+            running.job = job = Job(claim, running.rules, handler.read(claim.payload))
         except PayloadRejected as error:
             return Misfit(str(error))
         running.is_async = handler.is_async
         enter_session(claim.details.session)
-        try:
-            result = await self._call(handler, job)
-        except asyncio.CancelledError as error:
-            return _cut_short(running.cut, error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the attempt boundary: what a handler raises is an outcome
-            return classify.of_exception(error)
+        result = await (handler.function(job) if handler.is_async else self._in_thread(handler, job, running))
         return _returned(handler, result)
 
-    def _call(self, handler: Handler, job: Job) -> Coroutine[Any, Any, Any] | asyncio.Future[Any]:
-        if handler.is_async:
-            return handler.function(job)  # type: ignore[no-any-return]
+    async def _in_thread(self, handler: Handler, job: Job, running: Running) -> Any:
         context = copy_context()
-        return asyncio.get_running_loop().run_in_executor(self._threads, context.run, handler.function, job)
+        loop = asyncio.get_running_loop()
+        result = await loop.run_in_executor(self._threads, context.run, _plain, handler.function, job)
+        if inspect.isawaitable(result):  # a plain function around an async one, as many decorators are
+            running.is_async = True
+            if running.cut is not None:
+                self.cut(running, running.cut)
+            result = await result
+        return result
 
     # --- settling
 
@@ -156,22 +169,25 @@ class Executor:
         """Have one timer watch the earliest deadline; a timer per job would cost more than the job."""
         running.deadline = deadline
         if deadline < self._next_check:
-            self._next_check = deadline
-            asyncio.get_running_loop().call_later(deadline - time.monotonic(), self._check_deadlines)
+            self._check_at(deadline)
+
+    def _check_at(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._next_check = deadline
+        self._timer = asyncio.get_running_loop().call_later(deadline - time.monotonic(), self._check_deadlines)
 
     def _check_deadlines(self) -> None:
+        """Cut what is past its deadline, and watch the next one. A loop with coarse timers may call this early."""
+        self._timer, self._next_check = None, float("inf")
         now = time.monotonic()
-        if now < self._next_check:
-            return
-        watched = [running for running in self.held.values() if running.deadline is not None]
-        for running in watched:
+        for running in list(self.held.values()):
             if running.deadline is not None and running.deadline <= now:
                 running.deadline = None
                 self.cut(running, "timeout")
-        self._next_check = float("inf")
-        for running in watched:
-            if running.deadline is not None:
-                self._watch(running, running.deadline)
+        left = [running.deadline for running in self.held.values() if running.deadline is not None]
+        if left:
+            self._check_at(min(left))
 
     def cut(self, running: Running, why: Cut) -> None:
         """Stop an attempt: an async handler is cancelled, a plain function keeps its slot until it returns."""
@@ -200,6 +216,13 @@ class Executor:
             await asyncio.wait([*under_way, *self._flushes]) if under_way or self._flushes else await asyncio.sleep(0)
 
 
+def _plain(function: Callable[..., Any], job: Job) -> Any:
+    try:
+        return function(job)
+    except StopIteration as error:  # a future refuses it, and would wait for good
+        raise RuntimeError("the handler raised StopIteration") from error
+
+
 def _cut_short(cut: Cut | None, error: asyncio.CancelledError) -> Outcome:
     match cut:
         case "drain":
@@ -214,7 +237,7 @@ def _returned(handler: Handler, result: Any) -> Outcome:
     """Judge what a handler returned. A result that cannot be kept never fails a finished attempt."""
     if result is None:
         return Succeeded()
-    if isinstance(result, Snooze | Cancel):
+    if isinstance(result, Snooze | Cancel | Failed):
         return result
     failed = classify.of_result(result) if handler.soft else None
     if failed is not None:

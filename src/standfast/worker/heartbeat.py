@@ -13,6 +13,8 @@ from standfast.store.upkeep import Beat, WorkerCard
 
 log = logging.getLogger("standfast.worker")
 
+LONGEST_BEAT = 10.0
+BEATS_PER_LEASE = 3
 MARGIN = 0.8
 """Past this share of a lease without a heartbeat, nothing new is started under it."""
 
@@ -25,7 +27,8 @@ class Heartbeat:
         self._card = card
         self._every = every
         self._report = report
-        self._stop = threading.Event()
+        self._stopping = False
+        self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name="standfast-heartbeat", daemon=True)
         self._last = 0.0
 
@@ -45,8 +48,22 @@ class Heartbeat:
         """Tell whether a lease was renewed recently enough to start something under it."""
         return time.monotonic() - self._last < lease * MARGIN
 
+    def keep_up_with(self, lease: float) -> None:
+        """Beat often enough for a lease that is shorter than those known before."""
+        if lease < self._every * BEATS_PER_LEASE:
+            self._every = lease / BEATS_PER_LEASE
+            self._hurry.set()
+
+    def hurry(self) -> None:
+        """Beat at once."""
+        self._hurry.set()
+
     def _run(self) -> None:
-        while not self._stop.wait(self._every):
+        while True:
+            self._hurry.wait(self._every)
+            self._hurry.clear()
+            if self._stopping:
+                return
             try:
                 self.beat()
             except StoreUnavailable as error:
@@ -54,6 +71,7 @@ class Heartbeat:
 
     def stop(self) -> None:
         """Beat no more."""
-        self._stop.set()
+        self._stopping = True
+        self._hurry.set()
         if self._thread.is_alive():
             self._thread.join()

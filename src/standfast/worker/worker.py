@@ -7,20 +7,22 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
 from standfast.decide.settle import given_back
-from standfast.handlers.registry import Registry
+from standfast.handlers.registry import Declaration, Registry
 from standfast.job import Claim
 from standfast.rules import QueueRules
+from standfast.store.hints import STOPS
 from standfast.store.store import Store
 from standfast.store.upkeep import Beat, Sweep, WorkerCard
 from standfast.worker.claimer import Claimer
 from standfast.worker.executor import Executor
-from standfast.worker.heartbeat import Heartbeat
+from standfast.worker.heartbeat import BEATS_PER_LEASE, LONGEST_BEAT, MARGIN, Heartbeat
 from standfast.worker.loops import Loop
 from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
@@ -30,7 +32,6 @@ SLOTS = 64
 """Slots per queue, unless `concurrency` says otherwise."""
 GRACE = 30.0
 """Seconds a drain lets attempts finish before it cuts them."""
-LONGEST_BEAT = 10.0
 POLL_EVERY = 2.0
 
 
@@ -49,28 +50,35 @@ class Worker:
         grace: float = GRACE,
     ) -> None:
         lanes = registry.lanes(queues)
-        beat = min([LONGEST_BEAT, *(rule.lease / 3 for rule in rules.values())])
+        beat = min([LONGEST_BEAT, *(rule.lease / BEATS_PER_LEASE for rule in rules.values())])
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
+        self.queues = tuple(lanes)
         self._store = store
         self._ready = ready
         self._grace = grace
         self._executor = Executor(store, registry, self._freed, threads=concurrency * max(1, len(lanes)))
-        self._claimer = Claimer(store, self.id, lanes, concurrency, self._start)
-        self._heartbeat = Heartbeat(store, self._card(lanes, rules), beat, self._reported)
+        elsewhere = registry.built_in if queues is None else ()
+        self._claimer = Claimer(store, self.id, lanes, elsewhere=elsewhere, slots=concurrency, start=self._start)
+        self._heartbeat = Heartbeat(store, self._card(lanes, rules, registry.declarations()), beat, self._reported)
         self._loops = [
             Loop("sweeper", beat, Sweeper(store, Sweep(every=beat, patience=beat)).sweep),
             Loop("pruner", PRUNE_EVERY, Pruner(store).prune),
             Loop("poll", POLL_EVERY, self._poll),
         ]
-        self._strangers: set[tuple[int, int]] = set()
-        self._seen = 0
+        self._strangers: dict[tuple[int, int], float] = {}
+        """Jobs the store gave us and we do not know, with the number of answered claims that must have brought them."""
+        self._seen = (0, 0)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
+        self._gone = asyncio.Event()
 
-    def _card(self, lanes: dict[str, tuple[str, ...]], rules: dict[str, QueueRules]) -> WorkerCard:
+    def _card(
+        self, lanes: dict[str, tuple[str, ...]], rules: dict[str, QueueRules], handlers: list[Declaration]
+    ) -> WorkerCard:
         queues = msgspec.json.encode(list(lanes)).decode()
-        declares = msgspec.json.encode({name: msgspec.json.encode(rule).decode() for name, rule in rules.items()})
-        return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, declares.decode())
+        declared = {**rules, **{f"{handler.queue}/{handler.name}": handler for handler in handlers}}
+        declares = {name: msgspec.json.encode(what).decode() for name, what in declared.items()}
+        return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, msgspec.json.encode(declares).decode())
 
     # --- life
 
@@ -82,6 +90,7 @@ class Worker:
         self._store.listen(self._hinted)
         for loop in self._loops:
             loop.start()
+        self._claimer.learn(await self._store.queue_names())
         self._claimer.kick()
         return self
 
@@ -92,12 +101,19 @@ class Worker:
         await self.drain()
 
     async def drain(self) -> None:
-        """Claim no more, let what runs end or give it back, and leave. Calling it again does nothing."""
+        """Claim no more, let what runs end or give it back, and leave. Calling it again waits for the same end."""
         if self._draining:
+            await self._gone.wait()
             return
         self._draining = True
         self._store.unlisten(self._hinted)
-        await self._claimer.stop()
+        try:
+            await self._claimer.stop()
+            await self._leave()
+        finally:
+            self._gone.set()
+
+    async def _leave(self) -> None:
         await self._executor.finish(self._grace)
         for loop in self._loops:
             await loop.stop()
@@ -109,31 +125,41 @@ class Worker:
         await self._ready()
         self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(self._heartbeat.beat)
-        ran = await self._claimer.claim_until_empty(self._executor.idle)
-        await self.drain()
-        return ran
+        self._claimer.learn(await self._store.queue_names())
+        try:
+            return await self._claimer.claim_until_empty(self._executor.idle)
+        finally:
+            await self._leave()
 
     # --- wiring
 
-    def _start(self, claim: Claim, rules: QueueRules) -> None:
-        if self._heartbeat.covers(claim.lease) and not self._draining:
-            self._executor.start(claim, rules)
-        else:
-            self._executor.refuse(claim, rules, "the worker is stopping or its lease is too old")
+    def _start(self, claims: list[Claim], rules: dict[str, QueueRules]) -> None:
+        """Start what was claimed, unless so much time has passed since that its lease may be over."""
+        now = self._store.now()
+        for claim in claims:
+            self._heartbeat.keep_up_with(claim.lease)
+            if now - claim.claimed_at < claim.lease * MARGIN or self._heartbeat.covers(claim.lease):
+                self._executor.start(claim, rules[claim.queue])
+            else:
+                self._executor.refuse(claim, rules[claim.queue], "its lease is too old to start under")
 
     def _freed(self, queues: Counter[str]) -> None:
         self._claimer.freed(queues)
 
     def _hinted(self, hint: dict[str, float]) -> None:
         """Hand a hint to the loop; the store calls this on a thread of its own."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._claimer.heard, hint)
+        if STOPS in hint:
+            self._heartbeat.hurry()
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed, and nobody is left to hear it
+                self._loop.call_soon_threadsafe(self._claimer.heard, hint)
 
     async def _poll(self) -> None:
-        """Look by oneself when the journal has grown: hints can be lost."""
-        number = await self._store.last_journal_number()
-        if number != self._seen:
-            self._seen = number
+        """Look by oneself when the journal has grown or the machine has slept: hints get lost, and timers sleep too."""
+        slept = round(self._store.now() - asyncio.get_running_loop().time())
+        seen = (await self._store.last_journal_number(), slept)
+        if seen != self._seen:
+            self._seen = seen
             self._claimer.look_everywhere()
 
     def _reported(self, beat: Beat) -> None:
@@ -142,13 +168,19 @@ class Worker:
             self._loop.call_soon_threadsafe(self._compare, beat)
 
     def _compare(self, beat: Beat) -> None:
-        """Stop attempts whose lease is lost, and give back claims that never arrived here."""
+        """Stop attempts that lost their lease or are not wanted any more; give back claims that never arrived here."""
         stored = {(job.n, job.token): job for job in beat.held}
         for key, running in list(self._executor.held.items()):
             if key not in stored and running.claim.claimed_at < beat.at:
                 self._executor.cut(running, "lost")
-        strangers = set(stored) - set(self._executor.held)
-        for key in strangers & self._strangers:  # unknown for two beats: the answer to its claim was lost
-            job = stored[key]
-            self._executor.hand_in(given_back(job.n, job.token, job.id, job.queue))
+            elif key in stored and stored[key].cancelling:
+                self._executor.cut(running, "cancel")
+        due = self._claimer.answers_due
+        unknown = [key for key in stored if key not in self._executor.held]
+        strangers = {key: self._strangers.get(key, due) for key in unknown}
+        for key in strangers.keys() & self._strangers.keys():
+            if strangers[key] <= self._claimer.answers:  # the claim that took it is answered, and did not bring it
+                job = stored[key]
+                self._executor.hand_in(given_back(job.n, job.token, job.id, job.queue))
+                strangers[key] = float("inf")
         self._strangers = strangers

@@ -11,12 +11,12 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-Hint = dict[str, float]
-"""Queues that have work, and after how many seconds."""
+from standfast.store.hints import Hint
 
 LONGEST_SOCKET_PATH = 90
 """UNIX socket addresses end at 108 bytes; the file name needs some of them."""
@@ -47,7 +47,11 @@ class Bell:
         self._seen_change = -1
 
     def ring(self, hint: Hint) -> None:
-        """Tell the others; a listener that is gone is forgotten."""
+        """Tell the others; a listener that is gone is forgotten. A hint is never worth an error to who gives it."""
+        with suppress(OSError):
+            self._ring(hint)
+
+    def _ring(self, hint: Hint) -> None:
         others = self._others()
         if not others:
             return
@@ -55,10 +59,10 @@ class Bell:
         for address in others:
             try:
                 self._sender.sendto(message, address)
-            except (BlockingIOError, FileNotFoundError):
-                continue  # it has hints enough, or has just left
             except ConnectionRefusedError:
                 Path(address).unlink(missing_ok=True)
+            except OSError:
+                continue  # it has hints enough, or has just left
 
     def _others(self) -> list[str]:
         try:

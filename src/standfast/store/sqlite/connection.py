@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import apsw
 
 from standfast.errors import ConfigurationError
+
+log = logging.getLogger("standfast.store")
 
 APPLICATION_ID = 0x57A9DFA5
 """Marks a file as ours ("standfast")."""
@@ -48,8 +51,8 @@ def check_engine_version(version: str | None = None) -> str:
     raise ConfigurationError(f"SQLite {version} can lose acknowledged work; install apsw 3.54 or newer")
 
 
-def check_file_system(path: Path, mounts: str | None = None) -> None:
-    """Refuse a network file system: its locks and fsync cannot carry the promise."""
+def check_file_system(path: Path, mounts: str | None = None) -> str:
+    """Give the kind of file system; refuse a network one: its locks and fsync cannot carry the promise."""
     table = mounts if mounts is not None else _mounts()
     home = path.resolve()
     best, kind = "", ""
@@ -60,6 +63,7 @@ def check_file_system(path: Path, mounts: str | None = None) -> None:
             best, kind = mount, right.split()[0]
     if kind.startswith(NETWORK_FILE_SYSTEMS):
         raise ConfigurationError(f"{path} is on a network file system ({kind}); use a local disk, or postgresql://")
+    return kind
 
 
 def _mounts() -> str:
@@ -97,6 +101,7 @@ def connect(location: str, *, vfs: str | None = None, memory: bool = False, read
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_CREATE if memory else 0)
     connection = apsw.Connection(location, flags=flags, vfs=vfs)
     with closed_on_failure(connection):
+        _check_writable(connection)
         connection.set_busy_handler(_patience())
         _apply_settings(connection, memory=memory)
         if reader:
@@ -104,13 +109,27 @@ def connect(location: str, *, vfs: str | None = None, memory: bool = False, read
     return connection
 
 
+def _check_writable(connection: apsw.Connection) -> None:
+    """Refuse a read-only file: SQLite opens it all the same, and leaves a WAL behind that nobody can write."""
+    if connection.readonly("main"):
+        raise apsw.ReadOnlyError("the file is read-only")
+
+
 @contextmanager
 def closed_on_failure(connection: apsw.Connection) -> Iterator[None]:
     """Close the connection unless everything inside went well."""
     with ExitStack() as stack:
-        stack.callback(connection.close)
+        stack.callback(let_go, connection)
         yield
         stack.pop_all()
+
+
+def let_go(connection: apsw.Connection) -> None:
+    """Close a handle for good. What cannot be put in order now is put in order by whoever opens the file next."""
+    try:
+        connection.close(True)  # noqa: FBT003 - apsw's own signature
+    except apsw.Error as error:
+        log.warning("a handle was closed in disorder: %s", error)
 
 
 @contextmanager
@@ -153,12 +172,33 @@ def _patience() -> Callable[[int], bool]:
     return wait
 
 
+@contextmanager
+def glance(path: str) -> Iterator[apsw.Connection]:
+    """Look at a file in one snapshot, without setting anything: a journal mode would be kept in it."""
+    with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        _check_writable(connection)
+        connection.set_busy_handler(_patience())
+        with connection:
+            yield connection
+
+
+def check_not_foreign(path: Path) -> None:
+    """Refuse somebody else's database before touching it."""
+    with glance(str(path)) as connection:
+        check_owner(connection, str(path))
+
+
 def claim_file(connection: apsw.Connection, path: str) -> None:
     """Mark a new file as ours; refuse one that belongs to somebody else. Runs inside a write transaction."""
+    if not check_owner(connection, path):
+        connection.pragma("application_id", APPLICATION_ID)
+
+
+def check_owner(connection: apsw.Connection, path: str) -> bool:
+    """Tell whether a file is marked as ours; refuse one that belongs to somebody else."""
     marked = connection.pragma("application_id")
     if marked == APPLICATION_ID:
-        return
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-    if marked or tables:
+        return True
+    if marked or connection.execute("SELECT count(*) FROM sqlite_schema").get:
         raise ConfigurationError(f"{path} is another program's database; give standfast a file of its own")
-    connection.pragma("application_id", APPLICATION_ID)
+    return False

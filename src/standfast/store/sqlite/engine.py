@@ -12,19 +12,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from itertools import chain
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import apsw
 
 from standfast.clock import Clock
-from standfast.errors import StoreUnavailable
+from standfast.errors import StandfastError, StoreUnavailable
 from standfast.store import scripts
-from standfast.store.requests import NEVER, Answer, Deadlines, Request, ScriptFunction, block, deliver
+from standfast.store.hints import Hint
+from standfast.store.requests import NEVER, Answer, Deadlines, Line, Request, ScriptFunction, block, deliver
 from standfast.store.scripts import Batch, Round, Rows, Script
-from standfast.store.sqlite.bell import Hint
-from standfast.store.sqlite.connection import rolled_back_on_failure
+from standfast.store.sqlite.connection import let_go, rolled_back_on_failure
 from standfast.store.sqlite.files import Files
 from standfast.store.statements import Statement, load
 
@@ -34,6 +34,7 @@ MOST_ITEMS = 5000
 """Items one round takes; what is beyond waits for the next, so that no caller waits behind a mountain."""
 
 PAUSE_AFTER_TROUBLE = 0.05
+LONGEST_WAIT_FOR_PAUSE = 5.0
 
 TROUBLE = (
     apsw.BusyError,
@@ -44,6 +45,9 @@ TROUBLE = (
     apsw.ReadOnlyError,
     apsw.ProtocolError,
     apsw.NoMemError,
+    apsw.CorruptError,
+    OSError,
+    StandfastError,  # opening the file anew was refused
 )
 """What may pass: the round is tried again until its callers' deadlines. Anything else is the fault of one script."""
 
@@ -92,13 +96,15 @@ class SqliteEngine:
     def __init__(self, files: Files, clock: Clock) -> None:
         self._files = files
         self._clock = clock
-        self._waiting: SimpleQueue[Request | None] = SimpleQueue()
-        self._deadlines = Deadlines()
+        self._line = Line()
+        self._deadlines = Deadlines(self._line)
         self._listeners: list[Callable[[Hint], None]] = []
         self._connection: apsw.Connection | None = None
         self._offset = 0.0
         self._thread: threading.Thread | None = None
         self._closing = False
+        self._round = threading.Lock()
+        """Held while the writer is in a round, and while it must not begin one."""
         self.trouble: str | None = None
         """What the writer last met and has not yet got over, for health."""
 
@@ -106,18 +112,40 @@ class SqliteEngine:
 
     def open(self) -> None:
         """Open the file, bring its schema forward, set the clock, start the writer."""
-        self._connection = self._files.open()
-        self._offset = self._files.set_clock(self._connection, self._clock)
+        with ExitStack() as refused:
+            refused.callback(self._files.close, None)
+            self._connection = self._files.open()
+            self._offset = self._files.set_clock(self._connection, self._clock)
+            refused.pop_all()
         self._thread = threading.Thread(target=self._run, name="standfast-writer", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Serve what waits, then let go of the file."""
         self._closing = True
-        self._waiting.put(None)
+        self._line.wake()
         if self._thread is not None:
             self._thread.join()
         self._files.close(self._connection)
+
+    def pause(self) -> bool:
+        """Let go of every handle, and take none up before `resume`; false if what is under way takes too long."""
+        if not self._round.acquire(timeout=LONGEST_WAIT_FOR_PAUSE):
+            return False
+        if not self._files.pause(LONGEST_WAIT_FOR_PAUSE):
+            self._round.release()
+            return False
+        self._drop_connection()
+        return True
+
+    def resume(self) -> None:
+        """Go on; the next use opens the file again."""
+        self._files.resume()
+        self._round.release()
+
+    def abandon(self) -> None:
+        """Forget a paused engine in a forked child, whose writer is not there."""
+        self._files.abandon()
 
     def now(self) -> float:
         """Give the present queue time."""
@@ -137,19 +165,22 @@ class SqliteEngine:
 
     # --- calls
 
-    async def call(self, script: ScriptFunction, items: Sequence[Any], *, seconds: float | None, room: int = 0) -> Any:
-        """Have a script run in the next round, and wait until it is on disk."""
-        loop = asyncio.get_running_loop()
-        request = Request(script, items, loop.create_future(), deadline=_deadline(seconds), room=room)
-        self._waiting.put(request)
-        return await self._deadlines.answer(request, loop)
+    def call(
+        self, script: ScriptFunction, items: Sequence[Any], *, seconds: float | None, room: int = 0
+    ) -> asyncio.Future[Any]:
+        """Have a script run in the next round; its results come when they are on disk."""
+        future = asyncio.get_running_loop().create_future()
+        request = Request(script, items, future, deadline=_deadline(seconds), room=room)
+        self._line.put(request)
+        self._deadlines.watch(request)
+        return future
 
     def call_blocking(
         self, script: ScriptFunction, items: Sequence[Any], *, seconds: float | None, room: int = 0
     ) -> Any:
         """Do the same for a caller without a loop."""
         request = Request(script, items, Future(), deadline=_deadline(seconds), room=room)
-        self._waiting.put(request)
+        self._line.put(request)
         return block(request)
 
     async def read(self, script: Script) -> Any:
@@ -167,7 +198,8 @@ class SqliteEngine:
 
     def unlisten(self, heard: Callable[[Hint], None]) -> None:
         """Stop telling this listener."""
-        self._listeners.remove(heard)
+        if heard in self._listeners:
+            self._listeners.remove(heard)
 
     def _tell(self, hint: Hint) -> None:
         for heard in list(self._listeners):
@@ -177,25 +209,13 @@ class SqliteEngine:
 
     def _run(self) -> None:
         pending: list[Request] = []
-        while pending or not (self._closing and self._waiting.empty()):
+        while pending or not (self._closing and self._line.empty()):
             if not pending:
-                self._collect(pending, wait=True)
+                self._line.sleep()
+                self._line.join(pending, MOST_ITEMS)
             if pending:
-                pending = self._serve(pending)
-
-    def _collect(self, pending: list[Request], *, wait: bool) -> None:
-        """Move what waits into `pending`, up to the bound."""
-        items = sum(len(request.items) for request in pending)
-        try:
-            while items < MOST_ITEMS:
-                request = self._waiting.get(block=wait)
-                if request is None:
-                    return
-                wait = False
-                pending.append(request)
-                items += len(request.items)
-        except Empty:
-            return
+                with self._round:
+                    pending = self._serve(pending)
 
     def _serve(self, pending: list[Request], *, alone: bool = False) -> list[Request]:
         """Run one round; give back what must be tried again."""
@@ -219,7 +239,7 @@ class SqliteEngine:
         self._files.begin(connection)
         with rolled_back_on_failure(connection):
             if not alone:
-                self._collect(pending, wait=False)
+                self._line.join(pending, MOST_ITEMS)
             round_ = Round(self.now(), self.skew(), self._clock.boot())
             answers = self._run_scripts(connection, round_, self._admitted(pending))
             drive(connection, scripts.close(round_))
@@ -234,7 +254,7 @@ class SqliteEngine:
         free = self._files.free_bytes()
         for request in pending:
             if request.room > free and not request.withdrawn:
-                deliver([(request, _disk_low(free))])
+                deliver([(request, _disk_low(free, doubtful=request.doubtful))])
                 request.withdrawn = True
         return [request for request in pending if request.take()]
 
@@ -267,11 +287,13 @@ class SqliteEngine:
 
     def _after_trouble(self, pending: list[Request], error: BaseException, *, doubtful: bool) -> list[Request]:
         """Drop the connection, wait a little, and keep the requests whose callers still wait."""
-        self.trouble = f"{type(error).__name__}: {error}"
-        log.warning("the store is in trouble, trying again: %s", self.trouble)
+        trouble = f"{type(error).__name__}: {error}"
+        if trouble != self.trouble:
+            log.warning("the store is in trouble, trying again: %s", trouble)
+        self.trouble = trouble
         for request in pending:
             request.put_back(doubtful=doubtful)
-        if not isinstance(error, apsw.BusyError):
+        if doubtful or not isinstance(error, apsw.BusyError):
             self._drop_connection()
         time.sleep(PAUSE_AFTER_TROUBLE)
         if self._closing:
@@ -287,18 +309,16 @@ class SqliteEngine:
     def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            try:
-                connection.close(True)  # noqa: FBT003 - apsw's own signature; the handle is not used again
-            except apsw.Error:
-                log.warning("closing the failed connection failed too")
+            let_go(connection)
 
 
 def _deadline(seconds: float | None) -> float:
     return NEVER if seconds is None else time.monotonic() + seconds
 
 
-def _disk_low(free: int) -> StoreUnavailable:
+def _disk_low(free: int, *, doubtful: bool) -> StoreUnavailable:
+    written = "an earlier try may have been written" if doubtful else "nothing was written"
     return StoreUnavailable(
-        f"the disk is low ({free // 1048576} MiB free); nothing was written: free some space, then call again",
-        definite=True,
+        f"the disk is low ({free // 1048576} MiB free); {written}: free some space, then call again",
+        definite=not doubtful,
     )

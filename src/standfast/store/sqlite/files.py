@@ -6,8 +6,9 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from standfast.store.sqlite.bell import Bell
 from standfast.store.sqlite.connection import (
     check_engine_version,
     check_file_system,
+    check_not_foreign,
     check_not_open_elsewhere,
     claim_file,
     closed_on_failure,
     connect,
     create_file,
+    let_go,
     rolled_back_on_failure,
 )
 from standfast.store.sqlite.migrate import migrate
@@ -33,23 +36,30 @@ from standfast.store.sqlite.migrate import migrate
 Drive = Callable[[apsw.Connection, Script], Any]
 
 READERS = 2
+NOT_WRITABLE = (PermissionError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)
+LAST_WRITTEN = """
+SELECT max(at) FROM (
+  SELECT max(at) AS at FROM upkeep UNION ALL SELECT max(beat_at) FROM worker
+  UNION ALL SELECT * FROM (SELECT at FROM journal ORDER BY seq DESC LIMIT 1)
+)
+"""
+"""The latest queue time the file knows of. The journal alone would not do: all of it may have been pruned."""
 _memory_names = itertools.count(1)
 
 
 class Files:
     """One database file and what stands beside it, or one `:memory:` store of its own."""
 
-    def __init__(self, path: str, *, vfs: str | None = None, inherited: bool = False) -> None:
+    def __init__(self, path: str, *, vfs: str | None = None) -> None:
         self.memory = path == ":memory:"
         self.path = path if self.memory else str(Path(path).resolve())
         self.bell = Bell(self.path)
         self._location = f"file:/standfast-{next(_memory_names)}?vfs=memdb" if self.memory else self.path
         self._vfs = vfs
-        self._inherited = inherited
-        """Whether a forked parent's handles on this file are still open here, unused."""
         self._baton: Baton | None = None
         self._anchor: apsw.Connection | None = None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="standfast-reader")
+        self._reading = threading.Semaphore(READERS)
         self._own = threading.local()
         self._opened: list[apsw.Connection] = []
         self._free = (0.0, 0)
@@ -57,16 +67,25 @@ class Files:
     def open(self) -> apsw.Connection:
         """Open the writer's connection on a file that is ours and has the newest schema."""
         check_engine_version()
-        try:
+        with self._worded():
             self._prepare()
             connection = connect(self._location, vfs=self._vfs, memory=self.memory)
+            with closed_on_failure(connection):
+                self._bring_forward(connection)
+        return connection
+
+    @contextmanager
+    def _worded(self) -> Iterator[None]:
+        """Word what goes wrong while opening as an error that names the next step."""
+        try:
+            yield
         except apsw.NotADBError as error:
             raise ConfigurationError(f"{self.path} is no SQLite database; give standfast a file of its own") from error
         except (OSError, apsw.Error) as error:
-            raise StoreUnavailable(f"cannot open {self.path}: {error}; nothing was written", definite=True) from error
-        with closed_on_failure(connection):
-            self._bring_forward(connection)
-        return connection
+            step = "let this user write the file and its directory" if isinstance(error, NOT_WRITABLE) else "call again"
+            raise StoreUnavailable(
+                f"cannot open {self.path}: {error}; nothing was written: {step}", definite=True
+            ) from error
 
     def _prepare(self) -> None:
         if self.memory:
@@ -74,14 +93,17 @@ class Files:
         elif self._baton is None and self._vfs is None:
             path = Path(self.path)
             check_file_system(path.parent)
-            if not self._inherited:
-                check_not_open_elsewhere(path)
+            check_not_open_elsewhere(path)
             create_file(path)
+            check_not_foreign(path)
             self._baton = Baton(f"{self.path}.turn")
 
     def _bring_forward(self, connection: apsw.Connection) -> None:
-        """Many processes may open a new file at once: the first to get the write lock builds it."""
-        self.begin(connection)
+        """Many processes may open a new file at once: the first to get the write lock builds it.
+
+        Opening waits for no turn: whoever opens would wait without bound behind one that is frozen with the baton.
+        """
+        connection.execute("BEGIN IMMEDIATE")
         with rolled_back_on_failure(connection):
             claim_file(connection, self.path)
             migrate(connection, self.path)
@@ -100,14 +122,15 @@ class Files:
 
         Queue time goes on where it stood: it starts at wall time, but never before what was last written.
         """
-        self.begin(connection)
-        found = connection.execute("SELECT offset FROM clock WHERE boot = ?", (clock.boot(),)).fetchone()
-        if found is None:
-            [(last,)] = connection.execute("SELECT max(at) FROM (SELECT at FROM journal ORDER BY seq DESC LIMIT 1)")
-            found = (max(clock.wall(), last or 0.0) - clock.elapsed(),)
-            row = (clock.boot(), found[0], clock.wall())
-            connection.execute("INSERT INTO clock (boot, offset, since) VALUES (?, ?, ?)", row)
-        connection.execute("COMMIT")
+        with self._worded(), closed_on_failure(connection):
+            connection.execute("BEGIN IMMEDIATE")
+            found = connection.execute("SELECT offset FROM clock WHERE boot = ?", (clock.boot(),)).fetchone()
+            if found is None:
+                [(last,)] = connection.execute(LAST_WRITTEN)
+                found = (max(clock.wall(), last or 0.0) - clock.elapsed(),)
+                row = (clock.boot(), found[0], clock.wall())
+                connection.execute("INSERT INTO clock (boot, offset, since) VALUES (?, ?, ?)", row)
+            connection.execute("COMMIT")
         return float(found[0])
 
     def read(self, script: Script, drive: Drive) -> Future[Any]:
@@ -115,16 +138,17 @@ class Files:
         return self._readers.submit(self._read, script, drive)
 
     def _read(self, script: Script, drive: Drive) -> Any:
-        try:
-            connection = self._reader()
-            connection.execute("BEGIN")
+        with self._reading:
             try:
-                return drive(connection, script)
-            finally:
-                connection.execute("COMMIT")
-        except apsw.Error as error:
-            self._own.connection = None
-            raise StoreUnavailable(f"cannot read {self.path}: {error}; call again", definite=True) from error
+                connection = self._reader()
+                connection.execute("BEGIN")
+                with rolled_back_on_failure(connection):
+                    found = drive(connection, script)
+                    connection.execute("COMMIT")
+            except apsw.Error as error:
+                self._drop_reader()
+                raise StoreUnavailable(f"cannot read {self.path}: {error}; call again", definite=True) from error
+        return found
 
     def _reader(self) -> apsw.Connection:
         connection: apsw.Connection | None = getattr(self._own, "connection", None)
@@ -133,6 +157,13 @@ class Files:
             self._own.connection = connection
             self._opened.append(connection)
         return connection
+
+    def _drop_reader(self) -> None:
+        """Let go of this thread's handle: a read transaction it may still hold would keep the WAL growing."""
+        connection, self._own.connection = getattr(self._own, "connection", None), None
+        if connection is not None:
+            self._opened.remove(connection)
+            let_go(connection)
 
     def free_bytes(self) -> int:
         """Give the disk space left, asked at most once a second."""
@@ -147,12 +178,34 @@ class Files:
         disk = os.statvfs(Path(self.path).parent)
         return disk.f_bavail * disk.f_frsize
 
+    def pause(self, seconds: float) -> bool:
+        """Close the readers' handles and let none open one before `resume`; false if a read takes too long."""
+        taken = [self._reading.acquire(timeout=seconds) for _ in range(READERS)]
+        if not all(taken):
+            for _ in filter(None, taken):
+                self._reading.release()
+            return False
+        for connection in self._opened:
+            let_go(connection)
+        self._opened.clear()
+        self._own = threading.local()
+        return True
+
+    def resume(self) -> None:
+        """Let the readers open the file again."""
+        self._reading.release(READERS)
+
+    def abandon(self) -> None:
+        """Give up the baton in a forked child: an inherited descriptor would keep it from the others for ever."""
+        if self._baton is not None:
+            self._baton.close()
+
     def close(self, writer: apsw.Connection | None) -> None:
         """Close every handle, the writer's last."""
         self._readers.shutdown()
         self.bell.close()
         for connection in (*self._opened, self._anchor, writer):
             if connection is not None:
-                connection.close()
+                let_go(connection)
         if self._baton is not None:
             self._baton.close()

@@ -37,7 +37,7 @@ ON CONFLICT (id) DO NOTHING
 SELECT n FROM body WHERE n >= :first
 
 -- name: insert_jobs
-INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, expires_at)
+INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at)
 VALUES :rows
 
 -- name: promote_due
@@ -51,9 +51,8 @@ SELECT min(due_at) FROM job WHERE state = 'queued' AND ready_at IS NULL AND park
 -- name: queue_rules
 SELECT name, rules, paused, claims FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
 
--- name: claim_numbers
--- Inside one priority the oldest has the largest boost, so the head of each lane is all a claim must look at.
--- The order is decide/priority's; with `oldest` it is by waiting time alone.
+-- name: lanes
+-- The distinct handlers and priorities that have claimable jobs, by a loose scan of the index.
 WITH RECURSIVE lane (handler, priority) AS (
   SELECT value, (SELECT max(priority) FROM job
                  WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue AND handler = value)
@@ -64,25 +63,37 @@ WITH RECURSIVE lane (handler, priority) AS (
                      AND handler = lane.handler AND priority < lane.priority)
   FROM lane WHERE priority IS NOT NULL
 )
+SELECT handler, priority FROM lane WHERE priority IS NOT NULL
+
+-- name: claim_lane
+-- In one lane the order by boosted priority and the order by waiting time are the same.
 SELECT json_group_array(n) FROM (
-  SELECT j.n FROM lane JOIN job AS j ON j.n IN (
+  SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue
+                      AND handler = :handler AND priority = :priority
+  ORDER BY ready_at, n LIMIT :wanted
+)
+
+-- name: claim_lanes
+-- Inside one priority the oldest has the largest boost, so the head of each lane is all a claim must look at.
+-- The order is decide/priority's; with `oldest` it is by waiting time alone.
+SELECT json_group_array(n) FROM (
+  SELECT j.n FROM json_each(:lanes) AS lane JOIN job AS j ON j.n IN (
     SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue
-                        AND handler = lane.handler AND priority = lane.priority
+                        AND handler = lane.value->>0 AND priority = lane.value->>1
     ORDER BY ready_at, n LIMIT :wanted)
-  WHERE lane.priority IS NOT NULL
   ORDER BY iif(:oldest, 0, j.priority + min(:boost_cap, :boost * (:now - j.ready_at) / 3600.0)) DESC, j.ready_at, j.n
   LIMIT :wanted
 )
 
 -- name: handler_stamps
-SELECT json_group_object(name, replay_mode), json_group_object(name, timeout) FROM handler WHERE queue = :queue
+SELECT name, replay_mode, timeout FROM handler WHERE queue = :queue
 
 -- name: take_jobs
 -- Attempt and token are raised before the handler runs: a payload that kills its worker is counted.
 UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, token = token + 1, worker = :worker,
   claimed_at = :now, max_attempts = round_start + coalesce(budget, :attempts), lease = coalesce(asked_lease, :lease),
-  replay_mode = coalesce(:modes->>handler, 'replay'), timeout = coalesce(:timeouts->>handler, :timeout)
-WHERE n IN (SELECT value FROM json_each(:numbers)) AND state = 'queued'
+  replay_mode = :replay_mode, timeout = :timeout
+WHERE n IN (SELECT value FROM json_each(:numbers)) AND handler = :handler
 
 -- name: held_claims
 -- Field order is that of the Claim struct.
@@ -105,17 +116,26 @@ SELECT json_group_array(state) FROM (
 )
 
 -- name: move_jobs
--- The one statement that moves a job.
-WITH move (n, token, target, due_at, ready_at, finished_at, spends, defers) AS (VALUES :rows)
+-- The one statement that moves jobs, all alike. Their tokens were checked in this transaction, by standing_states.
 UPDATE job SET
-  state = move.target,
-  due_at = coalesce(move.due_at, job.due_at),
-  ready_at = move.ready_at,
-  finished_at = move.finished_at,
-  attempts = attempts + move.spends,
-  deferrals = deferrals + move.defers,
+  state = :target,
+  due_at = coalesce(:due_at, due_at),
+  ready_at = :ready_at,
+  finished_at = :finished_at,
+  attempts = attempts + :spends,
+  deferrals = deferrals + :defers,
   worker = NULL
-FROM move WHERE job.n = move.n AND job.token = move.token
+WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: open_round
+-- A replay begins anew: its attempts count from here, its age too, and whoever held the old token is fenced.
+UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, token = token + 1, cancelling = 0,
+  asked_expiry = NULL, expires_at = :now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue)
+WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: count_replays
+UPDATE ending SET replays = replays + 1, triage = json_set(triage, '$.replay_status', 'replayed')
+WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: write_endings
 INSERT INTO ending (n, result, warning, failure, triage) VALUES :rows
@@ -145,6 +165,10 @@ INSERT INTO counter (queue, name, value)
 SELECT e.value->>0, e.value->>1, e.value->>2 FROM json_each(:counts) AS e WHERE true
 ON CONFLICT (queue, name) DO UPDATE SET value = value + excluded.value
 
+-- name: changed_ages
+SELECT e.key FROM json_each(:queues) AS e JOIN queue AS q ON q.name = e.key
+WHERE q.max_age IS NOT CAST(e.value->>'max_age' AS REAL)
+
 -- name: publish_queues
 INSERT INTO queue (name, rules, priority, max_age, declared_at)
 SELECT e.key, e.value, e.value->>'priority', CAST(e.value->>'max_age' AS REAL), :now FROM json_each(:queues) AS e WHERE true
@@ -153,11 +177,10 @@ SET rules = excluded.rules, priority = excluded.priority, max_age = excluded.max
 WHERE queue.rules IS NOT excluded.rules
 
 -- name: restamp_expiry
--- Rules in force are the last published ones, also for what already waits.
-UPDATE job SET expires_at = entered_at + q.max_age
+-- Rules in force are the last published ones, also for what already waits. Reads every job: only for a changed max_age.
+UPDATE job SET expires_at = nullif(min(coalesce(asked_expiry, 9e99), coalesce(entered_at + q.max_age, 9e99)), 9e99)
 FROM queue AS q
-WHERE q.name = job.queue AND q.declared_at = :now AND q.max_age IS NOT NULL AND job.state = 'queued'
-  AND coalesce(job.expires_at, 9e99) > job.entered_at + q.max_age
+WHERE q.name = job.queue AND q.name IN (SELECT value FROM json_each(:queues)) AND job.state IN ('queued', 'running')
 
 -- name: publish_handlers
 INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at)
@@ -185,10 +208,10 @@ SELECT name, at FROM upkeep
 INSERT INTO upkeep (name, at) VALUES (:name, :now) ON CONFLICT (name) DO UPDATE SET at = excluded.at
 
 -- name: lapsed_numbers
--- A worker of an earlier boot is gone for certain; any other may only be late.
+-- A worker of an earlier boot is gone for certain; any other may only be late. Its claim counts as a beat for the job.
 SELECT json_group_array(n) FROM (
   SELECT j.n FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
-  WHERE j.state = 'running' AND (w.boot <> :boot OR (:reclaim AND (w.id IS NULL OR w.beat_at + j.lease < :now)))
+  WHERE j.state = 'running' AND (w.boot <> :boot OR (:reclaim AND (w.id IS NULL OR max(w.beat_at, j.claimed_at) + j.lease < :now)))
   LIMIT :limit
 )
 
@@ -198,8 +221,9 @@ FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
 WHERE j.state = 'queued' AND j.expires_at <= :now LIMIT :limit
 
 -- name: prunable_numbers
+-- CROSS JOIN looks into each queue's ended jobs at the old end only, and never at all of them.
 SELECT json_group_array(n) FROM (
-  SELECT j.n FROM queue AS q JOIN job AS j
+  SELECT j.n FROM queue AS q CROSS JOIN job AS j
     ON j.queue = q.name AND j.state IN ('completed', 'cancelled')
    AND j.finished_at < :now - iif(q.rules IS NULL, :keep_completed, q.rules->>'keep_completed')
   LIMIT :limit
@@ -221,7 +245,10 @@ DELETE FROM history WHERE n IN (SELECT value FROM json_each(:numbers))
 DELETE FROM idempotency WHERE (queue, key) IN (SELECT queue, key FROM idempotency WHERE until <= :now LIMIT :limit)
 
 -- name: delete_journal
-DELETE FROM journal WHERE seq IN (SELECT seq FROM journal WHERE at < :before ORDER BY seq LIMIT :limit)
+-- Times rise with the numbers, so it looks at the oldest rows only.
+DELETE FROM journal WHERE seq IN (
+  SELECT seq FROM (SELECT seq, at FROM journal ORDER BY seq LIMIT :limit) WHERE at < :before
+)
 
 -- name: delete_workers
 DELETE FROM worker WHERE beat_at < :before AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running')
@@ -237,19 +264,83 @@ ORDER BY n DESC LIMIT :limit
 -- name: history_of
 SELECT n, entry FROM history WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, line
 
+-- name: queue_names
+SELECT name FROM queue
+
 -- name: last_journal_number
 SELECT coalesce(max(seq), 0) FROM journal
 
 -- name: queue_facts
 SELECT q.name, q.rules, q.paused, q.claimed_at,
   (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'queued' AND j.ready_at IS NOT NULL LIMIT :most)),
-  (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state IN ('dead', 'held') LIMIT :most)),
+  (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state IN ('dead', 'held') AND j.finished_at IS NOT NULL LIMIT :most)),
   (SELECT min(j.ready_at) FROM job AS j WHERE j.queue = q.name AND j.state = 'queued' AND j.ready_at IS NOT NULL),
   EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name)
 FROM queue AS q
+
+-- name: late_jobs
+-- Due, but no claim has come by since to make them claimable.
+SELECT queue, count(*), min(due_at) FROM (
+  SELECT queue, due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now LIMIT :most
+) GROUP BY queue
+
+-- name: unknown_handlers
+-- The handlers that claimable jobs name and nobody has declared, by a loose scan of the index.
+WITH RECURSIVE named (queue, handler) AS (
+  SELECT * FROM (SELECT queue, handler FROM job WHERE state = 'queued' AND ready_at IS NOT NULL ORDER BY queue, handler LIMIT 1)
+  UNION ALL
+  SELECT j.queue, j.handler FROM named JOIN job AS j ON j.n = coalesce(
+    (SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = named.queue AND handler > named.handler
+     ORDER BY handler LIMIT 1),
+    (SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue > named.queue
+     ORDER BY queue, handler LIMIT 1))
+)
+SELECT queue, handler FROM named
+WHERE NOT EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = named.queue AND h.name = named.handler)
 
 -- name: live_workers
 SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since
 
 -- name: overdue_jobs
 SELECT queue, count(*) FROM job WHERE state = 'running' AND claimed_at + timeout < :now GROUP BY queue
+
+-- name: ask_to_stop
+UPDATE job SET cancelling = 1 WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'running' RETURNING queue
+
+-- name: hurry_job
+UPDATE job SET due_at = min(due_at, :now), ready_at = :now
+WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'queued' AND parked_on IS NULL
+RETURNING queue
+
+-- name: pause_queue
+UPDATE queue SET paused = :paused WHERE name = :queue RETURNING name
+
+-- name: list_letters
+SELECT * FROM job_row
+WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before
+  AND (:queue IS NULL OR queue = :queue)
+  AND (:reason_code IS NULL OR failure->>'reason_code' = :reason_code)
+  AND (:failure_class IS NULL OR failure->>'class' = :failure_class)
+  AND (:landed IS NULL OR failure->>'landed' = :landed)
+  AND (:replay_status IS NULL OR triage->>'replay_status' = :replay_status)
+  AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
+  AND (:finished_before IS NULL OR finished_at < :finished_before)
+ORDER BY n DESC LIMIT :limit
+
+-- name: journal_after
+SELECT seq, at, entries FROM journal WHERE seq > :after ORDER BY seq LIMIT :limit
+
+-- name: counters
+SELECT queue, name, value FROM counter
+
+-- name: queue_counts
+-- Each branch walks one partial index; counting stops at the bound.
+SELECT queue, 'running', count(*) FROM (SELECT queue FROM job WHERE state = 'running' LIMIT :most) GROUP BY queue
+UNION ALL
+SELECT queue, 'scheduled', count(*) FROM (
+  SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at > :now LIMIT :most
+) GROUP BY queue
+UNION ALL
+SELECT queue, 'parked', count(*) FROM (
+  SELECT queue FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most
+) GROUP BY queue

@@ -7,13 +7,16 @@ import threading
 from pathlib import Path
 
 from standfast.clock import Clock
+from standfast.errors import StoreUnavailable
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
 
 _lock = threading.Lock()
 _engines: dict[str, tuple[SqliteEngine, int]] = {}
-_inherited: list[SqliteEngine] = []
-"""Engines of the parent, kept alive after a fork and never touched: closing their handles would drop its locks."""
+_paused: list[SqliteEngine] = []
+"""Engines without a handle, while this process forks."""
+_spoiled: set[str] = set()
+"""Files whose engine was too busy to pause when this process was forked."""
 
 
 def acquire(path: str, clock: Clock) -> SqliteEngine:
@@ -23,9 +26,13 @@ def acquire(path: str, clock: Clock) -> SqliteEngine:
         engine.open()
         return engine
     key = str(Path(path).resolve())
+    if key in _spoiled:
+        raise StoreUnavailable(
+            f"this process was forked while {key} was busy, and cannot use it; start a new one", definite=True
+        )
     with _lock:
         if key not in _engines:
-            engine = SqliteEngine(Files(key, inherited=bool(_inherited)), clock)
+            engine = SqliteEngine(Files(key), clock)
             engine.open()
             _engines[key] = (engine, 0)
         engine, users = _engines[key]
@@ -42,15 +49,34 @@ def release(engine: SqliteEngine) -> None:
                 return
             if known is engine:
                 del _engines[key]
-    if engine not in _inherited:
         engine.close()
 
 
-def _after_fork() -> None:
-    global _lock  # noqa: PLW0603 - the parent's lock may have been held by a thread that is not here
-    _lock = threading.Lock()
-    _inherited.extend(engine for engine, _ in _engines.values())
+def _before_fork() -> None:
+    """Have every engine let go of its handles.
+
+    A child that inherits one shares SQLite's notes about locks without holding the locks: it would open the file, and
+    its parent's last close would delete the WAL under it, with work that was acknowledged.
+    """
+    _lock.acquire()
+    _paused.extend(engine for engine, _ in _engines.values() if engine.pause())
+
+
+def _after_fork_in_parent() -> None:
+    for engine in _paused:
+        engine.resume()
+    _paused.clear()
+    _lock.release()
+
+
+def _after_fork_in_child() -> None:
+    global _lock  # noqa: PLW0603 - the lock is held, by the thread that forked
+    _spoiled.update(path for path, (engine, _) in _engines.items() if engine not in _paused)
+    for engine in _paused:
+        engine.abandon()
+    _paused.clear()
     _engines.clear()
+    _lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

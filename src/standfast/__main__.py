@@ -1,0 +1,5 @@
+"""`python -m standfast`: the command line, where the script is not on the path."""
+
+from standfast.cli import main
+
+main(prog_name="standfast")

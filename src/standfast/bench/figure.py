@@ -1,0 +1,53 @@
+"""One measured figure, and the budget that bounds its measurement."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A value, how many jobs it was measured on, and how long that took. `cpu` is microseconds per job."""
+
+    value: float
+    count: int
+    seconds: float
+    cpu: float | None = None
+
+
+Figures = dict[str, Figure]
+"""What one step measured, by name."""
+
+
+class Budget:
+    """Counts and times a measurement; it is over when the count or the seconds are spent."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._done = 0
+        self.start()
+
+    def start(self) -> None:
+        """Begin now, after what had to be prepared."""
+        self._cpu = time.process_time()
+        self._began = time.monotonic()
+        self._ends = self._began + self._seconds
+
+    def take(self, jobs: int = 1) -> bool:
+        """Spend so many jobs, if there is anything left."""
+        if self._done >= self._most or time.monotonic() >= self._ends:
+            return False
+        self._done += jobs
+        return True
+
+    def give_back(self, jobs: int) -> None:
+        """Take note that so many of the jobs spent were not there."""
+        self._done -= jobs
+
+    def rate(self) -> Figure:
+        """Give jobs per second, from the start until now."""
+        seconds = time.monotonic() - self._began
+        cpu = time.process_time() - self._cpu
+        return Figure(self._done / seconds, self._done, seconds, cpu / max(1, self._done) * 1e6)

@@ -1,0 +1,17 @@
+"""What a worker costs that has nothing to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from standfast.bench.child import Idled, Order
+from standfast.bench.children import ask
+from standfast.bench.figure import Figure, Figures
+from standfast.bench.stores import WORK, opened
+
+
+async def idle(place: Path, seconds: float) -> Figures:
+    """Give the share of one core that an idle worker process takes, in percent."""
+    async with opened(place) as store:
+        idled = await ask(Order(program="idle", url=store.url, queue=WORK, seconds=seconds), Idled)
+    return {"idle_cpu": Figure(idled.cpu / idled.seconds * 100, 0, idled.seconds)}

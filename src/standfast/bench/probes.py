@@ -1,0 +1,44 @@
+"""A handler that notes when each of its jobs starts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from standfast.handlers.job import Job
+
+LONGEST_WAIT = 5.0
+"""Seconds to wait for the last starts: longer than a worker's own look for work that no hint told of."""
+
+
+class Probes:
+    """The starts of numbered jobs, on the clock that every process of the machine reads alike."""
+
+    def __init__(self) -> None:
+        self.starts: dict[int, float] = {}
+        self._awaited = -1
+        self._complete = asyncio.Event()
+
+    async def note(self, job: Job) -> None:
+        """Note a start."""
+        self.starts[job.payload["probe"]] = time.monotonic()
+        if len(self.starts) == self._awaited:
+            self._complete.set()
+
+    async def wait(self, count: int) -> dict[int, float]:
+        """Wait for so many starts; give those that came, and forget them."""
+        self._awaited = count
+        self._complete.clear()
+        if len(self.starts) < count:
+            await wait_for(self._complete, LONGEST_WAIT)
+        starts, self.starts = self.starts, {}
+        return starts
+
+
+async def wait_for(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event, not for ever; tell whether it came."""
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,63 @@
+"""How much each measurement takes: bounded in count and in time, so that a slow disk cannot stretch the run."""
+
+from __future__ import annotations
+
+import msgspec
+
+PAYLOAD_BYTES = 200
+PAYLOAD = {"data": "x" * (PAYLOAD_BYTES - len('{"data":""}'))}
+"""What every job carries, in the product and in raw SQLite: 200 bytes of JSON text."""
+
+CALLERS = 64
+"""Callers that enqueue at once, and rows of the raw transactions beside them."""
+BULK = 1000
+"""Jobs of one `enqueue_many`, and rows of the raw transactions beside it."""
+RAW_CLAIM = 256
+"""Rows that raw SQLite claims and completes in one transaction."""
+
+
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts are jobs, `seconds` bounds every single measurement."""
+
+    small: int = 1_000
+    """The small standing backlog."""
+    middle: int = 100_000
+    """What the drain beside the large backlog is compared with."""
+    large: int = 1_000_000
+    """The large standing backlog, and what the worker whose memory is watched drains."""
+    warm_up: int = 50_000
+    """Jobs in the file before a measurement, so that the log has been through a checkpoint."""
+    one_at_a_time: int = 2_000
+    by_callers: int = 30_000
+    by_bulk: int = 60_000
+    drained: int = 50_000
+    """Jobs drained to empty, and taken from each standing backlog."""
+    beside_backlog: int = 10_000
+    """Jobs enqueued by 64 callers and in bulk beside a standing backlog, then drained."""
+    probes: int = 200
+    """Lone jobs whose start is timed."""
+    longest_pause: float = 0.03
+    """Seconds of random pause before each probe, at most."""
+    idle_seconds: float = 12.0
+    seconds: float = 20.0
+    """The most one measurement may take."""
+    drain_all_seconds: float = 180.0
+    """The most the drain of the large backlog may take."""
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    middle=10_000,
+    large=100_000,
+    warm_up=6_000,
+    one_at_a_time=600,
+    by_callers=6_000,
+    by_bulk=20_000,
+    drained=6_000,
+    beside_backlog=2_000,
+    probes=30,
+    longest_pause=0.015,
+    idle_seconds=10.0,
+    seconds=4.0,
+    drain_all_seconds=20.0,
+)

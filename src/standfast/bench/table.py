@@ -1,0 +1,120 @@
+"""The report for people: a table, what was measured, and what falls short."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import click
+
+from standfast.bench.report import Report
+from standfast.bench.rows import Bar, Row, Unit
+
+HEADINGS = ("metric", "standfast", "beside it", "", "ratio", "bar", "")
+TIMES = "\N{MULTIPLICATION SIGN}"
+RIGHT = frozenset({1, 3, 4, 5})
+"""The columns that hold numbers."""
+
+
+def show(report: Report) -> None:
+    """Print the report, with colours where there is a terminal and rich."""
+    click.echo(heading(report))
+    if sys.stdout.isatty() and importlib.util.find_spec("rich"):
+        _show_rich(report)
+    else:
+        click.echo("\n".join(plain(report)))
+    click.echo("\n".join(["", *notes(report)]))
+
+
+def heading(report: Report) -> str:
+    """Say what was measured on what."""
+    machine, disk = report.machine, report.machine["file_system"]
+    versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    return (
+        f"{machine['date']}  {versions}\n"
+        f"{machine['cores']} cores ({machine['processor']}), {machine['system']}, "
+        f"load {machine['load_before']} before and {machine['load_after']} after\n"
+        f"{machine['directory']} on {disk['kind']} ({disk['device']}), synchronous=FULL, "
+        f"{report.settings['payload_bytes']} bytes a job, median of {report.settings['rounds']} interleaved rounds, "
+        f"{report.took_seconds:.0f} s\n"
+    )
+
+
+def plain(report: Report) -> list[str]:
+    """Lay the rows out in columns as wide as their widest cell."""
+    lines = [HEADINGS, *(cells(row) for row in report.rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    return ["  ".join(_pad(cell, widths[at], at) for at, cell in enumerate(line)).rstrip() for line in lines]
+
+
+def _pad(cell: str, width: int, column: int) -> str:
+    return cell.rjust(width) if column in RIGHT else cell.ljust(width)
+
+
+def _show_rich(report: Report) -> None:
+    from rich.console import Console  # noqa: PLC0415 - an extra, and only for terminals
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False)
+    for at, title in enumerate(HEADINGS):
+        table.add_column(title, justify="right" if at in RIGHT else "left")
+    for row in report.rows:
+        table.add_row(*cells(row), style={True: "green", False: "red", None: ""}[row.passes])
+    Console().print(table)
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """Word one row."""
+    ratio = "" if row.ratio is None else f"{_digits(row.ratio)} {TIMES}"
+    return (
+        row.metric,
+        quantity(row.value, row.unit),
+        row.beside_is,
+        quantity(row.beside, row.unit) if row.beside_is else "",
+        ratio,
+        "" if row.bar is None else _bar(row.bar, row.unit),
+        verdict(row),
+    )
+
+
+def verdict(row: Row) -> str:
+    """Say whether the bar is met."""
+    if row.value is None:
+        return "not measured"
+    return {True: "pass", False: "falls short", None: ""}[row.passes]
+
+
+def quantity(value: float | None, unit: Unit) -> str:
+    """Write a figure with its unit."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f} /s".replace(",", " ") if unit == "/s" else f"{_digits(value)} {unit}"
+
+
+def _bar(bar: Bar, unit: Unit) -> str:
+    return f"{'≥' if bar.at_least else '≤'} {bar.bound:g} {TIMES if bar.of == 'ratio' else unit}"
+
+
+def _digits(value: float) -> str:
+    """Keep three digits: nobody measures more here."""
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004
+
+
+def notes(report: Report) -> list[str]:
+    """Say how much was measured, and what falls short."""
+    judged = [row for row in report.rows if row.passes is not None]
+    short = [f"{row.metric} ({row.beside_is})" if row.beside_is else row.metric for row in judged if not row.passes]
+    measured = {row.metric: _measured(row) for row in report.rows if row.value is not None}
+    return [
+        "Measured:",
+        *(f"  {metric}: {how_much}" for metric, how_much in measured.items()),
+        *(f"Note: {remark}." for remark in report.remarks),
+        f"{len(judged) - len(short)} of {len(judged)} bars are met" + ("." if not short else "; these are not:"),
+        *(f"  {metric}" for metric in short),
+    ]
+
+
+def _measured(row: Row) -> str:
+    times = f"{len(row.rounds)} rounds of " if len(row.rounds) > 1 else "once, "
+    jobs = f"{row.count:,} jobs in ".replace(",", " ") if row.count else ""
+    return f"{times}{jobs}{row.seconds:.2f} s"

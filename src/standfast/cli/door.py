@@ -1,0 +1,104 @@
+"""The group every command stands in: options all of them take, exit codes, and errors in one line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import click
+
+from standfast.application import Standfast
+from standfast.cli import logs
+from standfast.errors import (
+    ApprovalRequired,
+    ConfigurationError,
+    IdempotencyConflict,
+    PayloadRejected,
+    PolicyDenied,
+    StandfastError,
+    StoreUnavailable,
+    UnknownJob,
+    UnknownQueue,
+)
+from standfast.printable import escaped
+
+DONE = 0
+FAILED = 1
+"""A job that is dead, held or cancelled; a store that is unhealthy or does not answer."""
+USAGE = 2
+"""Something must be written differently; or the time ran out."""
+NOT_FOUND = 3
+REFUSED = 4
+"""The policy says no, or wants a person first."""
+INTERRUPTED = 130
+
+CODES: dict[type[StandfastError], int] = {
+    PayloadRejected: USAGE,
+    ConfigurationError: USAGE,
+    IdempotencyConflict: USAGE,
+    UnknownJob: NOT_FOUND,
+    UnknownQueue: NOT_FOUND,
+    PolicyDenied: REFUSED,
+    ApprovalRequired: REFUSED,
+}
+"""The exit code of each error; of any other it is FAILED."""
+
+HARMLESS = (PayloadRejected, ConfigurationError, UnknownQueue, PolicyDenied, ApprovalRequired)
+NEXT: dict[type[StandfastError], str] = {
+    UnknownJob: "list what is here with: standfast jobs",
+    StoreUnavailable: "see what is wrong with: standfast doctor",
+}
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Answer = TypeVar("Answer")
+
+
+class Door(click.Group):
+    """Lets every command raise what it likes, and ends with one line and the right code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except StandfastError as error:
+            click.echo(f"standfast: {told(error)}", err=True)
+            ctx.exit(exit_code(error))
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+
+
+def exit_code(error: StandfastError) -> int:
+    """Give the code this error ends with."""
+    return next((code for kind, code in CODES.items() if isinstance(error, kind)), FAILED)
+
+
+def told(error: StandfastError) -> str:
+    """Say in one line what happened, what is safe, and what to do next."""
+    parts = [escaped(str(error))]
+    if isinstance(error, HARMLESS) and "nothing was" not in parts[0]:
+        parts.append("nothing was changed")
+    parts += [hint for kind, hint in NEXT.items() if isinstance(error, kind)]
+    return "; ".join(parts)
+
+
+def shared(command: Command) -> Command:
+    """Give a command the options that all of them take."""
+    command = click.option("--json", "as_json", is_flag=True, help="Write JSON.")(command)
+    return click.option("--url", metavar="URL", help="The store; else $STANDFAST_URL, standfast.toml, ./standfast.db.")(
+        command
+    )
+
+
+def ask(url: str | None, question: Callable[[Standfast], Awaitable[Answer]]) -> Answer:
+    """Open the store, ask it one thing, and let it go."""
+    sf = Standfast(url)
+    logs.start(sf.settings.log.value)
+    return asyncio.run(_ask(sf, question))
+
+
+async def _ask(sf: Standfast, question: Callable[[Standfast], Awaitable[Answer]]) -> Answer:
+    try:
+        return await question(sf)
+    finally:
+        await sf.close()

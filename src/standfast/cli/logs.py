@@ -1,0 +1,56 @@
+"""Log lines on stderr: text for a person at a terminal, one JSON object a line for a program."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from types import TracebackType
+
+import msgspec
+
+from standfast.printable import escaped
+
+Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+class TextLines(logging.Formatter):
+    """Time, level, logger, message; a traceback follows on lines of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        """Keep a message on its line, whatever is in it."""
+        return escaped(super().formatMessage(record))
+
+    def formatException(self, ei: Raised) -> str:  # noqa: N802 - logging's own name
+        """Keep a traceback's lines, and nothing else that acts."""
+        return "\n".join(escaped(line) for line in super().formatException(ei).split("\n"))
+
+
+class JsonLines(logging.Formatter):
+    """The same as JSON, with the traceback as one text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Give one line."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return escaped(msgspec.json.encode(line).decode(errors="replace"))
+
+
+def start(style: str, *, as_json: bool = False) -> None:
+    """Write what standfast logs to stderr, unless the application has set up logging itself."""
+    logging.getLogger("standfast").setLevel(logging.INFO)
+    if logging.root.handlers:
+        return
+    lines = as_json or style == "json" or (style == "auto" and not sys.stderr.isatty())
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if lines else TextLines())
+    logging.root.addHandler(handler)

@@ -1,0 +1,110 @@
+"""Commands about the store and this process: health, doctor, migrate, config, bench."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+import msgspec
+
+from standfast import settings
+from standfast.cli.door import DONE, FAILED, ask, shared
+from standfast.cli.terminal import Cell, Table, as_text, show, show_json, show_line
+from standfast.errors import StandfastError
+from standfast.settings import Setting, Settings
+
+
+@click.command()
+@shared
+def health(*, url: str | None, as_json: bool) -> None:
+    """Say what is not moving. Exits 1 if anything is not."""
+    judged = ask(url, lambda sf: sf.health())
+    if as_json:
+        show_json(judged)
+    else:
+        for line in judged["issues"] or [judged["status"]]:
+            show_line(line)
+    raise click.exceptions.Exit(FAILED if judged["issues"] else DONE)
+
+
+@click.command()
+@shared
+def doctor(*, url: str | None, as_json: bool) -> None:
+    """Examine the store, open or not. Exits 1 if something is wrong."""
+    report = _examine(url)
+    if as_json:
+        show_json(report)
+    else:
+        show(Table([_check(**check) for check in report["checks"]]))
+    raise click.exceptions.Exit(DONE if report["ok"] else FAILED)
+
+
+@click.command()
+@shared
+def migrate(*, url: str | None, as_json: bool) -> None:
+    """Bring the store's schema forward.
+
+    Every use of a store does the same when it opens it.
+    """
+    before, after = ask(url, lambda sf: sf.migrate())
+    if as_json:
+        show_json({"from": before, "to": after})
+    else:
+        show_line(f"schema {before} → {after}" + (" (nothing to do)" if before == after else ""))
+
+
+@click.command()
+@shared
+def config(*, url: str | None, as_json: bool) -> None:
+    """Show every setting and where it comes from; secrets are hidden."""
+    tree = _effective(settings.load(url, os.environ))
+    if as_json:
+        show_json(tree)
+        return
+    groups = {"": tree["settings"], **{f"queues.{name}.": rules for name, rules in tree["queues"].items()}}
+    rows = [
+        (f"{prefix}{name}", it.source, as_text(it.value))
+        for prefix, group in groups.items()
+        for name, it in group.items()
+    ]
+    show(Table(rows, ("setting", "source", "value")))
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Smaller numbers, for a first look.")
+@click.option(
+    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds to take the median of."
+)
+@shared
+def bench(*, quick: bool, rounds: int, url: str | None, as_json: bool) -> None:
+    """Measure this machine beside SQLite alone."""
+    from standfast.bench import command  # noqa: PLC0415 - loaded only when asked for
+
+    command.main(url, quick, rounds, as_json)
+
+
+def _examine(url: str | None) -> dict[str, Any]:
+    """Ask the application; where not even that can be built, the reason is the finding."""
+    try:
+        return ask(url, lambda sf: sf.doctor())
+    except StandfastError as error:
+        return {"ok": False, "checks": [{"name": "configuration", "value": "", "problem": str(error)}]}
+
+
+def _check(name: str, value: str, problem: str | None) -> tuple[str, Cell, str]:
+    return name, Cell("wrong", "bold red") if problem else Cell("ok", "green"), problem or value
+
+
+def _effective(found: Settings) -> dict[str, dict[str, Any]]:
+    """Lay every setting out with its source. A queue's rule that the file does not name is a default."""
+    plain = {name: value for name, value in msgspec.structs.asdict(found).items() if isinstance(value, Setting)}
+    plain["url"] = Setting(settings.without_password(found.url.value), found.url.source)
+    queues = {
+        name: {
+            rule: Setting(value, "file" if rule in found.written[name] else "default")
+            for rule, value in msgspec.to_builtins(rules).items()
+        }
+        for name, rules in found.queues.items()
+    }
+    return {"settings": plain, "queues": queues}

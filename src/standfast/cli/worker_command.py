@@ -1,0 +1,76 @@
+"""The command that works: a worker in a process of its own."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from standfast.application import Standfast
+from standfast.cli import logs
+from standfast.cli.door import shared
+from standfast.cli.parameters import duration, names
+from standfast.errors import ConfigurationError
+from standfast.settings import without_password
+from standfast.worker.worker import GRACE, SLOTS
+
+
+@click.command()
+@click.argument("app", metavar="[APP:SF]", required=False)
+@click.option("--queues", type=names, help="Only these queues; else every one that has a handler here.")
+@click.option("--concurrency", type=click.IntRange(min=1), default=SLOTS, show_default=True, help="Slots per queue.")
+@click.option("--grace", type=duration, default=GRACE, show_default=True, help="How long a drain lets attempts finish.")
+@shared
+def worker(
+    *, app: str | None, queues: list[str] | None, concurrency: int, grace: float, url: str | None, as_json: bool
+) -> None:
+    """Run jobs until told to stop.
+
+    SIGTERM or Ctrl-C drains: what runs is finished or given back, and the exit code is 0. A second one exits at once.
+
+    APP:SF names the application: a module of the present directory, and the Standfast object in it. Without one, jobs
+    that need an application's handler wait; lost jobs are recovered, old ones expire, what nobody needs is pruned.
+    """
+    sf = application(app, url)
+    logs.start(sf.settings.log.value, as_json=as_json)
+    sf.run_worker(queues, concurrency, grace=grace)
+
+
+def application(app: str | None, url: str | None) -> Standfast:
+    """Give the application named `module:attribute`, or a bare one; `url` is what it finds in its environment."""
+    if app is None:
+        return Standfast(url)
+    if url is not None:
+        os.environ["STANDFAST_URL"] = url
+    sf = _load(app)
+    if url is not None and sf.settings.url.value != url:
+        raise ConfigurationError(
+            f"{app} names its store itself ({without_password(sf.settings.url.value)}); "
+            "leave --url out, or let the code name none"
+        )
+    return sf
+
+
+def _load(app: str) -> Standfast:
+    module, _, attribute = app.partition(":")
+    if not module or not attribute:
+        raise ConfigurationError(f"{app!r} names no application; write module:attribute, such as app:sf")
+    found = getattr(_import(module), attribute, None)
+    if not isinstance(found, Standfast):
+        raise ConfigurationError(f"{app} is no Standfast but a {type(found).__name__}; name the object itself")
+    return found
+
+
+def _import(module: str) -> object:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # the application's own import failed: its traceback says where
+        raise ConfigurationError(f"there is no module {error.name!r} in {here} or installed") from error

@@ -1,0 +1,82 @@
+"""The built-in HTTP handler's hands: it sends a job's request, with the headers that let a receiver tell repeats."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from standfast.errors import Permanent
+from standfast.handlers.destinations import Refused, refusal
+from standfast.handlers.job import Job
+from standfast.handlers.request import HttpRequest, Reply, Route
+
+if TYPE_CHECKING:
+    from standfast.handlers.wire import Wire
+
+TIMEOUT = 30.0
+"""Seconds a request may take, unless it says otherwise."""
+
+
+class Sender:
+    """Sends requests over connections that all jobs of one event loop share."""
+
+    def __init__(self) -> None:
+        self._wires: WeakKeyDictionary[asyncio.AbstractEventLoop, Wire] = WeakKeyDictionary()
+
+    async def send(self, job: Job) -> Reply:
+        """Send the request of a job; give the reply, or raise what happened instead."""
+        request: HttpRequest = job.input
+        route = Route(job.rules.destinations, reuse=job.repeatable)
+        asked = request.timeout or TIMEOUT
+        within = asked if job.timeout is None else min(asked, job.timeout)
+        try:
+            return await (await self._wire()).send(request, headers(job, request), route, within)
+        except Refused as refused:
+            raise Permanent(refusal(job.queue, route.destinations, refused), reason_code="denied") from refused
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        wire = self._wires.pop(asyncio.get_running_loop(), None)
+        if wire is not None:
+            await wire.close()
+
+    async def _wire(self) -> Wire:
+        loop = asyncio.get_running_loop()
+        if loop not in self._wires:
+            opened = await asyncio.to_thread(_open)  # a third of a second, beside the loop
+            self._wires.setdefault(loop, opened)
+        return self._wires[loop]
+
+
+def headers(job: Job, request: HttpRequest) -> list[tuple[bytes, bytes]]:
+    """Give every header of a request: ours, then the caller's. The key is the same on every attempt and replay."""
+    given = {name.lower() for name in request.headers}
+    ours = {
+        "Idempotency-Key": job.idempotency_key.strip(),
+        "X-Standfast-Fence": str(job.token),
+        "X-Standfast-Attempt": str(job.attempt),
+        "Accept-Encoding": "identity",
+        "User-Agent": user_agent(),
+    }
+    if request.content is not None:
+        ours["Content-Type"] = "application/json"
+    sent = {name: value for name, value in ours.items() if name.lower() not in given} | request.headers
+    return [(name.encode(), value.encode()) for name, value in sent.items()]
+
+
+@cache
+def user_agent() -> str:
+    """Name this program and its version, as far as it was installed and has one."""
+    try:
+        return f"standfast/{version('standfast')}"
+    except PackageNotFoundError:
+        return "standfast/0"
+
+
+def _open() -> Wire:
+    from standfast.handlers.wire import Wire  # noqa: PLC0415 - httpx2 is imported when first used
+
+    return Wire()

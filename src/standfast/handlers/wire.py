@@ -1,0 +1,226 @@
+"""The wire: httpx2 over sockets that lead only where a queue may call. Imported when the first request is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from contextlib import aclosing
+from functools import cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import cast
+
+import httpcore2
+import httpx2
+
+from standfast.handlers.destinations import Address, as_address, destinations, literal
+from standfast.handlers.request import HttpRequest, Reply, Route
+from standfast.printable import printable
+
+LARGEST_BODY = 128 * 1024
+"""Bytes of a reply's body that are read and kept: whatever they hold, the result they make can be stored."""
+LONGEST_HEADER = 1000
+KEPT_HEADERS = (
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "date",
+    "etag",
+    "location",
+    "retry-after",
+    "x-request-id",
+)
+
+MOST_CONNECTIONS = 256
+MOST_IDLE = 32
+KEEP_ALIVE = 5.0
+MOST_ADDRESSES = 4
+"""How many addresses of a host are tried, one after the other."""
+
+PHASES = 5
+LONGEST_PHASE = 10.0
+"""Waiting for a connection, looking up, connecting and TLS get a fifth of the time each, and at most so many seconds.
+
+So the whole time never runs out before the request is sent: when it does, the receiver may have got it.
+"""
+BROKEN = (TimeoutError, httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError)
+"""How a reply can end early."""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Wire:
+    """The connections of one event loop."""
+
+    def __init__(self) -> None:
+        # No cookies: one job's must not travel with the next. No proxies: the environment decides nothing here.
+        jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        self._client = httpx2.AsyncClient(
+            transport=VettedTransport(), cookies=jar, trust_env=False, follow_redirects=False
+        )
+        trusted()
+
+    async def send(self, request: HttpRequest, headers: Headers, route: Route, within: float) -> Reply:
+        """Send a request and read its reply; raise unless the reply, or what came of it, says how it went."""
+        reply = Reply()
+        try:
+            async with asyncio.timeout(within):
+                await self._exchange(request, headers, route, within, reply)
+        except BROKEN as error:
+            if reply.refuses:
+                return reply
+            if isinstance(error, TimeoutError):
+                raise TimeoutError(f"no whole reply within {within:g} s") from error
+            raise
+        return reply
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.aclose()
+
+    async def _exchange(
+        self, request: HttpRequest, headers: Headers, route: Route, within: float, reply: Reply
+    ) -> None:
+        phase = min(LONGEST_PHASE, within / PHASES)
+        async with self._client.stream(
+            request.method,
+            request.url,
+            headers=headers,
+            content=request.content,
+            timeout=httpx2.Timeout(None, pool=phase, connect=phase),
+            extensions={"route": route},
+        ) as response:
+            reply.status = response.status_code
+            reply.headers = _kept(response.headers)
+            async with aclosing(response.aiter_raw()) as chunks:
+                await _read(chunks, reply)
+
+
+class VettedTransport(httpx2.AsyncBaseTransport):
+    """Keeps connections of different routes apart: one that a queue may use is not another queue's."""
+
+    def __init__(self) -> None:
+        self._pools: dict[Route, httpcore2.AsyncConnectionPool] = {}
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request over a connection of its route."""
+        url = httpcore2.URL(
+            scheme=request.url.raw_scheme,
+            host=request.url.raw_host,
+            port=request.url.port,
+            target=request.url.raw_path,
+        )
+        extensions = dict(request.extensions)
+        pool = self._pool(extensions.pop("route"))
+        reply = await pool.handle_async_request(
+            httpcore2.Request(
+                method=request.method,
+                url=url,
+                headers=request.headers.raw,
+                content=request.stream,
+                extensions=extensions,
+            )
+        )
+        stream = ReplyStream(cast("AsyncIterable[bytes]", reply.stream))
+        return httpx2.Response(reply.status, headers=reply.headers, stream=stream, extensions=reply.extensions)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for pool in self._pools.values():
+            await pool.aclose()
+
+    def _pool(self, route: Route) -> httpcore2.AsyncConnectionPool:
+        if route not in self._pools:
+            self._pools[route] = httpcore2.AsyncConnectionPool(
+                ssl_context=trusted(),
+                max_connections=MOST_CONNECTIONS,
+                max_keepalive_connections=MOST_IDLE if route.reuse else 0,
+                keepalive_expiry=KEEP_ALIVE,
+                network_backend=VettedBackend(route.destinations),
+            )
+        return self._pools[route]
+
+
+class ReplyStream(httpx2.AsyncByteStream):
+    """The body of a reply on its way from the pool to the client."""
+
+    def __init__(self, stream: AsyncIterable[bytes]) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Give the body piece by piece."""
+        async for chunk in self._stream:
+            yield chunk
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        close = getattr(self._stream, "aclose", None)
+        if close is not None:
+            await close()
+
+
+class VettedBackend(httpcore2.AsyncNetworkBackend):
+    """Looks a name up once, has every address of it vetted, and connects to one of those very addresses.
+
+    Above here the name stays what it was: for the Host header, for TLS and its certificate.
+    """
+
+    def __init__(self, entries: tuple[str, ...]) -> None:
+        self._destinations = destinations(entries)
+        self._sockets = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the interface has it
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Connect to the first address of the host that answers."""
+        addresses = await self._vetted(host, port, timeout)
+        share = None if timeout is None else timeout / len(addresses)
+        failed: httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
+        for address in addresses:
+            try:
+                return await self._sockets.connect_tcp(str(address), port, share, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failed = error
+        raise failed or httpcore2.ConnectError(f"{host} has no address")
+
+    async def _vetted(self, host: str, port: int, within: float | None) -> list[Address]:
+        try:
+            async with asyncio.timeout(within):
+                addresses = await look_up(host, port)
+        except TimeoutError as error:
+            raise httpcore2.ConnectTimeout(f"{host} could not be looked up in time") from error
+        self._destinations.vet(host, addresses)
+        return addresses[:MOST_ADDRESSES]
+
+
+async def look_up(host: str, port: int) -> list[Address]:
+    """Give every address of a host."""
+    address = literal(host)
+    if address is not None:
+        return [address]
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [as_address(str(place[0])) for *_, place in found]
+
+
+@cache
+def trusted() -> ssl.SSLContext:
+    """Give the certificates this machine trusts; reading them takes a while."""
+    return httpcore2.default_ssl_context()
+
+
+def _kept(headers: httpx2.Headers) -> dict[str, str]:
+    return {name: printable(headers[name][:LONGEST_HEADER]) for name in KEPT_HEADERS if name in headers}
+
+
+async def _read(chunks: AsyncIterator[bytes], reply: Reply) -> None:
+    async for chunk in chunks:
+        reply.body += chunk
+        if len(reply.body) > LARGEST_BODY:
+            reply.body, reply.truncated = reply.body[:LARGEST_BODY], True
+            return

@@ -1,0 +1,36 @@
+"""What is wrong with a store? Facts from outside first, so that one which cannot be opened is examined too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from standfast.errors import StandfastError
+from standfast.store.sqlite.checkup import Finding
+from standfast.store.store import Store
+
+Health = Callable[[], Awaitable[dict[str, Any]]]
+
+
+async def examine(store: Store, health: Health) -> dict[str, Any]:
+    """Give every finding, and whether none of them is a problem."""
+    found = await asyncio.to_thread(store.checkup)
+    if store.there():
+        found += [finding async for finding in _opened(store, health)]
+    return {"ok": not any(finding.problem for finding in found), "checks": [finding._asdict() for finding in found]}
+
+
+async def _opened(store: Store, health: Health) -> AsyncIterator[Finding]:
+    """Open the store, as any use does, and ask how it is doing."""
+    try:
+        judged = await health()
+    except StandfastError as error:
+        yield Finding("opens", "", str(error))
+        return
+    yield Finding("opens", "yes")
+    yield Finding("clock", f"boot {store.boot()}, {store.skew():+.1f} s between wall clock and queue time")
+    for issue in judged["issues"]:
+        yield Finding("health", "", issue)
+    if not judged["issues"]:
+        yield Finding("health", judged["status"])

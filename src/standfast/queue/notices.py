@@ -1,0 +1,64 @@
+"""Notices: what was committed, told in commit order, from every process, resumable by number."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.errors import ConfigurationError
+from standfast.store.reads import JournalRow
+from standfast.store.store import Store
+
+KINDS = (
+    *("enqueued", "claimed", "completed", "retry", "snoozed", "given_back", "dead_letter", "held", "replayed"),
+    *("resolved", "cancelled", "cancel_asked", "depth_warning", "depth_normal"),
+)
+ROWS_AT_ONCE = 200
+LOOK_EVERY = 0.1
+
+_PLACES = 20
+"""Bits of a notice's number for its place inside its transaction; the bits above are the journal row."""
+_entries = msgspec.json.Decoder(list[tuple[str, str, list[str]]])
+
+
+class Notice(NamedTuple):
+    """Something that happened to a job. Pass `seq` as `after` to go on behind it."""
+
+    seq: int
+    kind: str
+    at: datetime
+    job: str
+    queue: str
+    data: dict[str, Any]
+
+
+async def subscribe(
+    store: Store, kinds: Collection[str] | None, queue: str | None, after: int | None
+) -> AsyncIterator[Notice]:
+    """Give notices as they are committed, from now on or from behind a number, without end."""
+    unknown = sorted(set(kinds or ()) - set(KINDS))
+    if unknown:
+        raise ConfigurationError(f"unknown notice {unknown[0]!r}; known are {', '.join(KINDS)}")
+    seen = after if after is not None else ((await store.last_journal_number() + 1) << _PLACES) - 1
+    row = (seen >> _PLACES) - 1
+    while True:
+        rows = await store.journal(row, ROWS_AT_ONCE)
+        for found in rows:
+            for notice in _told(found, store.skew()):
+                if notice.seq > seen and (kinds is None or notice.kind in kinds) and queue in (None, notice.queue):
+                    yield notice
+            row = found.seq
+        if not rows:
+            await asyncio.sleep(LOOK_EVERY)
+
+
+def _told(row: JournalRow, skew: float) -> Iterator[Notice]:
+    at = datetime.fromtimestamp(row.at + skew, UTC)
+    places = iter(range(1 << _PLACES))
+    for kind, queue, ids in _entries.decode(row.entries):
+        for job_id in ids:
+            yield Notice(row.seq << _PLACES | next(places), kind, at, job_id, queue, {})

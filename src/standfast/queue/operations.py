@@ -1,0 +1,117 @@
+"""What people do with single jobs and queues: retry, cancel, explain, pause."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from standfast.decide.explain import Circumstances, explain
+from standfast.decide.operate import Refusal, cancel
+from standfast.errors import UnknownJob, UnknownQueue
+from standfast.job import JobView
+from standfast.lifecycle import LETTERS, State
+from standfast.queue.letters import DeadLetters, standing
+from standfast.queue.overview import SILENT_AFTER
+from standfast.queue.replies import reply
+from standfast.queue.view import job_view
+from standfast.store.reads import Facts, JobRecord
+from standfast.store.store import Store
+
+
+class Operations:
+    """Verbs about one job. Each looks first, and what it decides lands only if nothing changed meanwhile."""
+
+    def __init__(self, store: Store, letters: DeadLetters) -> None:
+        self._store = store
+        self._letters = letters
+
+    async def retry(self, id: str, *, by: str) -> dict[str, Any]:
+        """Run a job again as soon as may be: a waiting one now, a letter by replay; a running one is left alone."""
+        record = await self._record(id)
+        if State(record.row.state) in LETTERS:
+            await self._letters.replay(id, by=by, reason="retry")
+        elif record.row.state == State.QUEUED:
+            await self._store.hurry(id)
+        return reply(await self.view(id))
+
+    async def cancel(self, id: str) -> JobView:
+        """End a job that is not wanted any more; a running one is asked to stop."""
+        record = await self._record(id)
+        decided = cancel(standing(record.row))
+        if record.row.state == State.RUNNING:
+            await self._store.ask_to_stop(id)
+        elif not isinstance(decided, Refusal):
+            await self._store.apply([decided])
+        return await self.view(id)
+
+    async def explain(self, id: str) -> str:
+        """Say in one sentence why a job is where it is."""
+        record = await self._record(id)
+        facts = await self._store.facts(silent_after=SILENT_AFTER)
+        tallies = await self._store.tallies()
+        running = tallies.doing.get((record.row.queue, "running"), 0)
+        return explain(_circumstances(record, facts, self._store.now(), running))
+
+    async def view(self, id: str) -> JobView:
+        """Give a job that must exist."""
+        return job_view(await self._record(id), now=self._store.now(), skew=self._store.skew())
+
+    async def _record(self, id: str) -> JobRecord:
+        record = await self._store.job(id)
+        if record is None:
+            raise UnknownJob(f"no job has the id {id!r}: it never existed here, or it was pruned")
+        return record
+
+
+class Queues:
+    """Verbs about queues: `list`, `pause`, `resume`. A pause holds for every process and spends nothing."""
+
+    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]]) -> None:
+        self._store = store
+        self._ready = ready
+
+    async def list(self) -> list[str]:
+        """Give the names of every queue that was declared or used."""
+        await self._ready()
+        return sorted(await self._store.queue_names())
+
+    async def pause(self, name: str) -> None:
+        """Claim nothing more from a queue; what runs goes on."""
+        await self._set(name, paused=True)
+
+    async def resume(self, name: str) -> None:
+        """Let a paused queue go on."""
+        await self._set(name, paused=False)
+
+    async def _set(self, name: str, *, paused: bool) -> None:
+        await self._ready()
+        if not await self._store.pause(name, paused=paused):
+            raise UnknownQueue(f"no queue is called {name!r}: nobody declared it or enqueued to it")
+
+
+def _circumstances(record: JobRecord, facts: Facts, now: float, running: int) -> Circumstances:
+    row, view = record.row, job_view(record, now=now, skew=0.0)
+    queue = next(queue for queue in facts.queues if queue.name == row.queue)
+    since = row.finished_at or row.claimed_at or row.created_at
+    return Circumstances(
+        state=view.state,
+        queue=row.queue,
+        handler=row.handler,
+        attempts=row.attempts,
+        max_attempts=view.max_attempts,
+        due_in=row.due_at - now,
+        waited=now - (row.ready_at or row.due_at),
+        age=now - since,
+        worker=row.worker,
+        parked_on=row.parked_on,
+        failure=view.failure,
+        warning=row.warning,
+        superseded_by=row.superseded_by,
+        paused=bool(queue.paused),
+        handler_known=(row.queue, row.handler) not in facts.unknown_handlers,
+        live_workers=sum(row.queue in msgspec.json.decode(worker.queues) for worker in facts.workers),
+        ahead=queue.due,
+        running=running,
+    )

@@ -1,0 +1,53 @@
+"""The Reply: the dict an agent sees. It says what is so and what to do next; queued is never worded as success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from standfast.job import JobView
+from standfast.lifecycle import State
+
+STATUS = {
+    State.QUEUED: "queued",
+    State.WAITING: "queued",
+    State.RUNNING: "running",
+    State.HELD: "held",
+    State.DEAD: "failed",
+    State.COMPLETED: "ok",
+    State.CANCELLED: "cancelled",
+}
+HINTS = {
+    "ok": "It is done; the result is here.",
+    "queued": "It is not done yet: it waits in the queue. Look again with status, or wait for it.",
+    "running": "It is being run right now, so it cannot be retried. Wait for it, then look again.",
+    "held": "It waits for a person's answer. Do not call again; look with explain.",
+    "failed": "It failed for good and was not done. Read the reason and its advice before asking for a retry.",
+    "cancelled": "It was cancelled and will not run. Enqueue it anew if it is wanted after all.",
+}
+LONGEST_RESULT = 100_000
+"""Characters of a result a reply carries; the whole is fetched by `result`."""
+
+
+def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
+    """Word a job's present state as a Reply."""
+    status = STATUS[job.state]
+    said: dict[str, Any] = {"operation_id": job.id, "status": status, "hint": hint or HINTS[status]}
+    if status == "queued":
+        said |= {"queue_reason": job.queue_reason, "queued_for_retry": job.attempts > 0, "retry_at": job.due_at}
+    if status == "ok":
+        said |= _result(job)
+    if job.failure is not None:
+        kind = {"error_kind": job.failure.error_kind} if job.failure.error_kind else {}
+        said |= {"error": job.failure.message, "reason_code": job.failure.reason_code, **kind}
+    if job.warning:
+        said["warning"] = job.warning
+    return said
+
+
+def _result(job: JobView) -> dict[str, Any]:
+    text = msgspec.json.encode(job.result).decode()
+    if len(text) <= LONGEST_RESULT:
+        return {"result": job.result}
+    return {"result": {"_truncated": True, "text": text[:LONGEST_RESULT]}}

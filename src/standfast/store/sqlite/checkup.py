@@ -1,0 +1,120 @@
+"""Look at a database file without using it: what it is, where it lies, who may read it, whether it would open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
+from standfast.store.sqlite.connection import (
+    SETTINGS,
+    check_engine_version,
+    check_file_system,
+    check_owner,
+    connect,
+    glance,
+)
+from standfast.store.sqlite.migrate import migrations
+
+OTHERS = 0o077
+"""The permission bits of everybody but the owner."""
+
+
+class Finding(NamedTuple):
+    """One fact about a store, or what stands in its way."""
+
+    name: str
+    value: str
+    problem: str | None = None
+
+
+def checkup(path: str, *, room: int) -> Iterator[Finding]:
+    """Look at everything that can be looked at; a check that cannot be made is itself a finding.
+
+    `room` is how many free bytes new work needs.
+    """
+    yield _look("engine", _engine, Path(path))
+    if path == ":memory:":
+        return
+    yield _look("file", _file, Path(path))
+    yield _look("file system", lambda file: check_file_system(file.parent), Path(path))
+    yield _look("disk", lambda file: _disk(file, room), Path(path))
+    yield _look("permissions", _permissions, Path(path))
+    if Path(path).exists():
+        yield _look("schema", _schema, Path(path))
+        yield _look("settings", _settings, Path(path))
+
+
+def schema_version(path: str) -> int:
+    """Read the schema's number; 0 for a file that is not there or still empty."""
+    if path == ":memory:" or not Path(path).exists():
+        return 0
+    try:
+        with glance(path) as connection:
+            ours = check_owner(connection, path)
+            return int(connection.execute("SELECT version FROM schema").get) if ours else 0
+    except apsw.NotADBError as error:
+        raise ConfigurationError(f"{path} is no SQLite database; give standfast a file of its own") from error
+    except apsw.Error as error:
+        raise StoreUnavailable(f"cannot read {path}: {error}; nothing was written", definite=True) from error
+
+
+def _look(name: str, check: Callable[[Path], str], path: Path) -> Finding:
+    try:
+        return Finding(name, check(path))
+    except (StandfastError, OSError, apsw.Error) as error:
+        return Finding(name, "", str(error))
+
+
+def _engine(_path: Path) -> str:
+    return f"SQLite {check_engine_version()} through apsw {apsw.apsw_version()}"
+
+
+def _file(path: Path) -> str:
+    if path.is_dir():
+        raise ConfigurationError(f"{path.resolve()} is a directory; name a file")
+    if not path.exists():
+        return f"{path.resolve()} is not there yet; the first use creates it"
+    return f"{path.resolve()}, {path.stat().st_size >> 10} KiB"
+
+
+def _disk(path: Path, room: int) -> str:
+    disk = os.statvfs(_nearest(path.parent))
+    free = disk.f_bavail * disk.f_frsize
+    if free < room:
+        raise ConfigurationError(f"{free >> 20} MiB are free, and new work needs {room >> 20}; free some space")
+    return f"{free >> 20} MiB free"
+
+
+def _permissions(path: Path) -> str:
+    found = path if path.exists() else _nearest(path.parent)
+    for needed in {found, _nearest(path.parent)}:
+        if not os.access(needed, os.R_OK | os.W_OK):
+            raise ConfigurationError(
+                f"{needed} cannot be written by uid {os.getuid()}; SQLite needs file and directory"
+            )
+    mode = found.stat().st_mode & 0o777
+    if path.is_file() and mode & OTHERS:
+        raise ConfigurationError(f"{path} has mode {mode:04o}, so others can read payloads; run: chmod 600 {path}")
+    return f"{mode:04o}, uid {found.stat().st_uid}" if path.exists() else f"{found} can be written"
+
+
+def _nearest(directory: Path) -> Path:
+    """Give the directory, or the first one above it that exists."""
+    return next(place for place in (directory, *directory.resolve().parents) if place.exists())
+
+
+def _schema(path: Path) -> str:
+    return f"{schema_version(str(path))}; this library knows {migrations()[-1].number}"
+
+
+def _settings(path: Path) -> str:
+    if not schema_version(str(path)):
+        return "none yet"
+    with closing(connect(str(path), reader=True)) as connection:
+        return ", ".join(f"{name}={connection.pragma(name)}" for name in SETTINGS)

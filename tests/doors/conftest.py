@@ -1,0 +1,33 @@
+"""A directory of its own for every test, and the command line called in this process."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from standfast.cli import main
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go to an empty directory, with nothing of ours in the environment."""
+    for name in ("STANDFAST_URL", "STANDFAST_CONFIG", "STANDFAST_LOG", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def cli(here: Path) -> Cli:  # noqa: ARG001 - it runs there
+    """Run a command in this process: for everything that does not depend on being one's own."""
+
+    def run(*arguments: str, stdin: bytes | None = None) -> Result:
+        result = CliRunner().invoke(main, arguments, input=stdin)
+        unexpected = result.exception
+        assert unexpected is None or isinstance(unexpected, SystemExit), unexpected
+        return result
+
+    return run

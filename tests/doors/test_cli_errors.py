@@ -1,0 +1,79 @@
+"""Exit codes and the one line an error is told in."""
+
+import signal
+import subprocess
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from standfast import errors
+from standfast.cli.door import Door
+from tests.doors.processes import COMMAND, PATIENCE, eventually, has_open, standfast, surroundings
+
+
+def fails_with(error):
+    @click.command()
+    def fail() -> None:
+        raise error
+
+    return CliRunner().invoke(Door(commands=[fail]), ["fail"])
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.PayloadRejected("bad payload"), 2),
+        (errors.ConfigurationError("bad setting"), 2),
+        (errors.IdempotencyConflict("taken", job_id="x"), 2),
+        (errors.UnknownJob("no such job"), 3),
+        (errors.UnknownQueue("no such queue"), 3),
+        (errors.PolicyDenied("no"), 4),
+        (errors.ApprovalRequired("ask first"), 4),
+        (errors.StoreUnavailable("locked", definite=True), 1),
+        (errors.Backpressure("full"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_every_error_has_its_exit_code(error, code):
+    assert fails_with(error).exit_code == code
+
+
+def test_an_error_is_one_line_on_stderr_with_what_is_safe_and_what_comes_next():
+    refused = fails_with(errors.PayloadRejected("it names a key twice"))
+    assert refused.stdout == ""
+    assert refused.stderr == "standfast: it names a key twice; nothing was changed\n"
+    away = fails_with(errors.StoreUnavailable("cannot open q.db\n; nothing was written", definite=True))
+    assert away.stderr == (
+        "standfast: cannot open q.db\\n; nothing was written; see what is wrong with: standfast doctor\n"
+    )
+
+
+def test_an_error_never_acts_on_the_terminal():
+    assert fails_with(errors.UnknownJob("\x1b[2J\u202e")).stderr.startswith("standfast: \\u001b[2J\\u202e; ")
+
+
+def test_a_store_that_cannot_be_opened_is_no_traceback(here):
+    (here / "q.db").mkdir()
+    refused = standfast("jobs", "--url", "q.db")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(b"standfast: cannot open ")
+    assert refused.stderr.count(b"\n") == 1
+    assert refused.stdout == b""
+
+
+@pytest.mark.parametrize(
+    "wrong", [["nonsense"], ["jobs", "--state", "lost"], ["enqueue"], ["wait", "x", "--timeout", "soon"]]
+)
+def test_bad_usage_exits_2(cli, wrong):
+    assert cli(*wrong).exit_code == 2
+
+
+def test_an_interrupted_wait_exits_130(here):
+    job = standfast("enqueue", "nobody").stdout.split()[0].decode()
+    with subprocess.Popen([*COMMAND, "wait", job], stderr=subprocess.PIPE, env=surroundings({})) as waiting:
+        eventually(lambda: has_open(waiting.pid, here / "standfast.db"))
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(PATIENCE) == 130
+        assert waiting.stderr is not None
+        assert waiting.stderr.read() == b""

@@ -1,0 +1,202 @@
+"""enqueue, status, wait and jobs."""
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from standfast import Permanent, Standfast
+from standfast.cli import job_commands
+from standfast.cli.door import ask
+from standfast.lifecycle import State
+from standfast.testing import drain
+from tests.doors.processes import standfast
+
+
+def refuse(_job):
+    raise Permanent("no such customer \x1b[31m")
+
+
+def work(handlers):
+    """Run what is due with these handlers, by queue."""
+
+    async def run() -> None:
+        async with Standfast() as sf:
+            for queue, function in handlers.items():
+                sf.handler(queue)(function)
+            await drain(sf)
+
+    asyncio.run(run())
+
+
+def job_of(cli, *arguments):
+    return json.loads(cli("enqueue", *arguments, "--json").stdout)["id"]
+
+
+def shown(cli, job):
+    return json.loads(cli("status", job, "--json").stdout)
+
+
+class TestEnqueue:
+    def test_prints_the_receipt(self, cli):
+        done = cli("enqueue", "mail", '{"to": "ann"}')
+        job, outcome, state = done.stdout.split()
+        assert (done.exit_code, outcome, state) == (0, "accepted", "queued")
+        assert shown(cli, job)["payload"] == {"to": "ann"}
+
+    def test_prints_it_as_json(self, cli):
+        receipt = json.loads(cli("enqueue", "mail", "--json").stdout)
+        assert receipt == {"id": receipt["id"], "outcome": "accepted", "state": "queued"}
+        assert shown(cli, receipt["id"])["payload"] is None
+
+    @pytest.mark.usefixtures("here")
+    def test_reads_the_payload_from_stdin(self):
+        done = standfast("enqueue", "mail", "-", "--json", stdin='{"to": "Jörg"}'.encode())
+        job = json.loads(done.stdout)["id"]
+        assert json.loads(standfast("status", job, "--json").stdout)["payload"] == {"to": "Jörg"}
+
+    def test_every_option_arrives(self, cli):
+        options = "--handler send --key k1 --priority 7 --delay 2h --attempts 3 --session s1 --risk high"
+        job = shown(cli, job_of(cli, "mail", *options.split(), "--label", "team=a=b", "--label", "env="))
+        wanted = {"handler": "send", "idempotency_key": "k1", "priority": 7, "max_attempts": 3, "session": "s1"}
+        assert {name: job[name] for name in wanted} == wanted
+        assert (job["risk"], job["labels"], job["view"]) == ("high", {"team": "a=b", "env": ""}, "scheduled")
+        assert datetime.fromisoformat(job["due_at"]) - datetime.fromisoformat(job["created_at"]) == timedelta(hours=2)
+
+    @pytest.mark.parametrize(
+        "written", ["2100-01-02T03:04:05Z", "2100-01-02T04:04:05+01:00", "2100-01-02 03:04:05", "4102542245"]
+    )
+    def test_moments_are_rfc_3339_or_seconds(self, cli, written):
+        job = shown(cli, job_of(cli, "mail", "--at", written, "--expires", written))
+        moment = datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)
+        for name in ("due_at", "expires_at"):
+            assert abs(datetime.fromisoformat(job[name]) - moment) < timedelta(seconds=1)
+
+    def test_the_same_key_and_payload_is_a_duplicate(self, cli):
+        first = cli("enqueue", "mail", "[1]", "--key", "k").stdout.split()
+        assert cli("enqueue", "mail", "[1]", "--key", "k").stdout.split() == [first[0], "duplicate", "queued"]
+
+    def test_the_same_key_with_another_payload_exits_2(self, cli):
+        cli("enqueue", "mail", "[1]", "--key", "k")
+        conflict = cli("enqueue", "mail", "[2]", "--key", "k")
+        assert conflict.exit_code == 2
+        assert "nothing was written" in conflict.stderr
+
+    @pytest.mark.parametrize(
+        "bad", ["{", '{"a": 1, "a": 2}', "NaN", "[1e999]", '"\\u0000"', '"\\ud800"', "[" * 70 + "]" * 70]
+    )
+    def test_a_bad_payload_exits_2_and_writes_nothing(self, cli, bad):
+        refused = cli("enqueue", "mail", bad)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "nothing was" in refused.stderr
+        assert refused.stderr.count("\n") == 1
+        assert json.loads(cli("jobs", "--json").stdout)["items"] == []
+
+    def test_a_bad_payload_from_stdin_exits_2(self, cli):
+        assert cli("enqueue", "mail", "-", stdin=b'{"a": "\xff"}').exit_code == 2
+        assert cli("enqueue", "mail", "-", stdin=b"").exit_code == 2
+
+    @pytest.mark.parametrize(
+        "wrong", ["--at noon", "--delay -5", "--delay nan", "--label team", "--risk some", "--attempts 0"]
+    )
+    def test_bad_options_exit_2(self, cli, wrong):
+        assert cli("enqueue", "mail", *wrong.split()).exit_code == 2
+
+    def test_an_undeclared_queue_is_not_found_where_queues_are_strict(self, cli, here):
+        (here / "standfast.toml").write_text("[store]\nstrict_queues = true\n[queues.mail]\n")
+        assert cli("enqueue", "mail").exit_code == 0
+        assert cli("enqueue", "mial").exit_code == 3
+
+
+class TestStatusAndWait:
+    def test_a_completed_job_exits_0(self, cli):
+        job = job_of(cli, "mail", '{"to": "ann"}')
+        work({"mail": lambda job: {"sent": job.payload["to"]}})
+        waited = cli("wait", job, "--json")
+        assert (waited.exit_code, cli("status", job).exit_code) == (0, 0)
+        assert json.loads(waited.stdout)["result"] == {"sent": "ann"}
+
+    def test_a_dead_job_exits_1_and_tells_why(self, cli):
+        job = job_of(cli, "mail")
+        work({"mail": refuse})
+        for command in ("status", "wait"):
+            dead = cli(command, job)
+            assert dead.exit_code == 1
+            assert "handler_refused" in dead.stdout
+            assert "The handler gave up on purpose; read its message before replaying." in dead.stdout
+        [failed] = shown(cli, job)["history"]
+        assert failed["class"] == "permanent"
+        assert shown(cli, job)["failure"]["class"] == "permanent"
+
+    @pytest.mark.parametrize(("state", "code"), [(State.HELD, 1), (State.CANCELLED, 1), (State.RUNNING, 0)])
+    def test_held_and_cancelled_exit_1(self, cli, monkeypatch, state, code):
+        job = job_of(cli, "mail")
+        look = ask
+
+        def changed(url, question):
+            return msgspec.structs.replace(look(url, question), state=state, view=str(state))
+
+        monkeypatch.setattr(job_commands, "ask", changed)
+        assert cli("status", job).exit_code == code
+
+    def test_a_wait_that_runs_out_of_time_exits_2(self, cli):
+        job = job_of(cli, "mail")
+        late = cli("wait", job, "--timeout", "0.05")
+        assert (late.exit_code, late.stdout) == (2, "")
+        assert late.stderr == f"standfast: job {job} is still queued after 0.05 s; wait again, or look with status\n"
+
+    @pytest.mark.parametrize("command", ["status", "wait"])
+    def test_an_unknown_job_exits_3(self, cli, command):
+        unknown = cli(command, "nope")
+        assert (unknown.exit_code, unknown.stdout) == (3, "")
+        assert "no job has the id 'nope'" in unknown.stderr
+
+    def test_json_is_the_whole_view_with_rfc_3339_times(self, cli):
+        job = shown(cli, job_of(cli, "mail"))
+        assert {"id", "state", "view", "payload_sha256", "history", "failure", "triage", "labels"} < job.keys()
+        assert datetime.fromisoformat(job["created_at"]).tzinfo == UTC
+
+
+class TestJobs:
+    def test_lists_the_newest_first(self, cli):
+        older, newer = job_of(cli, "mail"), job_of(cli, "sms", "--delay", "5m")
+        lines = cli("jobs").stdout.splitlines()
+        assert [line.split()[:4] for line in lines[1:]] == [
+            [newer, "sms", "scheduled", "0/5"],
+            [older, "mail", "queued", "0/5"],
+        ]
+        assert "due in 5 m" in lines[1]
+
+    def test_filters_by_queue_and_state(self, cli):
+        mail, sms = job_of(cli, "mail"), job_of(cli, "sms")
+        work({"sms": refuse})
+
+        def found(*arguments):
+            return [job["id"] for job in json.loads(cli("jobs", "--json", *arguments).stdout)["items"]]
+
+        assert found("--queue", "mail") == [mail]
+        assert found("--state", "dead") == [sms]
+        assert found("--queue", "mail", "--state", "dead") == []
+
+    def test_pages_cover_every_job_once(self, cli):
+        jobs = [job_of(cli, "mail", str(number)) for number in range(5)]
+        seen: list[str] = []
+        cursor: list[str] = []
+        pages = 0
+        while True:
+            page = json.loads(cli("jobs", "--limit", "2", "--json", *cursor).stdout)
+            seen += [job["id"] for job in page["items"]]
+            pages += 1
+            if page["next_cursor"] is None:
+                break
+            cursor = ["--cursor", str(page["next_cursor"])]
+        assert (seen, pages) == (jobs[::-1], 3)
+
+    def test_says_on_stderr_how_to_go_on(self, cli):
+        for _ in range(2):
+            job_of(cli, "mail")
+        page = cli("jobs", "--limit", "1")
+        assert page.stderr == "there is more: add --cursor 2\n"
+        assert cli("jobs", "--limit", "2").stderr == ""

@@ -1,0 +1,200 @@
+"""health, doctor, migrate, config and bench."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from tests.doors.processes import surroundings
+
+
+def checks(result):
+    report = json.loads(result.stdout)
+    return {check["name"]: check for check in report["checks"]}, report["ok"]
+
+
+class TestHealth:
+    def test_a_store_where_nothing_waits_is_healthy(self, cli):
+        assert cli("health").stdout == "healthy\n"
+        assert json.loads(cli("health", "--json").stdout)["status"] == "healthy"
+
+    def test_issues_are_listed_and_exit_1(self, cli):
+        cli("enqueue", "mail")
+        sick = cli("health")
+        assert sick.exit_code == 1
+        assert sick.stdout.splitlines() == ["mail: 1 due job and no worker", "mail: no handler is known"]
+        assert cli("health", "--json").exit_code == 1
+
+
+class TestDoctor:
+    def test_tells_everything_about_a_store_that_is_well(self, cli, here):
+        cli("migrate")
+        well = cli("doctor", "--json")
+        found, ok = checks(well)
+        assert (well.exit_code, ok) == (0, True)
+        assert found["engine"]["value"].startswith("SQLite 3.")
+        assert found["file"]["value"].startswith(str(here / "standfast.db"))
+        assert found["schema"]["value"] == "1; this library knows 1"
+        assert "journal_mode=wal, synchronous=2" in found["settings"]["value"]
+        assert found["permissions"]["value"].startswith("0600")
+        assert found["disk"]["value"].endswith("MiB free")
+        assert found["clock"]["value"].startswith("boot ")
+        assert found["file system"]["value"]
+        assert found["health"]["value"] == "healthy"
+
+    def test_exits_1_when_something_is_wrong(self, cli):
+        cli("enqueue", "mail")
+        sick = cli("doctor")
+        assert sick.exit_code == 1
+        assert ["health", "wrong", "mail:"] in [line.split()[:3] for line in sick.stdout.splitlines()]
+
+    def test_does_not_create_a_store(self, cli, here):
+        absent = cli("doctor")
+        assert absent.exit_code == 0
+        assert "is not there yet" in absent.stdout
+        assert list(here.iterdir()) == []
+
+    def test_says_why_a_file_cannot_be_opened(self, cli, here):
+        (here / "q.db").write_bytes(b"no database at all" * 100)
+        refused = cli("doctor", "--url", "q.db", "--json")
+        found, ok = checks(refused)
+        assert (refused.exit_code, ok) == (1, False)
+        assert found["opens"]["problem"].endswith("q.db is no SQLite database; give standfast a file of its own")
+
+    def test_leaves_the_database_of_another_program_alone(self, cli, here):
+        with sqlite3.connect(here / "theirs.db") as theirs:
+            theirs.execute("CREATE TABLE t (a)")
+        theirs.close()
+        before = (here / "theirs.db").read_bytes()
+        found, _ = checks(cli("doctor", "--url", "theirs.db", "--json"))
+        assert "another program's database" in found["opens"]["problem"]
+        assert (here / "theirs.db").read_bytes() == before
+
+    def test_names_a_newer_schema(self, cli, here):
+        cli("migrate")
+        with sqlite3.connect(here / "standfast.db") as store:
+            store.execute("UPDATE schema SET version = 99, readable_by = 99")
+        store.close()
+        found, ok = checks(cli("doctor", "--json"))
+        assert found["schema"]["value"].startswith("99;")
+        assert "upgrade standfast" in found["opens"]["problem"]
+        assert not ok
+
+    def test_a_file_that_others_can_read_is_wrong(self, cli, here):
+        cli("migrate")
+        (here / "standfast.db").chmod(0o644)
+        found, ok = checks(cli("doctor", "--json"))
+        assert "chmod 600" in found["permissions"]["problem"]
+        assert not ok
+
+    @pytest.mark.parametrize(
+        ("toml", "why"),
+        [
+            ("queues = 5", "queues"),
+            ("[store]\nurk = 1", "urk"),
+            ("[queues.mail]\nattempts = 0", "[queues.mail]: attempts must be at least 1"),
+            ("= nonsense", "cannot read standfast.toml"),
+            ("[stores]", "unknown table [stores]"),
+            ("[store]\nurl = 'mysql://x'", "unknown store mysql://"),
+        ],
+    )
+    def test_says_which_setting_stands_in_the_way(self, cli, here, toml, why):
+        (here / "standfast.toml").write_text(toml)
+        refused = cli("doctor", "--json")
+        found, _ = checks(refused)
+        assert refused.exit_code == 1
+        assert why in found["configuration"]["problem"]
+        assert cli("jobs").exit_code == 2
+
+    def test_a_full_disk_is_wrong(self, cli, monkeypatch):
+        monkeypatch.setattr("standfast.store.store.ROOM_TO_ACCEPT", 1 << 62)
+        found, ok = checks(cli("doctor", "--json"))
+        assert "free some space" in found["disk"]["problem"]
+        assert not ok
+
+
+class TestMigrate:
+    def test_tells_from_where_to_where(self, cli):
+        assert cli("migrate").stdout == "schema 0 → 1\n"
+        assert cli("migrate").stdout == "schema 1 → 1 (nothing to do)\n"
+        assert json.loads(cli("migrate", "--json").stdout) == {"from": 1, "to": 1}
+
+    def test_refuses_what_is_no_store(self, cli, here):
+        (here / "q.db").write_bytes(b"no database at all" * 100)
+        assert cli("migrate", "--url", "q.db").exit_code == 2
+
+
+class TestConfig:
+    def test_every_setting_has_a_value_and_a_source(self, cli, here, monkeypatch):
+        def told():
+            settings = json.loads(cli("config", "--json").stdout)["settings"]
+            return {name: (it["value"], it["source"]) for name, it in settings.items()}
+
+        assert told() == {
+            "url": ("sqlite:///standfast.db", "default"),
+            "config": ("standfast.toml", "default"),
+            "strict_queues": (False, "default"),
+            "log": ("auto", "default"),
+        }
+        (here / "mine.toml").write_text("[store]\nurl = 'file.db'\nstrict_queues = true\n")
+        monkeypatch.setenv("STANDFAST_CONFIG", "mine.toml")
+        monkeypatch.setenv("STANDFAST_LOG", "text")
+        assert told() == {
+            "url": ("file.db", "file"),
+            "config": ("mine.toml", "environment"),
+            "strict_queues": (True, "file"),
+            "log": ("text", "environment"),
+        }
+        monkeypatch.setenv("STANDFAST_URL", "environment.db")
+        assert told()["url"] == ("environment.db", "environment")
+        named = json.loads(cli("config", "--json", "--url", "argument.db").stdout)
+        assert named["settings"]["url"] == {"value": "argument.db", "source": "argument"}
+        assert not list(here.glob("*.db"))
+
+    def test_rules_of_declared_queues_are_shown_with_their_source(self, cli, here):
+        (here / "standfast.toml").write_text("[queues.mail]\nattempts = 5\ntimeout = '2m'\n")
+        rules = json.loads(cli("config", "--json").stdout)["queues"]["mail"]
+        assert rules["attempts"] == {"value": 5, "source": "file"}
+        assert rules["timeout"] == {"value": 120.0, "source": "file"}
+        assert rules["lease"] == {"value": 90.0, "source": "default"}
+        rows = [line.split() for line in cli("config").stdout.splitlines()]
+        assert ["queues.mail.timeout", "file", "120.0"] in rows
+        assert ["queues.mail.lease", "default", "90.0"] in rows
+
+    @pytest.mark.parametrize(
+        ("url", "shown"),
+        [
+            ("postgresql://ann:hush@db/q", "postgresql://ann:***@db/q"),
+            ("postgresql://ann:h@u/sh@db/q", "postgresql://ann:***@db/q"),
+            ("postgresql://:hush@db/q", "postgresql://:***@db/q"),
+            (
+                "postgresql://db/q?user=ann&password=hush&sslmode=require",
+                "postgresql://db/q?user=ann&password=***&sslmode=require",
+            ),
+            ("postgresql://ann@db/q", "postgresql://ann@db/q"),
+            ("sqlite:////var/a:b@c.db", "sqlite:////var/a:b@c.db"),
+        ],
+    )
+    def test_secrets_are_hidden(self, cli, url, shown):
+        assert json.loads(cli("config", "--json", "--url", url).stdout)["settings"]["url"]["value"] == shown
+
+
+class TestBench:
+    def test_hands_over_what_was_asked(self, cli, monkeypatch):
+        asked = []
+        monkeypatch.setattr(import_module("standfast.bench.command"), "main", lambda *given: asked.append(given))
+        assert cli("bench").exit_code == 0
+        assert cli("bench", "--quick", "--rounds", "5", "--json", "--url", "q.db").exit_code == 0
+        assert asked == [(None, False, 3, False), ("q.db", True, 5, True)]
+
+
+def test_importing_the_command_line_loads_nothing_heavy():
+    program = "import sys, standfast.cli; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env=surroundings({}))
+    loaded = set(done.stdout.decode().split())
+    assert "standfast.cli.worker_command" in loaded
+    heavy = {"httpx2", "rich", "standfast.bench", "standfast.testing", "sqlite3", "importlib.metadata", "cronsim"}
+    assert loaded & heavy == set()

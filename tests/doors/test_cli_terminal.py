@@ -1,0 +1,146 @@
+"""What reaches the terminal: colours for a person, plain text for a pipe, and never an escape from outside."""
+
+import asyncio
+import json
+import logging
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from standfast import Permanent, Standfast
+from standfast.cli import main
+from standfast.cli.logs import JsonLines, TextLines
+from standfast.cli.words import ago, span
+from standfast.testing import drain
+from tests.doors.processes import PACKAGES, on_terminal, standfast
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202egnp.exe\u2066\x9b31m\x7f\r"
+SEQUENCE = re.compile(r"\x1b\[[0-9;]*m")
+COLOUR = re.compile(r"\x1b\[(?:\d+;)*3\dm")
+ACTING = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028]")
+
+
+@pytest.fixture
+def dead(here):  # noqa: ARG001 - the store is there
+    """Put a job into the store whose payload is hostile, and that died with a message like it."""
+
+    def refuse(_job):
+        raise Permanent(f"no {HOSTILE}")
+
+    async def run():
+        async with Standfast() as sf:
+            sf.handler("mail")(refuse)
+            receipt = await sf.enqueue("mail", {HOSTILE: HOSTILE})
+            await drain(sf)
+            return receipt.id
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize("command", ["status", "jobs"])
+def test_text_from_outside_is_escaped_when_piped(dead, command, form):
+    told = standfast(command, *([dead] if command == "status" else []), *form).stdout.decode()
+    assert ACTING.findall(told) == []
+    assert dead in told
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_text_from_outside_is_escaped_on_a_terminal(dead, form):
+    told = on_terminal("status", dead, *form)
+    assert ACTING.findall(SEQUENCE.sub("", told.replace("\r\n", "\n"))) == []
+    assert r"\u001b[2J" in told
+
+
+def test_escaped_json_still_says_the_same(dead):
+    assert json.loads(standfast("status", dead, "--json").stdout)["payload"] == {HOSTILE: HOSTILE}
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_terminal_gets_colours_by_state():
+    told = on_terminal("jobs")
+    assert "\x1b[1;31mdead" in told
+    assert "handler_refused" in told
+
+
+def test_a_dead_job_shows_reason_advice_and_history(dead):
+    told = SEQUENCE.sub("", on_terminal("status", dead))
+    assert "The handler gave up on purpose; read its message before replaying." in told
+    history = told.partition("History")[2].split("\r\n")
+    assert history[1].split() == ["attempt", "when", "class", "landed", "reason", "repeat", "error"]
+    assert history[2].split()[0] == "1"
+    assert "permanent" in history[2]
+    assert "Permanent: no" in history[2]
+
+
+def test_no_color_is_respected(dead):
+    assert COLOUR.search(on_terminal("jobs"))
+    told = on_terminal("jobs", NO_COLOR="1")
+    assert dead in told
+    assert not COLOUR.search(told)
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_pipe_gets_plain_aligned_text():
+    told = standfast("jobs", FORCE_COLOR="1").stdout.decode().splitlines()
+    assert "\x1b" not in "".join(told)
+    assert told[0].index("STATE") == told[1].index("dead")
+    assert told[0].index("NOTE") == told[1].index("handler_refused")
+
+
+def test_without_rich_a_terminal_gets_plain_text(dead, here):
+    (here / "sitecustomize.py").write_text("import sys\nsys.modules['rich'] = None\n")
+    told = on_terminal("status", dead, PYTHONPATH=f"{here}:{PACKAGES}")
+    assert "\x1b" not in told
+    assert "handler_refused" in told
+
+
+def test_json_is_laid_out_for_a_person_and_one_line_for_a_program(dead):
+    assert on_terminal("status", dead, "--json").count("\n") > 40
+    assert standfast("status", dead, "--json").stdout.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "now"),
+        (0.9, "now"),
+        (5, "5 s ago"),
+        (119, "2 m ago"),
+        (100, "100 s ago"),
+        (180, "3 m ago"),
+        (5400, "90 m ago"),
+        (7199, "2 h ago"),
+        (86400 * 3, "3 d ago"),
+        (-300, "in 5 m"),
+        (-299.5, "in 5 m"),
+        (-86400 * 30, "in 30 d"),
+    ],
+)
+def test_ages_are_said_in_words(seconds, said):
+    now = datetime(2026, 11, 15, tzinfo=UTC)
+    assert ago(now - timedelta(seconds=seconds), now) == said
+
+
+def test_a_short_span_is_said_in_seconds():
+    assert span(0.4) == "0 s"
+
+
+def record(message):
+    error = ValueError(HOSTILE)
+    return logging.LogRecord("standfast.x", logging.ERROR, __file__, 1, message, (), (ValueError, error, None))
+
+
+def test_log_lines_never_act_on_the_terminal():
+    for lines in (TextLines(), JsonLines()):
+        assert ACTING.findall(lines.format(record(f"job {HOSTILE}\nERROR forged"))) == []
+    assert TextLines().format(record("one\ntwo")).split("\n")[0].endswith(r"standfast.x: one\ntwo")
+    parsed = json.loads(JsonLines().format(record(HOSTILE)))
+    assert (parsed["message"], parsed["level"]) == (HOSTILE, "error")
+    assert "ValueError" in parsed["error"]
+
+
+def test_every_command_takes_url_and_json():
+    options = {name: {option for it in command.params for option in it.opts} for name, command in main.commands.items()}
+    assert {name for name, found in options.items() if not {"--url", "--json"} <= found} == set()

@@ -1,0 +1,200 @@
+"""What the children of the nursery do. Each reports to files that the product does not write."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from standfast import Job, Standfast, Transient
+from standfast.clock import SystemClock
+from standfast.decide.settle import settle
+from standfast.failure import Class, Failure, Landed
+from standfast.job import NewJob
+from standfast.outcome import Failed, Succeeded
+from standfast.rules import DEFAULTS
+from standfast.store import scripts
+from standfast.store.scripts import Order, Want
+from standfast.store.sqlite import connection
+from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite.files import Files
+from tests.faults.faulty import underneath
+from tests.faults.nursery import report
+
+REFUSED = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="request_rejected")
+ORDER = Order("worker", (Want("post", ("post",), 2),))
+
+
+class KillAt:
+    """Ends this process at the n-th write or sync, before it happens."""
+
+    def __init__(self, n: int) -> None:
+        self._left = n
+
+    def __call__(self, operation: str) -> None:
+        if operation in ("write", "sync"):
+            self._left -= 1
+            if not self._left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def live_and_die(directory: str, n: int) -> None:
+    """Open a new store, accept, claim, complete and bury, and be killed on the way."""
+    place = Path(directory)
+    connection.SETTINGS["wal_autocheckpoint"] = 20
+    with underneath(KillAt(n)):
+        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
+        store.open()
+        for turn in range(3):
+            _accept(store, place / "told", [f"job-{turn}-{n}" for n in range(3)])
+            _end(store, place / "told")
+        store.close()
+
+
+def _accept(store: SqliteEngine, told: Path, ids: list[str]) -> None:
+    report(told, offered=ids)
+    jobs = [NewJob(id=id_, queue="post", handler="post", payload="null", budget=1) for id_ in ids]
+    store.call_blocking(scripts.enqueue, jobs, seconds=None)
+    report(told, accepted=ids)
+
+
+def _end(store: SqliteEngine, told: Path) -> None:
+    [catch] = store.call_blocking(scripts.claim, [ORDER], seconds=None)
+    report(told, claimed={claim.id: claim.token for claim in catch.claims})
+    outcomes = [Succeeded('{"sent":true}'), Failed(REFUSED)]
+    moves = [settle(claim, outcome, DEFAULTS, 0.0) for claim, outcome in zip(catch.claims, outcomes, strict=True)]
+    report(told, ending=[move.id for move in moves])
+    store.call_blocking(scripts.apply, moves, seconds=None)
+    report(told, ended={move.id: move.target for move in moves})
+
+
+# --- the kill storm
+
+
+def produce(directory: str, name: str) -> None:
+    """Hand in jobs without end, several at a time, reporting each before and after."""
+    asyncio.run(_produce(Path(directory), f"{name}-{os.getpid()}"))
+
+
+async def _produce(place: Path, name: str) -> None:
+    async with Standfast(str(place / "queue.db")) as sf:
+        await asyncio.gather(*(_produce_one_by_one(sf, place, f"{name}-{caller}") for caller in range(3)))
+
+
+async def _produce_one_by_one(sf: Standfast, place: Path, name: str) -> None:
+    for n in itertools.count():
+        key = f"{name}-{n}"
+        mode = {20: "poison", 50: "vanish"}.get(n % 60, "flaky" if n % 7 == 6 else "good")
+        attempts = 2 if mode in ("poison", "vanish") else 8
+        report(place / "offered", key=key, mode=mode)
+        receipt = await sf.enqueue("post", {"key": key, "mode": mode}, idempotency_key=key, attempts=attempts)
+        report(place / "accepted", key=key, id=receipt.id, mode=mode)
+        await asyncio.sleep(random.random() * 0.02)  # noqa: S311 - chance, not secrecy
+
+
+def work(directory: str) -> None:
+    """Run jobs until killed; some of them do it."""
+    place = Path(directory)
+    sf = Standfast(str(place / "queue.db"))
+    sf.queue("post", lease=1.0, backoff="none")
+
+    @sf.handler("post")
+    async def post(job: Job) -> dict[str, Any]:
+        if job.payload["mode"] == "poison":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if job.payload["mode"] == "vanish":
+            os._exit(0)
+        if job.payload["mode"] == "flaky" and random.random() < 0.5:  # noqa: S311
+            raise Transient("try again")
+        await asyncio.sleep(random.random() * 0.02)  # noqa: S311
+        report(place / "effects", key=job.payload["key"], id=job.id, token=job.token)
+        return {"sent": True}
+
+    sf.run_worker(concurrency=4)
+
+
+# --- frozen and blocked workers
+
+
+def work_when_let(directory: str, name: str, mode: str) -> None:
+    """Run jobs whose handler waits for a file to appear; report entering, effect, and every warning logged."""
+    place = Path(directory)
+    logging.getLogger("standfast").addHandler(_Reporting(place / f"log-{name}"))
+    sf = Standfast(str(place / "queue.db"))
+    sf.queue("post", lease=1.0, backoff="none")
+    go = place / f"go-{name}"
+
+    def entered(job: Job) -> None:
+        report(place / "entered", by=name, id=job.id, token=job.token, attempt=job.attempt)
+
+    def done(job: Job) -> dict[str, str]:
+        report(place / "effects", by=name, id=job.id, token=job.token)
+        return {"by": name}
+
+    async def waits(job: Job) -> dict[str, str]:
+        entered(job)
+        while not go.exists():  # noqa: ASYNC110 - another process tells by this file
+            await asyncio.sleep(0.01)
+        return done(job)
+
+    def waits_in_a_thread(job: Job) -> dict[str, str]:
+        entered(job)
+        while not go.exists():
+            time.sleep(0.01)
+        return done(job)
+
+    async def blocks_the_loop(job: Job) -> dict[str, str]:
+        return waits_in_a_thread(job)
+
+    modes = {"async": waits, "plain": waits_in_a_thread, "blocking": blocks_the_loop}
+    sf.handler("post")(modes[mode])
+    sf.run_worker(concurrency=4)
+
+
+class _Reporting(logging.Handler):
+    def __init__(self, path: Path) -> None:
+        super().__init__(logging.WARNING)
+        self._path = path
+
+    def emit(self, record: logging.LogRecord) -> None:
+        report(self._path, message=record.getMessage())
+
+
+# --- a wall clock that jumps
+
+
+class MovingClock(SystemClock):
+    """The machine's clocks, with the wall clock moved by what a file says."""
+
+    def __init__(self, skew: Path) -> None:
+        super().__init__()
+        self._skew = skew
+
+    def wall(self) -> float:
+        """Give the moved time."""
+        return super().wall() + float(self._skew.read_text() or 0)
+
+
+def work_by_a_moving_clock(directory: str) -> None:
+    """Run good, failing and long jobs; a long one takes longer than its lease."""
+    place = Path(directory)
+    sf = Standfast(str(place / "queue.db"), clock=MovingClock(place / "skew"))
+    sf.queue("post", lease=0.6, backoff=lambda _: 0.3)
+
+    @sf.handler("post")
+    async def post(job: Job) -> None:
+        report(place / "entered", payload=job.payload, attempt=job.attempt)
+        if job.payload == "failing" and job.attempt == 1:
+            raise Transient("not yet")
+        if job.payload == "long":
+            await asyncio.sleep(1.0)
+        report(place / "effects", payload=job.payload)
+
+    report(place / "working")
+    sf.run_worker()

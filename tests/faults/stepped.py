@@ -1,0 +1,36 @@
+"""The engine without its thread: each round runs in the caller's, through the very code that the writer runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from standfast.store.requests import Request, ScriptFunction
+from standfast.store.sqlite.engine import SqliteEngine
+
+Call = tuple[ScriptFunction, Sequence[Any]]
+
+
+class SteppedEngine(SqliteEngine):
+    """One writer, stepped by hand."""
+
+    def open(self) -> None:
+        """Open the file and set the clock, but start no thread."""
+        self._connection = self._files.open()
+        self._offset = self._files.set_clock(self._connection, self._clock)
+
+    def round(self, calls: Sequence[Call]) -> list[Any]:
+        """Serve these callers in one transaction; give what each was told, None for one that was told nothing."""
+        requests = [Request(script, items, Future()) for script, items in calls]
+        self._serve(requests)
+        return [_told(request.future) for request in requests]
+
+    def drop(self) -> None:
+        """Let go of the handles, as the end of a process does."""
+        self._drop_connection()
+        self._files.close(None)
+
+
+def _told(future: Any) -> Any:
+    return future.result() if future.done() else None

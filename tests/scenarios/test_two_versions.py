@@ -1,0 +1,59 @@
+"""Two versions of an application run at once: their declarations differ, and health says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from standfast import Standfast
+from tests.waiting import ended, seen
+from tests.worker.inside import live_workers
+from tests.worker.processes import Log, children
+
+OLD: dict[str, Any] = {"mail": {"attempts": 3, "wait": 0.01}}
+CONFLICT = "mail: two live processes declare different rules"
+
+
+async def issues(sf: Standfast) -> list[str]:
+    found: list[str] = (await sf.health())["issues"]
+    return [issue for issue in found if "declare" in issue]
+
+
+async def test_different_rules_of_two_live_processes_are_a_health_issue(disk, path, log: Log):
+    disk.queue("mail", attempts=7)
+    with children(path, log, rules=OLD):
+        await seen(lambda: live_workers(disk, at_least=1))
+        assert await issues(disk) == []
+        async with disk.worker():
+            assert await issues(disk) == [CONFLICT]
+        assert await issues(disk) == [], "the new version is gone, and the dispute with it"
+
+
+async def test_a_different_replay_mode_is_one_too(disk, path, log: Log):
+    """One of the two would repeat what the other must never repeat."""
+
+    @disk.handler("mail", replay="manual")
+    async def handler(_job):
+        pass
+
+    with children(path, log):
+        await seen(lambda: live_workers(disk, at_least=1))
+        async with disk.worker():
+            assert await issues(disk) == ["mail/mail: two live processes declare different rules"]
+
+
+async def test_equal_declarations_are_no_issue(path, log: Log):
+    with children(path, log, 2, rules=OLD):
+        async with Standfast(path) as sf:
+            await seen(lambda: live_workers(sf, at_least=2))
+            assert await issues(sf) == []
+
+
+async def test_the_last_published_rules_are_in_force_in_every_process(disk, path, log: Log):
+    """The old version runs the job, under the rules the new one published after it."""
+    with children(path, log, rules=OLD):
+        await seen(lambda: live_workers(disk, at_least=1))
+        before = await ended(disk, (await disk.enqueue("mail", {"name": "before", "do": "fail"})).id)
+        disk.queue("mail", attempts=2, backoff=lambda _repeat: 0)
+        after = await ended(disk, (await disk.enqueue("mail", {"name": "after", "do": "fail"})).id)
+    assert (before.attempts, before.max_attempts) == (3, 3)
+    assert (after.attempts, after.max_attempts, after.reason) == (2, 2, "max_attempts")

@@ -1,0 +1,155 @@
+"""What other processes do to a store: `python child.py VERB PATH …` says `ready`, waits for a line, and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import sqlite3
+import sys
+import threading
+
+from standfast.job import NewJob
+from standfast.store.scripts import Order, Want
+from standfast.store.store import Store
+
+CALLERS = 64
+
+
+def say(*words: object) -> None:
+    print(json.dumps(words), flush=True)
+
+
+def wait_for_go() -> None:
+    say("ready")
+    sys.stdin.readline()
+
+
+def job(name: str) -> NewJob:
+    return NewJob(id=name, queue="mail", handler="mail", payload="{}")
+
+
+def open_at_once(path: str, count: str) -> None:
+    """Have so many processes open a store that is not there yet, at the same moment, and store a job each."""
+    go, wait = os.pipe()
+    children = []
+    for number in range(int(count)):
+        child = os.fork()
+        if child == 0:
+            os.close(wait)
+            os.read(go, 1)
+            store = Store(path)
+            store.enqueue_blocking([job(f"job-{number}")])
+            store.close()
+            os._exit(0)
+        children.append(child)
+    os.close(wait)
+    say(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
+
+
+def claim_all(path: str, worker: str) -> None:
+    """Claim by threes until nothing is left."""
+    store = Store(path)
+    store.open()
+    wait_for_go()
+    found: list[str] = []
+    order = Order(worker, (Want("mail", ("mail",), 3),))
+
+    async def claim() -> None:
+        while claims := (await store.claim(order)).claims:
+            found.extend(claim.id for claim in claims)
+
+    asyncio.run(claim())
+    say(*found)
+    store.close()
+
+
+def enqueue_until_told(path: str, name: str) -> None:
+    """Have many callers store jobs at once, so that the writer always has some; tell of the rounds they made."""
+    store = Store(path)
+    store.open()
+    wait_for_go()
+    told = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), told.set()), daemon=True).start()
+
+    async def call(caller: int) -> None:
+        number = 0
+        while not told.is_set():
+            number += 1
+            await store.enqueue([job(f"{name}-{caller}-{number}")])
+            if caller == 0:
+                say(number)
+
+    async def call_all() -> None:
+        await asyncio.gather(*(call(caller) for caller in range(CALLERS)))
+
+    asyncio.run(call_all())
+    store.close()
+
+
+def listen(path: str) -> None:
+    """Tell the first hint that comes."""
+    store = Store(path)
+    heard = threading.Event()
+    store.listen(lambda hint: (say(hint), heard.set()))
+    say("ready")
+    heard.wait()
+    store.close()
+
+
+def hold_write_lock(path: str) -> None:
+    """Hold SQLite's write lock, as a foreign program would."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    wait_for_go()
+    connection.execute("ROLLBACK")
+    say("released")
+
+
+def hold_baton(path: str) -> None:
+    """Hold the baton, as a process that was frozen at the wrong moment would."""
+    with open(f"{path}.turn", "r+") as baton:
+        fcntl.flock(baton, fcntl.LOCK_EX)
+        wait_for_go()
+
+
+def fork(path: str) -> None:
+    """Fork with the store open and busy, twice; the children go on after their parent has let go."""
+    store = Store(path)
+    store.enqueue_blocking([job("before")])
+    stop = threading.Event()
+    busy = threading.Thread(target=keep_enqueueing, args=(store, stop))
+    busy.start()
+    go, wait = os.pipe()
+    children = [fork_one(store, name, go, wait) for name in ("first", "second")]
+    store.enqueue_blocking([job("parent")])
+    stop.set()
+    busy.join()
+    store.close()
+    os.close(wait)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    say(codes, int(busy.name))
+
+
+def fork_one(store: Store, name: str, go: int, wait: int) -> int:
+    child = os.fork()
+    if child == 0:
+        os.close(wait)
+        store.enqueue_blocking([job(name)])
+        os.read(go, 1)
+        store.enqueue_blocking([job(f"{name}, without its parent")])
+        os._exit(0)
+    return child
+
+
+def keep_enqueueing(store: Store, stop: threading.Event) -> None:
+    number = 0
+    while not stop.is_set():
+        number += 1
+        store.enqueue_blocking([job(f"busy-{number}")])
+    threading.current_thread().name = str(number)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

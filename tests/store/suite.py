@@ -1,0 +1,122 @@
+"""The store's behaviour in a few words: make a job, claim it, end it, look at what is left."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from standfast.decide.settle import settle
+from standfast.failure import Class, Failure, Landed
+from standfast.handlers.registry import Declaration
+from standfast.job import Claim, JobView, NewJob
+from standfast.outcome import Failed, Outcome
+from standfast.queue.payload import fingerprint
+from standfast.queue.view import job_view
+from standfast.rules import DEFAULTS, QueueRules
+from standfast.store.scripts import Catch, Order, Publication, Want
+from standfast.store.store import Store
+from standfast.store.upkeep import Beat, Sweep, Swept, WorkerCard
+from standfast.worker.sweeper import Sweeper
+
+Look = Callable[[str], list[tuple[Any, ...]]]
+"""Looks behind the verbs: rows of a plain SELECT."""
+
+EVERY = 10.0
+"""Seconds between two sweeps, and between two heartbeats."""
+
+_numbers = itertools.count(1)
+
+
+def new_job(queue: str = "mail", payload: str = "{}", *, handler: str | None = None, **given: Any) -> NewJob:
+    """Make a job nobody else has; a key brings its fingerprint."""
+    handler = handler or queue
+    if "idempotency_key" in given:
+        given.setdefault("fingerprint", fingerprint(handler, payload))
+    return NewJob(id=f"job-{next(_numbers)}", queue=queue, handler=handler, payload=payload, **given)
+
+
+async def enqueued(store: Store, *jobs: NewJob) -> list[str]:
+    """Store jobs that must be accepted; give their ids."""
+    answers = await store.enqueue(jobs)
+    assert [answer for answer in answers if getattr(answer, "outcome", None) != "accepted"] == []
+    return [job.id for job in jobs]
+
+
+async def one(store: Store, queue: str = "mail", **given: Any) -> str:
+    """Store one job; give its id."""
+    [job_id] = await enqueued(store, new_job(queue, **given))
+    return job_id
+
+
+async def catch(
+    store: Store, queue: str = "mail", *, slots: int = 1, handlers: Sequence[str] = (), worker: str = "worker-1"
+) -> Catch:
+    """Claim from one queue; without `handlers`, the one that is named like it."""
+    return await store.claim(Order(worker, (Want(queue, tuple(handlers) or (queue,), slots),)))
+
+
+async def claimed(store: Store, queue: str = "mail", **how: Any) -> list[Claim]:
+    """Claim from one queue; give the claims."""
+    return (await catch(store, queue, **how)).claims
+
+
+async def claim_one(store: Store, queue: str = "mail", **how: Any) -> Claim:
+    """Claim the one job that must be there."""
+    [claim] = await claimed(store, queue, **how)
+    return claim
+
+
+async def ended(store: Store, claim: Claim, outcome: Outcome, rules: QueueRules = DEFAULTS) -> bool:
+    """End an attempt; tell whether that landed."""
+    [landed] = await store.apply([settle(claim, outcome, rules, roll=0.0)])
+    return landed
+
+
+def failed(cls: Class = Class.TRANSIENT, landed: Landed = Landed.NO, code: str = "timeout") -> Failed:
+    """Make an attempt's failure."""
+    return Failed(Failure(cls=cls, landed=landed, reason_code=code, message="it broke"))
+
+
+async def seen(store: Store, job_id: str) -> JobView:
+    """Look at a job that must be there, as a person does."""
+    record = await store.job(job_id)
+    assert record is not None
+    return job_view(record, now=store.now(), skew=store.skew())
+
+
+async def states(store: Store, *ids: str) -> list[str]:
+    """Give the state of each job."""
+    return [(await seen(store, job_id)).state for job_id in ids]
+
+
+def publish(store: Store, *handlers: Declaration, **queues: QueueRules) -> None:
+    """Put rules and handlers in force."""
+    store.publish_blocking(Publication(queues, handlers))
+
+
+def beat(store: Store, worker: str = "worker-1") -> Beat:
+    """Renew a worker's leases."""
+    return store.beat_blocking(WorkerCard(worker, "host", 1, '["mail"]', "{}"))
+
+
+async def sweep(store: Store) -> Swept:
+    """Look once for what lapsed or grew too old."""
+    return await store.sweep(Sweep(every=EVERY, patience=EVERY))
+
+
+async def swept(store: Store) -> None:
+    """Sweep as a worker does, deciding what was found."""
+    await Sweeper(store, Sweep(every=EVERY, patience=EVERY), roll=lambda: 0.0).sweep()
+
+
+def everything(look: Look, *tables: str) -> list[list[tuple[Any, ...]]]:
+    """Read whole tables: those a job's end may change, unless others are named."""
+    names = tables or ("job", "ending", "history", "journal", "counter", "idempotency")
+    return [look(f"SELECT * FROM {table}") for table in names]  # noqa: S608 - the names are written in the tests
+
+
+def journal(rows: list[tuple[Any, ...]]) -> list[list[tuple[str, str, list[str]]]]:
+    """Read journal rows: for each transaction what happened, in which queue, to which jobs."""
+    return [[(kind, queue, ids) for kind, queue, ids in json.loads(entries)] for (entries,) in rows]

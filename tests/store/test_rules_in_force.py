@@ -1,0 +1,128 @@
+"""Rules live in the store: the last published are in force for everybody, those without the code included."""
+
+from __future__ import annotations
+
+from standfast.handlers.registry import Declaration
+from standfast.outcome import NotEntered
+from standfast.rules import DEFAULTS, QueueRules, exponential, fixed
+from standfast.store.upkeep import WorkerCard
+from tests.store.suite import catch, claim_one, ended, enqueued, failed, new_job, one, publish, seen, sweep
+
+STRICT = QueueRules(attempts=2, lease=30.0, timeout=20.0)
+
+
+async def test_a_claim_stamps_the_published_rules(store):
+    publish(store, Declaration(queue="mail", name="mail", replay_mode="manual", timeout=5.0), mail=STRICT)
+    job_id = await one(store)
+    claim = await claim_one(store)
+    assert (claim.max_attempts, claim.lease, claim.timeout, claim.replay_mode) == (2, 30.0, 5.0, "manual")
+    assert (await seen(store, job_id)).max_attempts == 2
+
+
+async def test_a_handler_without_a_timeout_has_its_queues(store):
+    publish(store, Declaration(queue="mail", name="mail"), mail=STRICT)
+    await one(store)
+    assert (await claim_one(store)).timeout == 20.0
+
+
+async def test_no_timeout_at_all_when_the_queue_says_so(store):
+    publish(store, mail=QueueRules(timeout=None))
+    await one(store)
+    assert (await claim_one(store)).timeout is None
+
+
+async def test_the_last_published_wins(store):
+    publish(store, Declaration(queue="mail", name="mail", replay_mode="manual"), mail=STRICT)
+    publish(store, Declaration(queue="mail", name="mail"), mail=QueueRules(attempts=9))
+    await one(store)
+    claim = await claim_one(store)
+    assert (claim.max_attempts, claim.lease, claim.timeout, claim.replay_mode) == (9, 90.0, 900.0, "replay")
+
+
+async def test_a_stamp_stays_until_the_next_claim(store):
+    publish(store, Declaration(queue="mail", name="mail", replay_mode="manual"), mail=STRICT)
+    job_id = await one(store)
+    claim = await claim_one(store)
+    publish(store, Declaration(queue="mail", name="mail"), mail=QueueRules(attempts=9))
+    assert (await seen(store, job_id)).max_attempts == 2
+    await ended(store, claim, NotEntered("x"))
+    again = await claim_one(store)
+    assert (again.max_attempts, again.lease, again.replay_mode) == (9, 90.0, "replay")
+
+
+async def test_the_callers_own_budget_and_lease_go_before_the_rules(store):
+    publish(store, mail=STRICT)
+    await enqueued(store, new_job(budget=7), new_job(lease=600.0))
+    first, second = (await catch(store, slots=2)).claims
+    assert (first.max_attempts, first.lease) == (7, 30.0)
+    assert (second.max_attempts, second.lease) == (2, 600.0)
+
+
+async def test_publishing_one_queue_leaves_the_others(store):
+    publish(store, mail=STRICT)
+    publish(store, chat=QueueRules(attempts=9))
+    publish(store)
+    await one(store)
+    assert (await claim_one(store)).max_attempts == 2
+
+
+async def test_a_worker_decides_by_the_published_rules(store):
+    rules = QueueRules(attempts=3, backoff=exponential(base=5, cap=600), max_age=60.0, priority=4, keep_completed=None)
+    publish(store, mail=rules)
+    assert (await catch(store)).rules == {"mail": rules}
+    publish(store, mail=QueueRules(backoff=fixed(7)))
+    assert (await catch(store)).rules["mail"].backoff == fixed(7)
+
+
+async def test_a_queue_nobody_declared_is_decided_by_the_defaults(store):
+    await one(store, "unheard-of")
+    assert (await catch(store, "unheard-of")).rules == {"unheard-of": DEFAULTS}
+
+
+async def test_the_age_boost_is_the_published_one(store, clock):
+    publish(store, mail=QueueRules(age_boost=100.0, age_boost_cap=1000.0))
+    [low] = await enqueued(store, new_job(priority=0))
+    clock.advance(3600)
+    await enqueued(store, new_job(priority=99))
+    assert (await claim_one(store)).id == low
+
+
+async def test_a_sweeper_decides_by_the_published_rules(store, clock):
+    publish(store, mail=STRICT)
+    await one(store)
+    await sweep(store)
+    clock.advance(11)
+    await sweep(store)
+    await claim_one(store)
+    clock.advance(20)
+    assert (await sweep(store)).rules == {"mail": STRICT}
+
+
+async def test_whoever_shows_a_job_shows_it_by_the_published_rules(store):
+    publish(store, mail=STRICT)
+    assert (await seen(store, await one(store))).max_attempts == 2
+    assert (await seen(store, await one(store, budget=6))).max_attempts == 6
+
+
+async def test_the_ceiling_counts_what_was_given_back_as_never_spent(store, clock):
+    publish(store, mail=STRICT)
+    job_id = await one(store)
+    for outcome in (NotEntered("x"), failed(), NotEntered("x"), failed()):
+        claim = await claim_one(store)
+        await ended(store, claim, outcome, STRICT)
+        clock.advance(600)
+    view = await seen(store, job_id)
+    assert (view.state, view.reason, view.attempts, view.deferrals) == ("dead", "max_attempts", 2, 2)
+
+
+async def test_a_worker_tells_under_which_rules_it_runs(store, clock):
+    card = WorkerCard("worker-1", "host", 7, '["mail"]', '{"mail":"rules"}')
+    store.beat_blocking(card)
+    started = store.now()
+    clock.advance(5)
+    store.beat_blocking(card)
+    [worker] = (await store.facts(silent_after=60.0)).workers
+    assert (worker.id, worker.host, worker.pid, worker.queues) == ("worker-1", "host", 7, '["mail"]')
+    assert (worker.declares, worker.started_at, worker.beat_at) == ('{"mail":"rules"}', started, store.now())
+    clock.advance(61)
+    assert (await store.facts(silent_after=60.0)).workers == []

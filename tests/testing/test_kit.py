@@ -1,0 +1,192 @@
+"""The test kit that users write their own tests with."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from standfast import Snooze, Standfast, Transient, exponential, no_backoff
+from standfast.testing import FrozenClock, assert_enqueued, drain, memory
+from standfast.testing.kit import InMemory
+from tests.waiting import job_of
+
+
+@pytest.fixture
+async def sf():
+    async with memory() as store:
+        yield store
+
+
+# --- memory
+
+
+async def test_memory_needs_no_file_and_its_clock_stands_still(sf, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(sf, InMemory)
+    assert isinstance(sf.clock, FrozenClock)
+    receipts = [await sf.enqueue("mail", number) for number in range(3)]
+    assert len({(await job_of(sf, receipt.id)).created_at for receipt in receipts}) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_each_memory_is_a_store_of_its_own(sf):
+    async with memory() as other:
+        receipt = await sf.enqueue("mail")
+        assert await other.status(receipt.id) is None
+        assert not await other.jobs()
+
+
+async def test_memory_can_begin_at_a_moment_of_ones_own():
+    clock = FrozenClock()
+    clock.advance("7d")
+    async with memory(clock) as sf:
+        receipt = await sf.enqueue("mail")
+        assert (await job_of(sf, receipt.id)).created_at.timestamp() == clock.wall()
+
+
+# --- the frozen clock
+
+
+def test_the_clock_moves_only_when_told():
+    clock = FrozenClock()
+    wall, elapsed = clock.wall(), clock.elapsed()
+    clock.advance(90)
+    clock.advance("1h 30m")
+    assert (clock.wall() - wall, clock.elapsed() - elapsed) == (5490, 5490)
+
+
+def test_the_wall_clock_can_jump_alone():
+    clock = FrozenClock()
+    wall, elapsed = clock.wall(), clock.elapsed()
+    clock.jump_wall(-3600)
+    assert (clock.wall() - wall, clock.elapsed() - elapsed) == (-3600, 0)
+
+
+def test_a_reboot_begins_the_time_since_boot_anew():
+    clock = FrozenClock()
+    boot, wall = clock.boot(), clock.wall()
+    clock.reboot()
+    assert (clock.elapsed(), clock.wall()) == (0, wall)
+    assert clock.boot() != boot
+
+
+# --- drain
+
+
+async def test_drain_runs_all_that_is_due_and_counts_it(sf):
+    runs: list[object] = []
+    for queue in ("mail", "print"):
+        sf.handler(queue)(lambda job: runs.append(job.payload))
+    await sf.enqueue_many("mail", list(range(150)))
+    await sf.enqueue("print", "x")
+    await sf.enqueue("print", "later", delay=60)
+    assert await drain(sf) == {"mail": 150, "print": 1}
+    assert len(runs) == 151
+    assert await drain(sf) == {}
+
+
+async def test_drain_runs_repeats_until_time_would_have_to_pass(sf):
+    sf.queue("hasty", attempts=3, backoff=no_backoff())
+    sf.queue("patient", attempts=3, backoff=exponential(base=10))
+
+    async def fails(_job):
+        raise Transient("down")
+
+    sf.handler("hasty")(fails)
+    sf.handler("patient")(fails)
+    hasty, patient = await sf.enqueue("hasty"), await sf.enqueue("patient")
+    assert await drain(sf) == {"hasty": 3, "patient": 1}
+    assert (await job_of(sf, hasty.id)).state == "dead"
+    assert (await job_of(sf, patient.id)).view == "retry_pending"
+    sf.clock.advance(10)
+    assert await drain(sf) == {"patient": 1}
+    sf.clock.advance(20)
+    assert await drain(sf) == {"patient": 1}
+    assert (await job_of(sf, patient.id)).state == "dead"
+
+
+async def test_drain_runs_what_handlers_enqueue(sf):
+    @sf.handler("first")
+    async def first(_job):
+        await sf.enqueue_many("second", [1, 2])
+
+    sf.handler("second")(lambda _job: None)
+    await sf.enqueue("first")
+    assert await drain(sf) == {"first": 1, "second": 2}
+
+
+async def test_drain_leaves_no_trace(sf):
+    """Time stands still, nobody is left on the list of workers, and no attempt was given back on the way."""
+    sf.handler("mail")(lambda _job: None)
+    before = sf.clock.wall()
+    receipts = await sf.enqueue_many("mail", list(range(300)))
+    await drain(sf)
+    jobs = [await job_of(sf, receipt.id) for receipt in receipts]
+    assert {(job.state.value, job.attempts, job.deferrals, len(job.history)) for job in jobs} == {
+        ("completed", 1, 0, 0)
+    }
+    assert sf.clock.wall() == before
+    assert (await sf.health())["issues"] == []
+
+
+async def test_drain_does_not_wait_for_a_snooze(sf):
+    async def not_now(_job):
+        return Snooze(1)
+
+    sf.handler("mail")(not_now)
+    await sf.enqueue("mail")
+    assert await drain(sf) == {"mail": 1}
+
+
+async def test_drain_waits_for_slow_handlers(sf):
+    @sf.handler("mail")
+    async def slow(_job):
+        await asyncio.sleep(0.05)
+        return "done"
+
+    receipt = await sf.enqueue("mail")
+    await drain(sf)
+    assert (await job_of(sf, receipt.id)).result == "done"
+
+
+async def test_drain_works_on_a_file_too(tmp_path):
+    async with Standfast(str(tmp_path / "queue.db")) as sf:
+        sf.handler("mail")(lambda _job: None)
+        await sf.enqueue("mail")
+        assert await drain(sf) == {"mail": 1}
+
+
+# --- assert_enqueued
+
+
+async def test_a_job_is_found_by_what_it_is_and_by_what_it_carries(sf):
+    await sf.enqueue("mail", {"to": "ann", "copies": 2}, priority=5, session="s-1")
+    await sf.enqueue("mail", {"to": "bob"})
+    assert (await assert_enqueued(sf, "mail")).payload == {"to": "bob"}, "the newest"
+    assert (await assert_enqueued(sf, "mail", to="ann")).priority == 5
+    assert (await assert_enqueued(sf, "mail", to="ann", session="s-1", state="queued")).payload["copies"] == 2
+    assert (await assert_enqueued(sf, "mail", payload={"to": "bob"})).session is None
+
+
+async def test_what_is_not_there_fails_and_names_what_is(sf):
+    await sf.enqueue("mail", {"to": "bob"})
+    with pytest.raises(AssertionError, match="bob"):
+        await assert_enqueued(sf, "mail", to="ann")
+    with pytest.raises(AssertionError, match="no job of 'print'"):
+        await assert_enqueued(sf, "print")
+    with pytest.raises(AssertionError):
+        await assert_enqueued(sf, "mail", to="bob", priority=9)
+
+
+async def test_a_payload_that_is_no_dict_can_be_looked_for(sf):
+    await sf.enqueue("mail", [1, 2])
+    assert (await assert_enqueued(sf, "mail", payload=[1, 2])).queue == "mail"
+    with pytest.raises(AssertionError):
+        await assert_enqueued(sf, "mail", to="ann")
+
+
+async def test_a_key_that_is_missing_is_not_the_same_as_none(sf):
+    await sf.enqueue("mail", {"to": None})
+    await sf.enqueue("mail", {"from": "bob"})
+    assert (await assert_enqueued(sf, "mail", to=None)).payload == {"to": None}

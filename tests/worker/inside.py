@@ -1,0 +1,99 @@
+"""What tests look at inside a worker, or reach into: each private name stands here once."""
+# ruff: noqa: SLF001
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from standfast import Standfast
+from standfast.lifecycle import Transition
+from standfast.store.reads import WorkerRow
+from standfast.store.scripts import Catch, Order
+from standfast.store.store import Store
+from standfast.store.upkeep import Beat
+from standfast.worker.worker import Worker
+
+
+def store_of(sf: Standfast) -> Store:
+    return sf._store
+
+
+def held(worker: Worker) -> dict[tuple[int, int], Any]:
+    """Every job in the worker's hands whose end is not on disk."""
+    return worker._executor.held
+
+
+def fenced(worker: Worker) -> int:
+    """Count the ends that landed nowhere."""
+    return worker._executor.fenced
+
+
+def check_deadlines(worker: Worker) -> None:
+    """Do what the one timer does when it fires."""
+    worker._executor._check_deadlines()
+
+
+def watches_deadlines(worker: Worker) -> bool:
+    return worker._executor._timer is not None
+
+
+def hand_in_to(worker: Worker, take: Callable[[Transition], None]) -> None:
+    """Have the test take what the worker would hand to the store."""
+    worker._executor.hand_in = take  # type: ignore[method-assign, assignment]
+
+
+def idle(worker: Worker) -> bool:
+    """Whether the worker has claimed at least once and is not claiming now."""
+    return worker._claimer.answers > 0 and worker._claimer._claiming is None
+
+
+def looked(worker: Worker) -> tuple[int, int]:
+    """Give what the poll saw last."""
+    return worker._seen
+
+
+def compare(worker: Worker, beat: Beat) -> None:
+    """Have the worker judge a heartbeat's answer."""
+    worker._compare(beat)
+
+
+def listen_to_beats(worker: Worker, heard: Callable[[Beat], None]) -> None:
+    """Be told of every heartbeat after the worker has judged it."""
+    judge = worker._compare
+
+    def judge_and_tell(beat: Beat) -> None:
+        judge(beat)
+        heard(beat)
+
+    worker._compare = judge_and_tell  # type: ignore[method-assign]
+
+
+def claim_through(
+    sf: Standfast, claim: Callable[[Order, Callable[[Order], Awaitable[Catch]]], Awaitable[Catch]]
+) -> None:
+    """Put the test between a worker and the store's claims."""
+    store = sf._store
+    real = store.claim
+
+    async def claimed(order: Order) -> Catch:
+        return await claim(order, real)
+
+    store.claim = claimed  # type: ignore[method-assign]
+
+
+@contextmanager
+def deaf(sf: Standfast, worker: Worker) -> Iterator[None]:
+    """Let no hint reach the worker."""
+    sf._store.unlisten(worker._hinted)
+    try:
+        yield
+    finally:
+        sf._store.listen(worker._hinted)
+
+
+async def live_workers(sf: Standfast, *, at_least: int = 0) -> list[WorkerRow]:
+    """Give the workers whose heartbeat is fresh, or nothing if they are too few."""
+    facts = await sf._store.facts(silent_after=60.0)
+    return facts.workers if len(facts.workers) >= at_least else []

@@ -1,0 +1,263 @@
+"""What a worker takes and when: only what it can start, at once, and no queue at the cost of another."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from standfast import Standfast, StoreUnavailable, Transient, fixed
+from standfast.clock import SystemClock
+from standfast.store.scripts import Catch, Order
+from standfast.worker import worker as worker_module
+from standfast.worker.claimer import Claimer
+from tests.waiting import ended, job_of, reached, seen, stamp
+from tests.worker.inside import deaf, idle, looked
+
+
+@pytest.fixture
+def no_poll(monkeypatch):
+    """Whatever starts, starts because somebody woke the worker."""
+    monkeypatch.setattr(worker_module, "POLL_EVERY", 3600.0)
+
+
+class Doorway:
+    """An async handler that counts who is inside and lets nobody out until told."""
+
+    def __init__(self) -> None:
+        self.inside: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self.open = asyncio.Event()
+
+    async def __call__(self, job: Any) -> None:
+        self.inside[job.queue] += 1
+        self.most[job.queue] = max(self.most[job.queue], self.inside[job.queue])
+        await self.open.wait()
+        self.inside[job.queue] -= 1
+
+
+async def test_claims_only_what_it_can_start(disk):
+    door = Doorway()
+    disk.handler("mail")(door)
+    receipts = await disk.enqueue_many("mail", list(range(10)))
+    async with disk.worker(concurrency=2):
+        await seen(lambda: door.inside["mail"] == 2)
+        states = Counter([(await job_of(disk, receipt.id)).state.value for receipt in receipts])
+        assert states == {"running": 2, "queued": 8}
+        door.open.set()
+        for receipt in receipts:
+            job = await ended(disk, receipt.id)
+            assert (job.attempts, job.deferrals) == (1, 0)
+    assert door.most == {"mail": 2}
+
+
+async def test_one_slow_queue_never_holds_up_another(disk):
+    door, blocked, go = Doorway(), threading.Event(), threading.Event()
+    disk.handler("slow")(door)
+
+    @disk.handler("stuck")
+    def stuck(_job):
+        blocked.set()
+        go.wait(30)
+
+    @disk.handler("quick")
+    def quick(_job):
+        return "done"
+
+    for queue in ("slow", "stuck"):
+        await disk.enqueue_many(queue, list(range(20)))
+    async with disk.worker(concurrency=2):
+        await seen(lambda: door.inside["slow"] == 2 and blocked.is_set())
+        for receipt in await disk.enqueue_many("quick", list(range(20))):
+            assert (await ended(disk, receipt.id)).result == "done"
+        door.open.set()
+        go.set()
+
+
+async def test_handlers_of_one_queue_each_get_their_own_jobs(disk):
+    told: list[tuple[str, Any]] = []
+
+    @disk.handler("mail")
+    async def letter(job):
+        told.append(("letter", job.payload))
+
+    @disk.handler("mail", name="parcel")
+    async def parcel(job):
+        told.append(("parcel", job.payload))
+
+    async with disk.worker():
+        receipts = [await letter.enqueue(1), await parcel.enqueue(2), await disk.enqueue("mail", 3, handler="parcel")]
+        for receipt in receipts:
+            await ended(disk, receipt.id)
+    assert sorted(told) == [("letter", 1), ("parcel", 2), ("parcel", 3)]
+
+
+async def test_a_worker_can_be_given_some_queues_only(disk):
+    for name in ("mail", "print"):
+        disk.handler(name)(Doorway())
+    async with disk.worker(queues=["mail"], grace=0):
+        mail, paper = await disk.enqueue("mail"), await disk.enqueue("print")
+        await reached(disk, mail.id, "running")
+        assert (await job_of(disk, paper.id)).state == "queued"
+
+
+@pytest.mark.usefixtures("no_poll")
+async def test_an_enqueue_wakes_the_worker(disk):
+    disk.handler("mail")(lambda job: job.payload)
+    async with disk.worker(concurrency=2):
+        for number in range(300):
+            receipt = await disk.enqueue("mail", number)
+            if number % 3 == 0:
+                assert (await ended(disk, receipt.id)).result == number
+        assert (await ended(disk, receipt.id)).state == "completed"
+        sync = await asyncio.to_thread(disk.enqueue_sync, "mail", "sync")
+        assert (await ended(disk, sync.id)).result == "sync"
+
+
+@pytest.mark.usefixtures("no_poll")
+async def test_a_delayed_job_starts_when_it_is_due(disk):
+    disk.handler("mail")(lambda _job: None)
+    async with disk.worker():
+        later = await disk.enqueue("mail", delay=0.4)
+        sooner = await disk.enqueue("mail", delay=0.2)
+        now = await disk.enqueue("mail")
+        jobs = [await ended(disk, receipt.id) for receipt in (now, sooner, later)]
+    waits = [stamp(job.claimed_at) - stamp(job.created_at) for job in jobs]
+    assert waits[0] < 0.2 <= waits[1] < 0.4 <= waits[2]
+
+
+@pytest.mark.usefixtures("no_poll")
+async def test_a_retry_starts_when_it_is_due(disk):
+    disk.queue("mail", backoff=fixed(0.2))
+
+    @disk.handler("mail")
+    async def handler(job):
+        if job.attempt < 3:
+            raise Transient("not yet")
+
+    async with disk.worker():
+        job = await ended(disk, (await disk.enqueue("mail")).id)
+    starts = [stamp(line.at) for line in job.history] + [stamp(job.claimed_at)]
+    for line, start in zip(job.history, starts[1:], strict=True):
+        assert start - stamp(line.at) >= (line.delay or 0) >= 0.18
+    assert (job.state, job.attempts) == ("completed", 3)
+
+
+@pytest.mark.usefixtures("no_poll")
+async def test_a_failing_job_goes_behind_waiting_work(disk):
+    order: list[str] = []
+    disk.queue("mail", backoff=lambda _repeat: 0)
+
+    @disk.handler("mail")
+    async def handler(job):
+        order.append(job.payload)
+        if job.payload == "failing" and job.attempt == 1:
+            raise Transient("once")
+
+    receipts = await disk.enqueue_many("mail", ["failing", "a", "b", "c"])
+    async with disk.worker(concurrency=1):
+        for receipt in receipts:
+            await ended(disk, receipt.id)
+    assert order == ["failing", "a", "b", "c", "failing"]
+
+
+class AskedStore:
+    """A store whose claims are answered by the test."""
+
+    def __init__(self) -> None:
+        self.orders: list[Order] = []
+        self.answers: asyncio.Queue[Catch | Exception] = asyncio.Queue()
+
+    async def claim(self, order: Order) -> Catch:
+        self.orders.append(order)
+        answer = await self.answers.get()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+NOTHING = Catch(claims=[], rules={}, next_due=None)
+
+
+def claimer_of(store: Any) -> Claimer:
+    return Claimer(store, "me", {"mail": ("mail",)}, elsewhere=(), slots=4, start=lambda *_: None)
+
+
+async def test_a_hint_that_comes_while_a_claim_is_under_way_is_not_lost():
+    store = AskedStore()
+    claimer = claimer_of(store)
+    claimer.kick()
+    await seen(lambda: len(store.orders) == 1)
+    claimer.heard({"mail": 0.0})
+    store.answers.put_nowait(NOTHING)
+    await seen(lambda: len(store.orders) == 2)
+    store.answers.put_nowait(NOTHING)
+    await seen(lambda: claimer.answers == 2)
+    assert len(store.orders) == 2, "and without a hint it does not ask again"
+    await claimer.stop()
+
+
+async def test_a_claim_the_store_refused_is_made_again(monkeypatch):
+    monkeypatch.setattr("standfast.worker.claimer.PAUSE_AFTER_REFUSAL", 0.01)
+    store = AskedStore()
+    claimer = claimer_of(store)
+    claimer.kick()
+    store.answers.put_nowait(StoreUnavailable("locked", definite=True))
+    await seen(lambda: len(store.orders) == 2)
+    store.answers.put_nowait(NOTHING)
+    await seen(lambda: claimer.answers == 2)
+    await claimer.stop()
+
+
+async def test_a_lost_hint_is_made_good_by_the_poll(disk, monkeypatch):
+    monkeypatch.setattr(worker_module, "POLL_EVERY", 0.05)
+    disk.handler("mail")(lambda _job: None)
+    async with disk.worker() as worker:
+        await seen(lambda: idle(worker))
+        with deaf(disk, worker):
+            assert (await ended(disk, (await disk.enqueue("mail")).id)).state == "completed"
+
+
+class Suspended(SystemClock):
+    """A clock that goes on while the machine sleeps, as the loop's timers do not."""
+
+    slept = 0.0
+
+    def elapsed(self) -> float:
+        return super().elapsed() + self.slept
+
+    def wall(self) -> float:
+        return super().wall() + self.slept
+
+
+async def test_a_job_that_came_due_while_the_machine_slept_starts(path, monkeypatch):
+    monkeypatch.setattr(worker_module, "POLL_EVERY", 0.05)
+    clock = Suspended()
+    async with Standfast(path, clock=clock) as sf:
+        sf.handler("mail")(lambda _job: None)
+        async with sf.worker() as worker:
+            receipt = await sf.enqueue("mail", delay=3600)
+            before = looked(worker)
+            await seen(lambda: looked(worker) != before and idle(worker))
+            clock.slept = 4000.0
+            assert (await ended(sf, receipt.id)).state == "completed"
+
+
+@pytest.mark.parametrize("name", ["$x", 'pay"now', "[1]", "a.b", "zahlung für später"])
+async def test_any_name_keeps_what_its_handler_declared(disk, name):
+    runs: list[str] = []
+
+    @disk.handler(name, replay="manual", timeout=7)
+    async def handler(_job):
+        runs.append(name)
+        raise KeyError
+
+    disk.handler("other")(lambda _job: None)
+    async with disk.worker():
+        first, other = await disk.enqueue(name), await disk.enqueue("other")
+        assert (await ended(disk, first.id)).reason == "unknown_commit_state"
+        assert (await ended(disk, other.id)).state == "completed"
+    assert runs == [name]

@@ -1,0 +1,250 @@
+"""Leases: kept by heartbeats on a thread of their own, lost to whoever took the job over, never run twice beside."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from standfast import Standfast, StoreUnavailable, no_backoff
+from standfast.store.scripts import Catch, Order, Want
+from standfast.store.upkeep import Beat, Held
+from tests.waiting import ended, job_of, reached, seen
+from tests.worker.inside import claim_through, compare, fenced, hand_in_to, held, idle, listen_to_beats, store_of
+from tests.worker.outage import Outage
+
+
+def take_over(path: str, job_id: str | None) -> None:
+    """Do what a sweeper and another worker would: give the job to somebody else under a new token."""
+    code = (
+        "import apsw, sys; c = apsw.Connection(sys.argv[1]); c.set_busy_timeout(5000);"
+        "c.execute('UPDATE job SET token = token + 1, worker = ? WHERE n = (SELECT n FROM body WHERE id = ?)',"
+        " ('another', sys.argv[2]))"
+    )
+    subprocess.run([sys.executable, "-c", code, path, str(job_id)], check=True)
+
+
+async def test_a_worker_that_lost_a_job_stops_it_and_its_end_lands_nowhere(disk, path):
+    cut = asyncio.Event()
+    disk.queue("mail", lease=0.3)
+
+    @disk.handler("mail")
+    async def handler(job):
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            assert job.cancelled
+            cut.set()
+        return "too late"
+
+    worker = disk.worker()
+    async with worker:
+        receipt = await disk.enqueue("mail")
+        await reached(disk, receipt.id, "running")
+        await asyncio.to_thread(take_over, path, receipt.id)
+        await asyncio.wait_for(cut.wait(), 10)
+        await seen(lambda: fenced(worker) == 1)
+        job = await job_of(disk, receipt.id)
+        assert (job.state, job.worker, job.result, job.history) == ("running", "another", None, [])
+        assert held(worker) == {}
+
+
+async def test_a_plain_function_that_lost_its_job_can_see_it(disk, path):
+    disk.queue("mail", lease=0.3)
+
+    @disk.handler("mail")
+    def handler(job):
+        while not job.cancelled:
+            time.sleep(0.005)
+        return "too late"
+
+    worker = disk.worker()
+    async with worker:
+        receipt = await disk.enqueue("mail")
+        await reached(disk, receipt.id, "running")
+        await asyncio.to_thread(take_over, path, receipt.id)
+        await seen(lambda: fenced(worker) == 1)
+        assert (await job_of(disk, receipt.id)).state == "running"
+
+
+async def test_a_blocked_loop_costs_no_lease(disk, path):
+    """Another worker sweeps all the while; three leases pass before the loop turns again."""
+    runs: list[int] = []
+    disk.queue("mail", lease=0.3, backoff=no_backoff())
+    other = threading.Event()
+
+    def sweep_elsewhere() -> None:
+        async def sweep() -> None:
+            async with Standfast(path) as sf, sf.worker():
+                await seen(other.is_set)
+
+        asyncio.run(sweep())
+
+    @disk.handler("mail")
+    async def handler(job):
+        runs.append(job.token)
+        await asyncio.sleep(0)
+        time.sleep(0.9)  # noqa: ASYNC251 - this is the fault under test
+
+    sweeper = threading.Thread(target=sweep_elsewhere)
+    async with disk.worker():
+        sweeper.start()
+        job = await ended(disk, (await disk.enqueue("mail")).id)
+        other.set()
+    sweeper.join()
+    assert (runs, job.state, job.attempts) == ([1], "completed", 1)
+
+
+async def test_a_claim_whose_answer_is_late_is_not_taken_for_a_lost_one(disk):
+    """The beats see the job on disk before a busy loop sees the answer. Giving it back would run it twice."""
+    runs: list[int] = []
+    compared: list[Any] = []
+    answer = asyncio.Event()
+    disk.queue("mail", lease=0.3)
+
+    @disk.handler("mail")
+    async def handler(job):
+        runs.append(job.token)
+
+    worker = disk.worker()
+
+    async def claim_slowly(order: Order, claim: Callable[[Order], Awaitable[Catch]]) -> Catch:
+        catch = await claim(order)
+        if catch.claims:
+            await answer.wait()
+        return catch
+
+    claim_through(disk, claim_slowly)
+    listen_to_beats(worker, lambda beat: compared.extend(beat.held))
+    async with worker:
+        receipt = await disk.enqueue("mail")
+        await seen(lambda: len(compared) == 4)
+        answer.set()
+        job = await ended(disk, receipt.id)
+    assert (job.state, job.attempts, job.deferrals, runs) == ("completed", 1, 0, [1])
+
+
+async def test_a_claim_whose_answer_was_lost_is_given_back_and_run(disk):
+    """The store took the claim, the worker never heard of it: its own heartbeat finds the job and returns it."""
+    runs: list[int] = []
+    disk.queue("mail", lease=0.3)
+
+    @disk.handler("mail")
+    async def handler(job):
+        runs.append(job.attempt)
+
+    worker = disk.worker()
+    lost = await disk.enqueue("mail")
+    await store_of(disk).claim(Order(worker.id, (Want("mail", ("mail",), 1),)))
+    async with worker:
+        job = await ended(disk, lost.id)
+    assert (job.state, job.attempts, job.deferrals, runs) == ("completed", 1, 1, [1])
+    assert [line.reason_code for line in job.history] == ["given_back"]
+
+
+async def test_a_stranger_is_handed_in_once(disk):
+    """A second hand-in of the same job in one transaction would fail it, and whatever else is in it."""
+    disk.queue("mail", lease=30)
+    disk.handler("mail")(lambda _job: None)
+    worker = disk.worker()
+    async with worker:
+        await seen(lambda: idle(worker))
+        stranger = Held(7, 1, "id", "mail", 0)
+        handed: list[Any] = []
+        hand_in_to(worker, handed.append)
+        for _ in range(4):
+            compare(worker, Beat(store_of(disk).now(), [stranger]))
+    assert [(each.n, each.token) for each in handed] == [(7, 1)]
+
+
+async def test_a_job_may_ask_for_a_shorter_lease_than_its_queue(disk, path):
+    runs: list[int] = []
+
+    @disk.handler("mail")
+    async def handler(job):
+        runs.append(job.token)
+        await asyncio.sleep(1.5)
+
+    async with Standfast(path) as elsewhere:
+        elsewhere.queue("other", lease=0.3)
+        async with elsewhere.worker(), disk.worker():
+            job = await ended(disk, (await disk.enqueue("mail", lease=1)).id)
+    assert (job.state, job.attempts, runs) == ("completed", 1, [1])
+
+
+async def test_a_worker_keeps_up_with_a_lease_published_by_another_process(disk, path):
+    runs: list[int] = []
+
+    @disk.handler("mail")
+    async def handler(job):
+        runs.append(job.token)
+        await asyncio.sleep(1.2)
+
+    async with Standfast(path) as elsewhere:
+        elsewhere.queue("mail", lease=0.3)
+        async with elsewhere.worker(), disk.worker():
+            job = await ended(disk, (await disk.enqueue("mail")).id)
+    assert (job.state, job.attempts, runs) == ("completed", 1, [1])
+
+
+async def test_after_an_outage_longer_than_the_lease_the_worker_renews_and_nothing_runs_twice(disk, path, monkeypatch):
+    """Two workers, one of them only sweeping; the store is locked for four leases while the other one runs a job."""
+    monkeypatch.setattr("standfast.store.store.PATIENCE", 0.2)
+    runs: list[int] = []
+    go = asyncio.Event()
+    disk.queue("mail", lease=0.6, backoff=no_backoff())
+
+    @disk.handler("mail")
+    async def handler(job):
+        runs.append(job.token)
+        await go.wait()
+        return "done"
+
+    async with disk.worker(), Standfast(path) as other, other.worker():
+        receipt = await disk.enqueue("mail")
+        await reached(disk, receipt.id, "running")
+        outage = await asyncio.to_thread(Outage, path)
+        over = time.monotonic() + 2.4
+        with pytest.raises(StoreUnavailable) as refused:
+            await disk.enqueue("mail", "while it is locked")
+        assert refused.value.definite
+        await seen(lambda: time.monotonic() > over)
+        await asyncio.to_thread(outage.end)
+        swept_until = time.monotonic() + 1.2  # two leases: whoever would reclaim it has done so by then
+        await seen(lambda: time.monotonic() > swept_until)
+        go.set()
+        job = await ended(disk, receipt.id)
+    assert (runs, job.state, job.result, job.attempts, job.history) == ([1], "completed", "done", 1, [])
+
+
+async def test_an_end_that_meets_an_outage_is_written_when_the_store_is_back(disk, path, monkeypatch):
+    """Bookkeeping that fails after an effect is repeated, never the handler."""
+    monkeypatch.setattr("standfast.store.store.PATIENCE", 0.2)
+    runs: list[int] = []
+    go = asyncio.Event()
+    disk.queue("mail", lease=30)
+
+    @disk.handler("mail")
+    async def handler(job):
+        runs.append(job.token)
+        await go.wait()
+        return "done"
+
+    async with disk.worker() as worker:
+        receipt = await disk.enqueue("mail")
+        await reached(disk, receipt.id, "running")
+        outage = await asyncio.to_thread(Outage, path)
+        go.set()
+        await seen(lambda: store_of(disk).trouble)
+        assert held(worker)
+        await asyncio.to_thread(outage.end)
+        job = await ended(disk, receipt.id)
+        await seen(lambda: not held(worker))
+    assert (runs, job.state, job.attempts) == ([1], "completed", 1)
+    assert store_of(disk).trouble is None

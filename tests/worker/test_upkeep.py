@@ -1,0 +1,162 @@
+"""What a worker does beside its jobs: pruning, sweeping, and saying what waits for nobody."""
+
+from __future__ import annotations
+
+from standfast import Transient, fixed
+from standfast.store.upkeep import Sweep
+from standfast.testing import drain
+from standfast.worker import worker as worker_module
+from standfast.worker.loops import Loop
+from standfast.worker.pruner import Pruner
+from standfast.worker.sweeper import Sweeper
+from tests.waiting import ended, job_of, seen
+from tests.worker.inside import store_of
+
+
+async def issues(sf) -> list[str]:
+    found: list[str] = (await sf.health())["issues"]
+    return found
+
+
+# --- pruning
+
+
+async def test_pruning_is_on_by_default(disk, monkeypatch):
+    monkeypatch.setattr(worker_module, "PRUNE_EVERY", 0.05)
+    disk.queue("mail", keep_completed=0.2)
+    disk.queue("kept")
+    disk.handler("mail")(lambda _job: None)
+    disk.handler("kept")(lambda _job: None)
+    async with disk.worker():
+        pruned, kept = await disk.enqueue("mail"), await disk.enqueue("kept")
+        await ended(disk, kept.id)
+
+        async def gone() -> bool:
+            return await disk.status(pruned.id) is None
+
+        await seen(gone)
+        assert (await job_of(disk, kept.id)).state == "completed"
+
+
+async def test_only_what_ended_well_is_pruned(sf):
+    sf.queue("mail", keep_completed="1h", backoff=fixed(86400), attempts=2)
+
+    @sf.handler("mail")
+    async def handler(job):
+        if job.payload == "fails":
+            raise Transient("down")
+
+    completed = await sf.enqueue("mail", "fine")
+    waiting = await sf.enqueue("mail", "fails")
+    dead = await sf.enqueue("mail", "fails", attempts=1)
+    await drain(sf)
+    sf.clock.advance("2h")
+    await Pruner(store_of(sf)).prune()
+    assert await sf.status(completed.id or "") is None
+    assert (await job_of(sf, waiting.id)).view == "retry_pending"
+    assert (await job_of(sf, dead.id)).state == "dead"
+
+
+# --- sweeping
+
+
+async def sweep(sf) -> None:
+    """Sweep as a worker does that has swept before: twice, a beat apart."""
+    sweeper = Sweeper(store_of(sf), Sweep(every=1000, patience=0))
+    await sweeper.sweep()
+    sf.clock.advance(1)
+    await sweeper.sweep()
+
+
+async def test_a_job_that_waited_too_long_dies_without_a_claim(sf):
+    sf.queue("mail", max_age="1h")
+    receipt = await sf.enqueue("mail")
+    expiring = await sf.enqueue("print", expires=sf.clock.wall() + 60)
+    await sweep(sf)
+    assert (await job_of(sf, receipt.id)).state == "queued"
+    sf.clock.advance("1h")
+    await sweep(sf)
+    old, late = await job_of(sf, receipt.id), await job_of(sf, expiring.id)
+    assert (old.state, old.reason, old.attempts) == ("dead", "max_age", 0)
+    assert (late.state, late.reason, late.attempts) == ("dead", "expired", 0)
+
+
+async def test_a_job_claimed_too_late_dies_without_entering_its_handler(sf):
+    runs: list[str] = []
+    sf.queue("mail", max_age="1h")
+
+    @sf.handler("mail")
+    async def handler(job):
+        runs.append(job.id)
+
+    receipt = await sf.enqueue("mail")
+    sf.clock.advance("1h")
+    await drain(sf)
+    job = await job_of(sf, receipt.id)
+    assert (job.state, job.reason, job.attempts, runs) == ("dead", "max_age", 0, [])
+
+
+async def test_a_loop_goes_on_after_a_failure_and_counts_it():
+    calls: list[int] = []
+
+    async def fails_at_first() -> None:
+        calls.append(1)
+        if len(calls) < 3:
+            raise LookupError
+
+    loop = Loop("test", 0.001, fails_at_first)
+    loop.start()
+    await seen(lambda: len(calls) >= 4)
+    await loop.stop()
+    await loop.stop()
+    assert loop.failures == 2
+
+
+# --- what waits for nobody
+
+
+async def test_a_job_without_a_handler_waits_visibly_and_spends_nothing(sf):
+    @sf.handler("mail")
+    async def handler(_job):
+        pass
+
+    receipt = await sf.enqueue("nobody", {"to": "a@b.c"})
+    for _ in range(3):
+        await drain(sf)
+        sf.clock.advance("1h")
+    job = await job_of(sf, receipt.id)
+    assert (job.state, job.attempts, job.deferrals, job.history) == ("queued", 0, 0, [])
+    assert "nobody: no handler is known" in await issues(sf)
+    sf.handler("nobody")(handler.function)
+    await drain(sf)
+    assert (await job_of(sf, receipt.id)).state == "completed"
+    assert not any("nobody" in issue for issue in await issues(sf))
+
+
+async def test_a_job_whose_handler_is_unknown_in_a_busy_queue_is_named(sf):
+    """The queue's other jobs run, so it neither backs up nor lacks a worker: only this tells."""
+    sf.handler("mail")(lambda _job: None)
+    receipt = await sf.enqueue("mail", handler="typo")
+    await sf.enqueue("mail")
+    await drain(sf)
+    sf.clock.advance("1h")
+    await sf.enqueue("mail")
+    await drain(sf)
+    assert (await job_of(sf, receipt.id)).state == "queued"
+    assert "mail: no handler 'typo' is known" in await issues(sf)
+
+
+async def test_a_delayed_job_that_came_due_without_any_worker_is_counted(sf):
+    sf.handler("mail")(lambda _job: None)
+    await sf.enqueue("mail", delay=60)
+    assert (await sf.health())["total_pending"] == 0
+    assert await issues(sf) == []
+    sf.clock.advance(61)
+    assert (await sf.health())["total_pending"] == 1
+    assert "mail: 1 due job and no worker" in await issues(sf)
+
+
+async def test_the_one_due_job_without_a_worker_shows(sf):
+    sf.handler("mail")(lambda _job: None)
+    await sf.enqueue("mail")
+    assert await issues(sf) == ["mail: 1 due job and no worker"]
