@@ -8,7 +8,7 @@ What it answers stands in the URL's query, so that a test reads in one place wha
     date=…             what its Date header says
     do=slow            answers after `seconds`            do=drip   sends its head, then a byte now and then
     do=reset           reads, then resets the connection  do=close  reads, then closes without a reply
-    do=half            promises more than it sends        do=huge   a body of 50 MB
+    do=half            promises more than it sends        do=huge   50 MB of x, or of `fill`
 
 `do` takes a list too: `do=reset,answer`.
 """
@@ -27,7 +27,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 HUGE = 50 << 20
@@ -40,12 +40,12 @@ class Answering(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     log_file: int
-    counts: Counter[str] = Counter()
+    counts: ClassVar[Counter[str]] = Counter()
     lock = Lock()
 
     def _receive(self) -> None:
         parts = urlsplit(self.path)
-        self.asked = parse_qs(parts.query)
+        self.asked = parse_qs(parts.query, keep_blank_values=True)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         with self.lock:
             self.nth = self.counts[parts.path]
@@ -53,7 +53,9 @@ class Answering(BaseHTTPRequestHandler):
         self._write_down(parts.path, body)
         getattr(self, f"act_{self._turn('do', 'answer')}")()
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = _receive
+    # The names http.server looks for.
+    do_GET = do_HEAD = do_POST = do_PUT = _receive  # noqa: N815
+    do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = _receive  # noqa: N815
 
     def _write_down(self, path: str, body: bytes) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -112,11 +114,11 @@ class Answering(BaseHTTPRequestHandler):
 
     def act_huge(self) -> None:
         """Send far too much."""
-        self._answer_with(b"x" * HUGE)
+        self._answer_with(self.asked.get("fill", ["x"])[0].encode() * HUGE)
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         """Give the date of the reply."""
-        return self.asked.get("date", [super().date_time_string(timestamp)])[0]  # type: ignore[arg-type]
+        return self.asked.get("date", [super().date_time_string(timestamp)])[0]
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""

@@ -1,70 +1,19 @@
-"""What the HTTP stories share. A test module takes these fixtures with `pytest_plugins = ["tests.sending"]`."""
+"""HTTP stories in a few words: run what is due, look at how it went."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
-from itertools import chain, repeat
-from typing import Any
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
-import pytest
-
-from standfast import JobView, fixed
-from standfast.job import Attempt, Receipt
-from standfast.testing import drain, memory
+from standfast import JobView, Receipt
+from standfast.job import Attempt
+from standfast.testing import drain
 from standfast.testing.kit import InMemory
-from tests.receiver import Receiver, Spot
 from tests.waiting import job_of
 
 WAIT = 10.0
-"""Seconds before a repeat, without jitter's share: see `due_in`."""
-
-Answers = Callable[..., list[str]]
-
-
-@pytest.fixture(scope="session")
-def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
-    """One receiver for all; each test has a path of its own there."""
-    running = Receiver(tmp_path_factory.mktemp("receiver") / "requests.jsonl").start()
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def spot(receiver: Receiver, request: pytest.FixtureRequest) -> Spot:
-    return Spot(receiver, f"/{abs(hash(request.node.nodeid))}")
-
-
-@pytest.fixture
-async def app() -> AsyncIterator[InMemory]:
-    """An application in memory whose clock stands still, with a queue that may call the receiver."""
-    async with memory() as sf:
-        sf.queue("feedback", destinations=["127.0.0.1"], backoff=fixed(WAIT), attempts=3)
-        yield sf
-
-
-@pytest.fixture
-def resolver(monkeypatch: pytest.MonkeyPatch) -> Answers:
-    """Have a name lead to these addresses: `resolver("name", first_answer, second_answer…)`, the last one repeated.
-
-    Gives the list of names that were looked up, by whomever.
-    """
-    real = socket.getaddrinfo
-
-    def install(name: str, *answers: list[str]) -> list[str]:
-        asked: list[str] = []
-        turns = chain(answers, repeat(answers[-1]))
-
-        def answer(host: Any, port: Any, *args: Any, **kwargs: Any) -> Any:
-            if host != name:
-                return real(host, port, *args, **kwargs)
-            asked.append(host)
-            return [info for address in next(turns) for info in real(address, port, type=socket.SOCK_STREAM)]
-
-        monkeypatch.setattr(socket, "getaddrinfo", answer)
-        return asked
-
-    return install
+"""Seconds before a repeat; jitter shortens them by up to a tenth."""
 
 
 async def tried(sf: InMemory, receipt: Receipt) -> JobView:
@@ -84,3 +33,15 @@ def last(job: JobView) -> Attempt:
     """Give the last line of a job's history."""
     assert job.history, f"no attempt of {job.id} failed: it is {job.view}"
     return job.history[-1]
+
+
+@contextmanager
+def full_backlog() -> Iterator[str]:
+    """Give the address of a socket that listens, accepts nobody, and has no room left to wait in."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listening, ExitStack() as waiting:
+        where = listening.getsockname()
+        for _ in range(2):
+            one = waiting.enter_context(socket.socket())
+            one.settimeout(0.0)
+            one.connect_ex(where)
+        yield f"127.0.0.1:{where[1]}"

@@ -25,8 +25,8 @@ from standfast.queue.notices import Notice
 from standfast.queue.operations import Operations, Queues
 from standfast.queue.view import Page, job_view, page
 from standfast.rules import QueueRules, Seconds, queue_rules
+from standfast.store.orders import Publication
 from standfast.store.reads import Filter
-from standfast.store.scripts import Publication
 from standfast.store.store import Store
 from standfast.worker.worker import GRACE, SLOTS, Worker
 
@@ -58,8 +58,7 @@ class Standfast:
 
     def queue(self, name: str, **rules: Any) -> QueueRules:
         """Declare a queue's rules; see `QueueRules` for each setting. `standfast.toml` overrides what code says."""
-        declared = queue_rules(**rules)
-        self._rules[name] = self.settings.queues.get(name, declared)
+        self._rules[name] = self.settings.over(name, queue_rules(**rules))
         self._unpublished = True
         return self._rules[name]
 
@@ -147,10 +146,10 @@ class Standfast:
 
     # --- looking
 
-    async def status(self, id: str) -> JobView | None:
+    async def status(self, id: str | None) -> JobView | None:
         """Look at a job; looking changes nothing."""
         await self._ready()
-        record = await self._store.job(id)
+        record = await self._store.job(id or "")
         return record and job_view(record, now=self._store.now(), skew=self._store.skew())
 
     async def jobs(
@@ -161,7 +160,7 @@ class Standfast:
         wanted = Filter(queue, state, limit + 1, cursor or Filter().before)
         return page(await self._store.jobs(wanted), limit, now=self._store.now(), skew=self._store.skew())
 
-    async def wait(self, id: str, timeout: Seconds) -> JobView:
+    async def wait(self, id: str | None, timeout: Seconds) -> JobView:
         """Wait until a job is settled: final, held, or dead with nothing left that happens by itself."""
         give_up = time.monotonic() + timeout
         pause, longest = LOOK_AGAIN
@@ -177,7 +176,7 @@ class Standfast:
             await asyncio.sleep(min(pause, left))
             pause = min(longest, pause * 1.5)
 
-    async def result(self, id: str, key: str | None = None) -> Any:
+    async def result(self, id: str | None, key: str | None = None) -> Any:
         """Give a job's whole result, or one key of it."""
         found = await self.status(id)
         if found is None:
@@ -204,7 +203,7 @@ class Standfast:
         await self._ready()
         return await overview.stats(self._store)
 
-    async def explain(self, id: str) -> str:
+    async def explain(self, id: str | None) -> str:
         """Say in one sentence, with evidence, why a job is where it is."""
         await self._ready()
         return await self._operations.explain(id)
@@ -219,12 +218,12 @@ class Standfast:
 
     # --- operating
 
-    async def retry(self, id: str) -> dict[str, Any]:
+    async def retry(self, id: str | None) -> dict[str, Any]:
         """Run a job again as soon as may be: a waiting one now, a letter by replay. A running one is left alone."""
         await self._ready()
         return await self._operations.retry(id, by=user())
 
-    async def cancel(self, id: str) -> JobView:
+    async def cancel(self, id: str | None) -> JobView:
         """End a job that is not wanted any more. A running one is asked, and ends cancelled unless it succeeds."""
         await self._ready()
         return await self._operations.cancel(id)

@@ -48,6 +48,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lease: float | None = None
     idempotency_key: str | None = None
     fingerprint: str | None = None
+    thread_key: str | None = None
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -71,6 +72,8 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     expires_at: float | None
     idempotency_key: str | None
     details: Details
+    gate: str | None = None
+    coalesced: dict[str, Any] | None = None
 
     @property
     def repeat(self) -> int:

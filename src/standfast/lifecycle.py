@@ -58,6 +58,17 @@ MOVES: dict[Move, tuple[frozenset[State], State]] = {
 """Each move: the states it may start from, and the one state it ends in."""
 
 
+class Standing(msgspec.Struct, frozen=True):
+    """Where a job stands, as somebody has just read it. What is decided lands only if it still stands there."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    state: State
+    gate: str | None = None
+
+
 class Triage(msgspec.Struct, frozen=True, kw_only=True):
     """What the policy says should happen to a letter."""
 
@@ -91,6 +102,8 @@ class Transition(msgspec.Struct, frozen=True):
     warning: str | None = None
     triage: Triage | None = None
     possible_duplicate: bool = False
+    gate: str | None = None
+    superseded_by: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a move the table does not have: a decision that cannot be is a bug of ours."""

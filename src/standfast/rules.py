@@ -14,6 +14,7 @@ from standfast.errors import ConfigurationError
 
 Seconds = float
 ReplayMode = Literal["replay", "verify_first", "manual"]
+Coalesce = Literal["latest", "collect", "never"]
 
 SAMPLED_REPEATS = 64
 """How many values of a callable backoff are published; later repeats use the last one."""
@@ -111,6 +112,9 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     """Priority gained per hour of waiting."""
     age_boost_cap: float = 20.0
     """The most that waiting can add."""
+    coalesce: Coalesce = "latest"
+    """What becomes of a job whose thread already has one waiting: the latest replaces it, all are collected into it,
+    or every one is kept, in order."""
     destinations: tuple[str, ...] = ()
     """Hosts or networks HTTP jobs may call besides public addresses, as in `["127.0.0.1", "*.internal"]`."""
     depth_warning: int = 100

@@ -47,6 +47,11 @@ class Settings(msgspec.Struct, frozen=True):
     written: dict[str, tuple[str, ...]]
     """Which rules of each queue the file names; the others are defaults."""
 
+    def over(self, queue: str, declared: QueueRules) -> QueueRules:
+        """Put what the file says about a queue over what the code says, rule by rule."""
+        named = {rule: getattr(self.queues[queue], rule) for rule in self.written.get(queue, ())}
+        return msgspec.structs.replace(declared, **named)
+
 
 class StoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[store]` of the file."""

@@ -63,7 +63,14 @@ def test_a_store_that_cannot_be_opened_is_no_traceback(here):
 
 
 @pytest.mark.parametrize(
-    "wrong", [["nonsense"], ["jobs", "--state", "lost"], ["enqueue"], ["wait", "x", "--timeout", "soon"]]
+    "wrong",
+    [
+        ["nonsense"],
+        ["jobs", "--state", "lost"],
+        ["enqueue"],
+        ["wait", "x", "--timeout", "soon"],
+        ["wait", "x", "--timeout", "nan"],
+    ],
 )
 def test_bad_usage_exits_2(cli, wrong):
     assert cli(*wrong).exit_code == 2

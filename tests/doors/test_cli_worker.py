@@ -120,6 +120,16 @@ def test_works_only_on_the_queues_it_is_given():
     assert status(other)["state"] == "queued"
 
 
+def test_concurrency_is_how_many_jobs_of_a_queue_run_at_once(here):
+    jobs = [enqueue("patient"), enqueue("patient")]
+    with WorkerProcess("app:sf", "--concurrency", "1") as worker:
+        worker.says("is ready for")
+        eventually((here / "started").exists)
+        assert [status(job)["state"] for job in jobs] == ["running", "queued"]
+        (here / "go").touch()
+        assert [waited(job)["state"] for job in jobs] == ["completed", "completed"]
+
+
 def test_without_an_application_it_keeps_the_store_in_order(here):
     (here / "standfast.toml").write_text("[queues.slow]\nlease = 0.3\n")  # a short lease makes for frequent sweeps
     late, untouched = enqueue("slow", "--expires", "1"), enqueue("greet")

@@ -20,7 +20,7 @@ from standfast.job import NewJob
 from standfast.outcome import Failed, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.store import scripts
-from standfast.store.scripts import Order, Want
+from standfast.store.orders import Order, Want
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files

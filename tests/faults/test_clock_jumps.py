@@ -10,7 +10,7 @@ import pytest
 
 from standfast import Standfast, Transient
 from standfast.store import upkeep
-from standfast.store.scripts import Order, Want
+from standfast.store.orders import Order, Want
 from standfast.store.store import Store
 from standfast.testing import FrozenClock, drain
 from tests.faults import roles

@@ -23,7 +23,7 @@ from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.store import scripts
-from standfast.store.scripts import Order, Want
+from standfast.store.orders import Order, Want
 from standfast.store.sqlite import connection, engine, files
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
@@ -204,7 +204,7 @@ async def test_an_opening_that_is_refused_leaves_no_handle_behind(template, plac
     sf = Standfast(str(template))
     with other_process_holding(template):
         for _ in range(3):
-            with pytest.raises(StoreUnavailable, match=r"locked; nothing was written, call again") as refusal:
+            with pytest.raises(StoreUnavailable, match="locked; nothing was written") as refusal:
                 await sf.enqueue("post")
             assert refusal.value.definite
         assert open_files(place) == []
@@ -234,7 +234,7 @@ def test_a_file_another_process_keeps_locked_is_refused_in_time_and_used_when_it
     store.open()
     with other_process_holding(path):
         for _ in range(3):
-            with pytest.raises(StoreUnavailable, match="nothing was written, call again") as refusal:
+            with pytest.raises(StoreUnavailable, match="nothing was written") as refusal:
                 store.call_blocking(scripts.enqueue, [new_job("refused")], seconds=SHORT)
             assert refusal.value.definite
     store.call_blocking(scripts.enqueue, [new_job("accepted")], seconds=LONG)

@@ -23,11 +23,12 @@ from standfast.outcome import Failed, Lapsed, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.store import scripts
 from standfast.store import store as store_verbs
+from standfast.store.orders import Order, Want
 from standfast.store.requests import Answer, Request
-from standfast.store.scripts import Order, Round, Script, Want
 from standfast.store.sqlite import engine
 from standfast.store.sqlite.engine import Doubt, SqliteEngine
 from standfast.store.sqlite.files import Files
+from standfast.store.steps import Round, Script
 from tests.faults.faulty import FailAt, underneath
 from tests.faults.verdict import look
 

@@ -18,7 +18,7 @@ from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Lapsed, Outcome, Succeeded
 from standfast.rules import queue_rules
 from standfast.store import scripts, upkeep
-from standfast.store.scripts import Order, Want
+from standfast.store.orders import Order, Want
 from standfast.store.sqlite import connection, engine
 from standfast.store.sqlite.files import Files
 from standfast.testing import FrozenClock

@@ -1,13 +1,20 @@
-"""What the stories share: a store on disk with the real clock, and the log that worker processes leave."""
+"""What the stories share: stores, the log that worker processes leave, and a receiver of HTTP requests."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from standfast import Standfast
+from standfast import Standfast, fixed
+from standfast.testing import memory
+from standfast.testing.kit import InMemory
+from tests.receiver import Receiver, Spot
+from tests.sending import WAIT
 from tests.worker.processes import Log
 
 
@@ -26,3 +33,48 @@ async def disk(path: str) -> AsyncIterator[Standfast]:
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "log")
+
+
+@pytest.fixture(scope="session")
+def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
+    """One receiver for all; each test has a path of its own there."""
+    running = Receiver(tmp_path_factory.mktemp("receiver") / "requests.jsonl").start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def spot(receiver: Receiver, request: pytest.FixtureRequest) -> Spot:
+    return Spot(receiver, f"/{abs(hash(request.node.nodeid))}")
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[InMemory]:
+    """Give an application in memory whose clock stands still, with a queue that may call the receiver."""
+    async with memory() as sf:
+        sf.queue("feedback", destinations=["127.0.0.1"], backoff=fixed(WAIT), attempts=3)
+        yield sf
+
+
+@pytest.fixture
+def resolver(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Have a name lead to these addresses: `resolver("name", first_answer, second_answer…)`, the last one repeated.
+
+    Gives the list of names that were looked up, by whomever.
+    """
+    real = socket.getaddrinfo
+
+    def install(name: str, *answers: list[str]) -> list[str]:
+        asked: list[str] = []
+        turns = chain(answers, repeat(answers[-1]))
+
+        def answer(host: Any, port: Any, *args: Any, **kwargs: Any) -> Any:
+            if host != name:
+                return real(host, port, *args, **kwargs)
+            asked.append(host)
+            return [info for address in next(turns) for info in real(address, port, type=socket.SOCK_STREAM)]
+
+        monkeypatch.setattr(socket, "getaddrinfo", answer)
+        return asked
+
+    return install

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from standfast import Standfast, Transient, fixed
-from standfast.store.scripts import Order, Want
+from standfast.store.orders import Order, Want
 from standfast.store.upkeep import Sweep, WorkerCard
 from standfast.testing import FrozenClock, drain
 from standfast.worker.sweeper import Sweeper

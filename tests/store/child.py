@@ -9,16 +9,19 @@ import os
 import sqlite3
 import sys
 import threading
+from pathlib import Path
+from queue import SimpleQueue
 
 from standfast.job import NewJob
-from standfast.store.scripts import Order, Want
+from standfast.store.orders import Order, Want
 from standfast.store.store import Store
 
 CALLERS = 64
 
 
 def say(*words: object) -> None:
-    print(json.dumps(words), flush=True)
+    sys.stdout.write(json.dumps(words) + "\n")
+    sys.stdout.flush()
 
 
 def wait_for_go() -> None:
@@ -71,7 +74,12 @@ def enqueue_until_told(path: str, name: str) -> None:
     store.open()
     wait_for_go()
     told = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), told.set()), daemon=True).start()
+
+    def wait_until_told() -> None:
+        sys.stdin.read()
+        told.set()
+
+    threading.Thread(target=wait_until_told, daemon=True).start()
 
     async def call(caller: int) -> None:
         number = 0
@@ -91,10 +99,10 @@ def enqueue_until_told(path: str, name: str) -> None:
 def listen(path: str) -> None:
     """Tell the first hint that comes."""
     store = Store(path)
-    heard = threading.Event()
-    store.listen(lambda hint: (say(hint), heard.set()))
+    heard: SimpleQueue[dict[str, float]] = SimpleQueue()
+    store.listen(heard.put)
     say("ready")
-    heard.wait()
+    say(heard.get())
     store.close()
 
 
@@ -109,7 +117,7 @@ def hold_write_lock(path: str) -> None:
 
 def hold_baton(path: str) -> None:
     """Hold the baton, as a process that was frozen at the wrong moment would."""
-    with open(f"{path}.turn", "r+") as baton:
+    with Path(f"{path}.turn").open("r+") as baton:
         fcntl.flock(baton, fcntl.LOCK_EX)
         wait_for_go()
 

@@ -10,12 +10,12 @@ from typing import Any
 from standfast.decide.settle import settle
 from standfast.failure import Class, Failure, Landed
 from standfast.handlers.registry import Declaration
-from standfast.job import Claim, JobView, NewJob
+from standfast.job import Claim, JobView, NewJob, Receipt
 from standfast.outcome import Failed, Outcome
 from standfast.queue.payload import fingerprint
 from standfast.queue.view import job_view
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.store.scripts import Catch, Order, Publication, Want
+from standfast.store.orders import Catch, Order, Publication, Want
 from standfast.store.store import Store
 from standfast.store.upkeep import Beat, Sweep, Swept, WorkerCard
 from standfast.worker.sweeper import Sweeper
@@ -48,6 +48,12 @@ async def one(store: Store, queue: str = "mail", **given: Any) -> str:
     """Store one job; give its id."""
     [job_id] = await enqueued(store, new_job(queue, **given))
     return job_id
+
+
+def put(store: Store, **given: Any) -> str:
+    """Store one job from code without a loop; give the outcome."""
+    [answer] = store.enqueue_blocking([new_job(**given)])
+    return answer.outcome if isinstance(answer, Receipt) else "conflict"
 
 
 async def catch(

@@ -12,7 +12,7 @@ import pytest
 from standfast.handlers.registry import Declaration
 from standfast.outcome import Lapsed, Succeeded
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.store.scripts import Order, Want
+from standfast.store.orders import Order, Want
 from tests.store.suite import catch, claim_one, claimed, ended, enqueued, failed, new_job, one, publish, seen
 
 

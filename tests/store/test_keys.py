@@ -11,7 +11,7 @@ from standfast.failure import Class
 from standfast.job import Receipt
 from standfast.outcome import Cancel, Succeeded
 from standfast.rules import QueueRules
-from standfast.store.scripts import Conflict
+from standfast.store.orders import Conflict
 from standfast.store.upkeep import Prune
 from standfast.testing import memory
 from tests.store.suite import claim_one, claimed, ended, enqueued, failed, new_job, one, publish

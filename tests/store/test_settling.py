@@ -8,7 +8,7 @@ import pytest
 
 from standfast.decide.settle import given_back, settle
 from standfast.failure import Class, Landed
-from standfast.lifecycle import Move, State, Transition
+from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.outcome import Cancel, Drained, Lapsed, NotEntered, Outcome, Snooze, Succeeded
 from standfast.rules import DEFAULTS, QueueRules, no_backoff
 from tests.store.suite import (
@@ -108,7 +108,9 @@ async def test_what_is_given_back_spends_no_attempt(store, clock, outcome, delay
 async def test_a_worker_gives_back_what_it_never_knew_of(store):
     job_id = await one(store)
     claim = await claim_one(store)
-    assert await store.apply([given_back(claim.n, claim.token, claim.id, claim.queue)]) == [True]
+    assert await store.apply([given_back(Standing(claim.n, claim.token, claim.id, claim.queue, State.RUNNING))]) == [
+        True
+    ]
     view = await seen(store, job_id)
     assert (view.state, view.attempts, view.deferrals) == ("queued", 0, 1)
 

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from standfast import Standfast
+from standfast import Standfast, StoreUnavailable
 from standfast.lifecycle import Transition
+from standfast.store.orders import Catch, Order
 from standfast.store.reads import WorkerRow
-from standfast.store.scripts import Catch, Order
 from standfast.store.store import Store
 from standfast.store.upkeep import Beat
 from standfast.worker.worker import Worker
@@ -68,6 +68,20 @@ def listen_to_beats(worker: Worker, heard: Callable[[Beat], None]) -> None:
         heard(beat)
 
     worker._compare = judge_and_tell  # type: ignore[method-assign]
+
+
+def listen_to_failed_beats(worker: Worker, heard: Callable[[], None]) -> None:
+    """Be told of every heartbeat that did not reach the store, on its thread."""
+    beat = worker._heartbeat.beat
+
+    def beat_and_tell() -> None:
+        try:
+            beat()
+        except StoreUnavailable:
+            heard()
+            raise
+
+    worker._heartbeat.beat = beat_and_tell  # type: ignore[method-assign]
 
 
 def claim_through(

@@ -11,7 +11,7 @@ import pytest
 
 from standfast import Standfast, StoreUnavailable, Transient, fixed
 from standfast.clock import SystemClock
-from standfast.store.scripts import Catch, Order
+from standfast.store.orders import Catch, Order
 from standfast.worker import worker as worker_module
 from standfast.worker.claimer import Claimer
 from tests.waiting import ended, job_of, reached, seen, stamp

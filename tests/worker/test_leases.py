@@ -13,10 +13,20 @@ from typing import Any
 import pytest
 
 from standfast import Standfast, StoreUnavailable, no_backoff
-from standfast.store.scripts import Catch, Order, Want
+from standfast.store.orders import Catch, Order, Want
 from standfast.store.upkeep import Beat, Held
 from tests.waiting import ended, job_of, reached, seen
-from tests.worker.inside import claim_through, compare, fenced, hand_in_to, held, idle, listen_to_beats, store_of
+from tests.worker.inside import (
+    claim_through,
+    compare,
+    fenced,
+    hand_in_to,
+    held,
+    idle,
+    listen_to_beats,
+    listen_to_failed_beats,
+    store_of,
+)
 from tests.worker.outage import Outage
 
 
@@ -155,7 +165,7 @@ async def test_a_stranger_is_handed_in_once(disk):
     worker = disk.worker()
     async with worker:
         await seen(lambda: idle(worker))
-        stranger = Held(7, 1, "id", "mail", 0)
+        stranger = Held(7, 1, "id", "mail", None, 0)
         handed: list[Any] = []
         hand_in_to(worker, handed.append)
         for _ in range(4):
@@ -194,11 +204,13 @@ async def test_a_worker_keeps_up_with_a_lease_published_by_another_process(disk,
 
 
 async def test_after_an_outage_longer_than_the_lease_the_worker_renews_and_nothing_runs_twice(disk, path, monkeypatch):
-    """Two workers, one of them only sweeping; the store is locked for four leases while the other one runs a job."""
-    monkeypatch.setattr("standfast.store.store.PATIENCE", 0.2)
+    """The store is locked for longer than a lease, and comes back just when the worker's heartbeat has given up.
+
+    Beside it another worker sweeps five times as often as this one beats, and would take the job away at once.
+    """
     runs: list[int] = []
-    go = asyncio.Event()
-    disk.queue("mail", lease=0.6, backoff=no_backoff())
+    go, gave_up = asyncio.Event(), threading.Event()
+    disk.queue("mail", lease=1.5, backoff=no_backoff())
 
     @disk.handler("mail")
     async def handler(job):
@@ -206,26 +218,32 @@ async def test_after_an_outage_longer_than_the_lease_the_worker_renews_and_nothi
         await go.wait()
         return "done"
 
-    async with disk.worker(), Standfast(path) as other, other.worker():
-        receipt = await disk.enqueue("mail")
-        await reached(disk, receipt.id, "running")
-        outage = await asyncio.to_thread(Outage, path)
-        over = time.monotonic() + 2.4
-        with pytest.raises(StoreUnavailable) as refused:
-            await disk.enqueue("mail", "while it is locked")
-        assert refused.value.definite
-        await seen(lambda: time.monotonic() > over)
-        await asyncio.to_thread(outage.end)
-        swept_until = time.monotonic() + 1.2  # two leases: whoever would reclaim it has done so by then
-        await seen(lambda: time.monotonic() > swept_until)
-        go.set()
-        job = await ended(disk, receipt.id)
+    async with Standfast(path) as other:
+        other.queue("other", lease=0.3)
+        async with disk.worker() as worker, other.worker():
+            receipt = await disk.enqueue("mail")
+            await reached(disk, receipt.id, "running")
+            listen_to_failed_beats(worker, gave_up.set)
+            monkeypatch.setattr("standfast.store.store.PATIENCE", 0.2)
+            outage = await asyncio.to_thread(Outage, path)
+            lapsed = time.monotonic() + 2.0
+            with pytest.raises(StoreUnavailable) as refused:
+                await disk.enqueue("mail", "while it is locked")
+            assert refused.value.definite
+            await seen(lambda: time.monotonic() > lapsed)
+            gave_up.clear()
+            await seen(gave_up.is_set)
+            monkeypatch.undo()
+            await asyncio.to_thread(outage.end)
+            swept = time.monotonic() + 1.5  # whoever would take the job away has done so by then
+            await seen(lambda: time.monotonic() > swept)
+            go.set()
+            job = await ended(disk, receipt.id)
     assert (runs, job.state, job.result, job.attempts, job.history) == ([1], "completed", "done", 1, [])
 
 
 async def test_an_end_that_meets_an_outage_is_written_when_the_store_is_back(disk, path, monkeypatch):
     """Bookkeeping that fails after an effect is repeated, never the handler."""
-    monkeypatch.setattr("standfast.store.store.PATIENCE", 0.2)
     runs: list[int] = []
     go = asyncio.Event()
     disk.queue("mail", lease=30)
@@ -239,6 +257,7 @@ async def test_an_end_that_meets_an_outage_is_written_when_the_store_is_back(dis
     async with disk.worker() as worker:
         receipt = await disk.enqueue("mail")
         await reached(disk, receipt.id, "running")
+        monkeypatch.setattr("standfast.store.store.PATIENCE", 0.2)
         outage = await asyncio.to_thread(Outage, path)
         go.set()
         await seen(lambda: store_of(disk).trouble)

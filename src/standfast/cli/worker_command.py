@@ -31,8 +31,8 @@ def worker(
 
     SIGTERM or Ctrl-C drains: what runs is finished or given back, and the exit code is 0. A second one exits at once.
 
-    APP:SF names the application: a module of the present directory, and the Standfast object in it. Without one, jobs
-    that need an application's handler wait; lost jobs are recovered, old ones expire, what nobody needs is pruned.
+    APP:SF names the application: a module of the present directory, and the Standfast object in it. Without one only
+    HTTP jobs are run; lost jobs are recovered, old ones expire, and what nobody needs is pruned, all the same.
     """
     sf = application(app, url)
     logs.start(sf.settings.log.value, as_json=as_json)

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from standfast.lifecycle import FINAL, LETTERS, Move, State, Transition
-
-
-class Standing(msgspec.Struct, frozen=True):
-    """Where a job stands, as somebody has just read it. What is decided lands only if it still stands there."""
-
-    n: int
-    token: int
-    id: str
-    queue: str
-    state: State
+from standfast.lifecycle import FINAL, LETTERS, Move, Standing, State, Transition
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -40,4 +30,4 @@ def cancel(job: Standing) -> Transition | Refusal:
 
 
 def _moved(job: Standing, move: Move) -> Transition:
-    return Transition(job.n, job.token, job.id, job.queue, move, job.state)
+    return Transition(job.n, job.token, job.id, job.queue, move, job.state, gate=job.gate)

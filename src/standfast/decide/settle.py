@@ -10,7 +10,7 @@ from standfast.decide.backoff import delay, honour_retry_after
 from standfast.decide.triage import triage
 from standfast.failure import Class, Failure, Landed, reason
 from standfast.job import Claim
-from standfast.lifecycle import Move, State, Transition
+from standfast.lifecycle import Move, Standing, Transition
 from standfast.outcome import Cancel, Drained, Failed, Lapsed, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
 from standfast.printable import printable
 from standfast.rules import QueueRules
@@ -74,15 +74,16 @@ def age_reason(entered_at: float, expires_at: float | None, max_age: float | Non
     return "expired" if expires_at is not None and expires_at <= now else None
 
 
-def given_back(n: int, token: int, job_id: str, queue: str) -> Transition:
+def given_back(job: Standing) -> Transition:
     """Return a job that its worker was given without ever learning of it."""
-    return Transition(n, token, job_id, queue, Move.GIVE_BACK, spends=-1, defers=1)
+    return Transition(job.n, job.token, job.id, job.queue, Move.GIVE_BACK, spends=-1, defers=1, gate=job.gate)
 
 
-def outlived(n: int, token: int, job_id: str, queue: str, code: str) -> Transition:
+def outlived(job: Standing, code: str) -> Transition:
     """Let a job die that waited too long in its queue."""
     failure = _never(code)
-    return Transition(n, token, job_id, queue, Move.DIE, State.QUEUED, failure=failure, triage=triage(failure))
+    at = (job.n, job.token, job.id, job.queue)
+    return Transition(*at, Move.DIE, job.state, failure=failure, triage=triage(failure), gate=job.gate)
 
 
 def _never(code: str, message: str = "") -> Failure:
@@ -105,6 +106,5 @@ def _die(claim: Claim, failure: Failure, *, spends: int = 0) -> Transition:
 
 
 def _move(claim: Claim, move: Move, **what: Any) -> Transition:
-    return Transition(
-        claim.n, claim.token, claim.id, claim.queue, move, attempt=claim.attempts, worker=claim.worker, **what
-    )
+    what |= {"attempt": claim.attempts, "worker": claim.worker, "gate": claim.gate}
+    return Transition(claim.n, claim.token, claim.id, claim.queue, move, **what)

@@ -85,6 +85,11 @@ class Job:
         return self._claim.details.requester
 
     @property
+    def coalesced(self) -> dict[str, Any] | None:
+        """What was folded into this job while it waited: how many, and the last of them."""
+        return self._claim.coalesced
+
+    @property
     def labels(self) -> dict[str, str]:
         """The caller's labels."""
         return self._claim.details.labels or {}

@@ -19,7 +19,7 @@ from standfast.job import Details, NewJob, Receipt
 from standfast.queue.ids import chance, job_id
 from standfast.queue.payload import canonical, fingerprint
 from standfast.rules import seconds
-from standfast.store.scripts import Conflict
+from standfast.store.orders import Conflict
 
 When = datetime | float
 Duration = float | str | timedelta
@@ -69,6 +69,7 @@ def _read_options(
     requester: str | None = None,
     risk: str | None = None,
     labels: dict[str, str] | None = None,
+    thread_key: str | None = None,
 ) -> dict[str, Any]:
     keyed = idempotency_key is not None
     return {
@@ -80,6 +81,7 @@ def _read_options(
         "budget": _whole("attempts", attempts, least=1),
         "lease": _span("lease", lease, least=SHORTEST_LEASE),
         "idempotency_key": _name("idempotency_key", idempotency_key) if keyed else None,
+        "thread_key": None if thread_key is None else _name("thread_key", thread_key),
         "fingerprint": fingerprint(handler, text) if keyed else None,
     }
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from standfast.decide.operate import Refusal, Standing, replay
+from standfast.decide.operate import Refusal, replay
 from standfast.decide.permit import permit
 from standfast.errors import ConfigurationError, UnknownJob
 from standfast.job import JobView
-from standfast.lifecycle import LETTERS, State
+from standfast.lifecycle import LETTERS, Standing, State
 from standfast.queue.view import Page, job_view, page
 from standfast.rules import seconds
 from standfast.store.reads import JobRow, LetterFilter
@@ -61,7 +61,7 @@ class DeadLetters:
 
 def standing(row: JobRow) -> Standing:
     """Give where a job stands, for a decision about it."""
-    return Standing(row.n, row.token, row.id, row.queue, State(row.state))
+    return Standing(row.n, row.token, row.id, row.queue, State(row.state), row.thread_gate)
 
 
 def _letter_filter(given: dict[str, Any], now: float, limit: int, cursor: int | None) -> LetterFilter:

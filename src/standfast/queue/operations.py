@@ -27,26 +27,26 @@ class Operations:
         self._store = store
         self._letters = letters
 
-    async def retry(self, id: str, *, by: str) -> dict[str, Any]:
+    async def retry(self, id: str | None, *, by: str) -> dict[str, Any]:
         """Run a job again as soon as may be: a waiting one now, a letter by replay; a running one is left alone."""
         record = await self._record(id)
         if State(record.row.state) in LETTERS:
-            await self._letters.replay(id, by=by, reason="retry")
+            await self._letters.replay(record.row.id, by=by, reason="retry")
         elif record.row.state == State.QUEUED:
-            await self._store.hurry(id)
+            await self._store.hurry(record.row.id)
         return reply(await self.view(id))
 
-    async def cancel(self, id: str) -> JobView:
+    async def cancel(self, id: str | None) -> JobView:
         """End a job that is not wanted any more; a running one is asked to stop."""
         record = await self._record(id)
         decided = cancel(standing(record.row))
         if record.row.state == State.RUNNING:
-            await self._store.ask_to_stop(id)
+            await self._store.ask_to_stop(record.row.id)
         elif not isinstance(decided, Refusal):
             await self._store.apply([decided])
         return await self.view(id)
 
-    async def explain(self, id: str) -> str:
+    async def explain(self, id: str | None) -> str:
         """Say in one sentence why a job is where it is."""
         record = await self._record(id)
         facts = await self._store.facts(silent_after=SILENT_AFTER)
@@ -54,12 +54,12 @@ class Operations:
         running = tallies.doing.get((record.row.queue, "running"), 0)
         return explain(_circumstances(record, facts, self._store.now(), running))
 
-    async def view(self, id: str) -> JobView:
+    async def view(self, id: str | None) -> JobView:
         """Give a job that must exist."""
         return job_view(await self._record(id), now=self._store.now(), skew=self._store.skew())
 
-    async def _record(self, id: str) -> JobRecord:
-        record = await self._store.job(id)
+    async def _record(self, id: str | None) -> JobRecord:
+        record = await self._store.job(id or "")
         if record is None:
             raise UnknownJob(f"no job has the id {id!r}: it never existed here, or it was pruned")
         return record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from standfast.store.hints import STOPS
-from standfast.store.scripts import Round, Script
+from standfast.store.steps import Round, Script
 
 
 def ask_to_stop(round_: Round, ids: Sequence[str]) -> Script:

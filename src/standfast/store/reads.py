@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from standfast.store.scripts import Script, text
+from standfast.store.steps import Script, text
 
 
 class JobRow(NamedTuple):
@@ -37,6 +37,7 @@ class JobRow(NamedTuple):
     worker: str | None
     idempotency_key: str | None
     thread_key: str | None
+    thread_gate: str | None
     coalesced: str | None
     parked_on: str | None
     workflow: str | None

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from standfast.errors import StoreUnavailable
-from standfast.store.scripts import Round, Script
+from standfast.store.steps import Round, Script
 
 ScriptFunction = Callable[[Round, Sequence[Any]], Script]
 

@@ -16,12 +16,9 @@ import msgspec
 from standfast.job import Claim, NewJob, Receipt
 from standfast.lifecycle import FINAL, MOVES, Move, State, Transition
 from standfast.rules import DEFAULTS, QueueRules
-
-Rows = list[tuple[Any, ...]]
-Batch = Sequence[tuple[Any, ...]]
-Step = tuple[str, dict[str, Any] | Batch]
-"""A statement's name with its parameters, or with a batch of rows."""
-Script = Generator[Step, Rows, Any]
+from standfast.store import threads
+from standfast.store.orders import Catch, Conflict, Order, Publication, Want
+from standfast.store.steps import Round, Rows, Script, Step, text
 
 DUE_PER_CLAIM = 500
 """How many delayed jobs one claim makes claimable; more wait for the next claim, so that none takes long."""
@@ -43,69 +40,10 @@ TOLD = {
 KEPT_IN_HISTORY = frozenset({Move.RETRY, Move.SNOOZE, Move.GIVE_BACK, Move.DIE, Move.HOLD})
 """The moves that end an attempt without completing it."""
 
-_encode = msgspec.json.encode
 _claims = msgspec.json.Decoder(list[Claim])
 decode_numbers = msgspec.json.Decoder(list[int]).decode
 _rules = msgspec.json.Decoder(QueueRules)
 _states = msgspec.json.Decoder(list[str | None])
-
-
-class Round:
-    """One transaction: its time, what it tells, and which queues it gives work to."""
-
-    def __init__(self, now: float, skew: float, boot: str) -> None:
-        self.now = now
-        self.skew = skew
-        self.boot = boot
-        self.told: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        """What happened, by kind and queue, to which jobs: for the journal and the counters."""
-        self.work: dict[str, float] = {}
-
-    def work_in(self, queue: str, delay: float) -> None:
-        """Note that a queue has work after so many seconds, so that workers wake in time."""
-        if delay < self.work.get(queue, 9e99):
-            self.work[queue] = max(0.0, delay)
-
-
-class Conflict(msgspec.Struct, frozen=True):
-    """The key belongs to a job with another payload."""
-
-    job_id: str
-
-
-class Want(msgspec.Struct, frozen=True):
-    """So many jobs of one queue, for these handlers."""
-
-    queue: str
-    handlers: tuple[str, ...]
-    slots: int
-
-
-class Order(msgspec.Struct, frozen=True):
-    """What one worker can start now."""
-
-    worker: str
-    wants: tuple[Want, ...]
-
-
-class Catch(msgspec.Struct, frozen=True):
-    """What a claim brought, the rules it was made under, and when more comes due."""
-
-    claims: list[Claim]
-    rules: dict[str, QueueRules]
-    next_due: float | None
-
-
-class Publication(msgspec.Struct, frozen=True):
-    """What a process declares."""
-
-    queues: dict[str, QueueRules]
-    handlers: Sequence[msgspec.Struct]
-
-
-def text(value: Any) -> str:
-    """Encode a batch as the one JSON text that crosses into the engine."""
-    return _encode(value).decode()
 
 
 def close(round_: Round) -> Script:
@@ -121,8 +59,12 @@ def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script:
     """Store new jobs; answer a Receipt or a Conflict for each."""
     answers = yield from _settle_keys(round_, [job for job in jobs if job.idempotency_key is not None])
     fresh = [job for job in jobs if job.id not in answers] if answers else jobs
-    if fresh:
-        yield from _insert(round_, fresh)
+    plain = [job for job in fresh if job.thread_key is None]
+    if plain:
+        yield from _insert(round_, plain)
+    for job in fresh:
+        if job.thread_key is not None:
+            answers[job.id] = yield from _enqueue_in_thread(round_, job, threads.gate_of(job.queue, job.thread_key))
     return [answers.get(job.id) or Receipt(job.id, "accepted", State.QUEUED) for job in jobs]
 
 
@@ -143,7 +85,8 @@ def _settle_keys(round_: Round, keyed: Sequence[NewJob]) -> Generator[Step, Rows
     }
 
 
-def _insert(round_: Round, jobs: Sequence[NewJob]) -> Script:
+def _insert(round_: Round, jobs: Sequence[NewJob]) -> Generator[Step, Rows, list[tuple[int, float]]]:
+    """Write bodies and hot rows; give each new job's number and due time."""
     defaults = yield from _queue_defaults({job.queue for job in jobs})
     [(first,)] = yield "next_number", {}
     bodies = [
@@ -160,6 +103,28 @@ def _insert(round_: Round, jobs: Sequence[NewJob]) -> Script:
         round_.work_in(job.queue, row[5] - round_.now)
     if rows:
         yield "insert_jobs", rows
+    return [(row[0], row[5]) for row in rows]
+
+
+def _enqueue_in_thread(round_: Round, job: NewJob, gate: str) -> Generator[Step, Rows, Receipt]:
+    """Fold a job into one of its thread that was never claimed, or let it join the thread as a job of its own."""
+    mode = (yield from rules_in_force([job.queue]))[job.queue].coalesce
+    if mode == "collect":
+        job = msgspec.structs.replace(job, payload=f"[{job.payload}]")
+    found = yield from threads.members(gate)
+    if any(each.id == job.id for each in found):  # it came before, with a commit nobody knew of
+        return Receipt(job.id, "accepted", State.QUEUED)
+    into = threads.carrier(found, job, mode)
+    if into is not None and (yield from threads.fold(round_, into, job, mode)):
+        return Receipt(into.id, "coalesced", State.QUEUED)
+    first_seen_at, priority = threads.inherited(found, job, mode)
+    [(n, due_at)] = yield from _insert(round_, [job])
+    yield from _apply(round_, threads.superseded(found, job, mode, gate))
+    yield "enter_thread", {"n": n, "thread_key": job.thread_key, "first_seen_at": first_seen_at}
+    if priority is not None:
+        yield "raise_priority", {"n": n, "priority": priority}
+    yield from threads.join(n, gate, due=due_at <= round_.now)
+    return Receipt(job.id, "accepted", State.QUEUED)
 
 
 def _queue_defaults(queues: set[str]) -> Generator[Step, Rows, dict[str, tuple[int | None, float | None]]]:
@@ -208,6 +173,7 @@ def _make_due_ready(round_: Round) -> Generator[Step, Rows, float | None]:
     [(due_at,)] = yield "next_due", {}
     if due_at is not None and due_at <= round_.now:
         yield "promote_due", {"now": round_.now, "limit": DUE_PER_CLAIM}
+        yield from threads.admit_due(round_, DUE_PER_CLAIM)
         [(due_at,)] = yield "next_due", {}
     return None if due_at is None else max(0.0, due_at - round_.now)
 
@@ -297,6 +263,15 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script:
 
     A death, its reason, its triage, its history line and its notice are in this one transaction.
     """
+    decided = list(transitions)
+    for place, each in enumerate(decided):
+        if each.gate is not None and each.target == State.QUEUED:
+            rules = yield from rules_in_force([each.queue])
+            decided[place] = yield from threads.unless_superseded(each, rules[each.queue].coalesce)
+    return (yield from _apply(round_, decided))
+
+
+def _apply(round_: Round, transitions: Sequence[Transition]) -> Generator[Step, Rows, list[bool]]:
     standing = yield from _standing(transitions)
     pairs = list(zip(transitions, standing, strict=True))
     moved: dict[int, Transition] = {}
@@ -307,6 +282,7 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script:
         movable = list(moved.values())
         yield from _move(round_.now, movable)
         yield from _write_down(round_, movable)
+        yield from threads.release(round_, movable)
     return [
         transition.target == (moved[transition.n].target if state == transition.source else state)
         for transition, state in pairs
@@ -317,12 +293,13 @@ def _move(now: float, transitions: Sequence[Transition]) -> Script:
     """Move the jobs; those that move alike (a batch of completions above all) share a statement."""
     alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for each in transitions:
-        alike[each.move, each.delay, each.spends, each.defers].append(each.n)
-    for (move, delay, spends, defers), numbers in alike.items():
+        landed = each.failure and each.failure.landed
+        alike[each.move, each.delay, each.spends, each.defers, landed].append(each.n)
+    for (move, delay, spends, defers, landed), numbers in alike.items():
         target = MOVES[move][1]
         times = _times(now, delay) if target == State.QUEUED else (None, None, now)
         due_at, ready_at, finished_at = times
-        counts = {"spends": spends, "defers": defers}
+        counts = {"spends": spends, "defers": defers, "landed": landed}
         when = {"due_at": due_at, "ready_at": ready_at, "finished_at": finished_at}
         yield "move_jobs", {"numbers": text(numbers), "target": target, **when, **counts}
 
@@ -350,10 +327,10 @@ def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
             final.append(each.n)
         elif target == State.QUEUED:
             round_.work_in(each.queue, each.delay)
-    endings = [_ending(each) for each in moved if each.result or each.warning or each.triage]
+    endings = [_ending(each) for each in moved if each.result or each.warning or each.triage or each.superseded_by]
     if endings:
         yield "write_endings", endings
-    lines = [_line(round_, each) for each in moved if each.move in KEPT_IN_HISTORY]
+    lines = [_line(round_, each) for each in moved if each.move in KEPT_IN_HISTORY or each.failure is not None]
     if lines:
         yield "write_history", lines
     replayed = [each.n for each in moved if each.move == Move.REPLAY]
@@ -367,7 +344,7 @@ def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
 def _ending(transition: Transition) -> tuple[Any, ...]:
     failure = transition.failure and text(transition.failure)
     triage = transition.triage and text(transition.triage)
-    return (transition.n, transition.result, transition.warning, failure, triage)
+    return (transition.n, transition.result, transition.warning, failure, triage, transition.superseded_by)
 
 
 def _line(round_: Round, transition: Transition) -> tuple[int, str]:

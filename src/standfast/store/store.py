@@ -13,8 +13,8 @@ from standfast.job import NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
 from standfast.store import operations, reads, scripts, upkeep
+from standfast.store.orders import Catch, Conflict, Order, Publication
 from standfast.store.reads import Facts, Filter, JobRecord, JournalRow, LetterFilter, Tallies
-from standfast.store.scripts import Catch, Conflict, Order, Publication
 from standfast.store.sqlite import checkup, shared
 from standfast.store.sqlite.checkup import Finding
 from standfast.store.sqlite.engine import SqliteEngine

@@ -8,8 +8,10 @@ from typing import NamedTuple
 import msgspec
 
 from standfast.job import Claim
+from standfast.lifecycle import Standing, State
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.store.scripts import Round, Rows, Script, Step, decode_numbers, held_claims, rules_in_force
+from standfast.store.scripts import decode_numbers, held_claims, rules_in_force
+from standfast.store.steps import Round, Rows, Script, Step
 
 
 class Held(NamedTuple):
@@ -19,7 +21,13 @@ class Held(NamedTuple):
     token: int
     id: str
     queue: str
+    gate: str | None
     cancelling: int
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands, for a decision about it."""
+        return Standing(self.n, self.token, self.id, self.queue, State.RUNNING, self.gate)
 
 
 class Beat(NamedTuple):
@@ -36,9 +44,15 @@ class Expired(NamedTuple):
     token: int
     id: str
     queue: str
+    gate: str | None
     entered_at: float
     expires_at: float
     max_age: float | None
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands, for a decision about it."""
+        return Standing(self.n, self.token, self.id, self.queue, State.QUEUED, self.gate)
 
 
 class WorkerCard(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from standfast.errors import StoreUnavailable
 from standfast.job import Claim
 from standfast.rules import QueueRules
-from standfast.store.scripts import Catch, Order, Want
+from standfast.store.orders import Catch, Order, Want
 from standfast.store.store import Store
 
 log = logging.getLogger("standfast.worker")

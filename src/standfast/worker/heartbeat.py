@@ -15,8 +15,15 @@ log = logging.getLogger("standfast.worker")
 
 LONGEST_BEAT = 10.0
 BEATS_PER_LEASE = 3
+PAUSE_AFTER_REFUSAL = 0.1
+"""Leases are renewed as soon as the store is back: sweepers elsewhere wait one beat, and no more."""
 MARGIN = 0.8
 """Past this share of a lease without a heartbeat, nothing new is started under it."""
+
+
+def beat_for(lease: float) -> float:
+    """Give the pause between two heartbeats of a worker that holds a job with this lease."""
+    return min(LONGEST_BEAT, lease / BEATS_PER_LEASE)
 
 
 class Heartbeat:
@@ -59,8 +66,9 @@ class Heartbeat:
         self._hurry.set()
 
     def _run(self) -> None:
+        pause = self._every
         while True:
-            self._hurry.wait(self._every)
+            self._hurry.wait(pause)
             self._hurry.clear()
             if self._stopping:
                 return
@@ -68,6 +76,9 @@ class Heartbeat:
                 self.beat()
             except StoreUnavailable as error:
                 log.warning("a heartbeat did not reach the store: %s", error)
+                pause = min(self._every, PAUSE_AFTER_REFUSAL)
+            else:
+                pause = self._every
 
     def stop(self) -> None:
         """Beat no more."""

@@ -15,10 +15,19 @@ from standfast.store.upkeep import Sweep, Swept
 class Sweeper:
     """Any worker can sweep; each job is moved under its token, so that two sweepers do no harm."""
 
-    def __init__(self, store: Store, sweep: Sweep, roll: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self,
+        store: Store,
+        sweep: Sweep,
+        roll: Callable[[], float] = random.random,
+        wait: Callable[[float], float] = lambda _lease: 0.0,
+    ) -> None:
         self._store = store
         self._sweep = sweep
         self._roll = roll
+        self._wait = wait
+        """How long a worker must be seen late before a job of it with this lease is taken away."""
+        self._late: dict[str, float] = {}
 
     async def sweep(self) -> None:
         """Sweep until nothing is left to decide."""
@@ -30,7 +39,16 @@ class Sweeper:
             await self._store.apply(decided)
 
     def _lapsed(self, swept: Swept) -> list[Transition]:
-        return [settle(claim, Lapsed(), swept.rules[claim.queue], self._roll()) for claim in swept.lapsed]
+        """Decide about the jobs of workers that had the time to renew and did not.
+
+        Whoever was kept from the store by an outage that is just over looks lost for a moment, to any sweeper.
+        """
+        self._late = {claim.worker: self._late.get(claim.worker, swept.now) for claim in swept.lapsed}
+        return [
+            settle(claim, Lapsed(), swept.rules[claim.queue], self._roll())
+            for claim in swept.lapsed
+            if swept.now - self._late[claim.worker] >= self._wait(claim.lease)
+        ]
 
 
 def _expired(swept: Swept) -> list[Transition]:
@@ -38,5 +56,5 @@ def _expired(swept: Swept) -> list[Transition]:
     for job in swept.expired:
         code = age_reason(job.entered_at, job.expires_at, job.max_age, swept.now)
         if code is not None:
-            found.append(outlived(job.n, job.token, job.id, job.queue, code))
+            found.append(outlived(job.standing, code))
     return found

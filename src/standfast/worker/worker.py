@@ -22,7 +22,7 @@ from standfast.store.store import Store
 from standfast.store.upkeep import Beat, Sweep, WorkerCard
 from standfast.worker.claimer import Claimer
 from standfast.worker.executor import Executor
-from standfast.worker.heartbeat import BEATS_PER_LEASE, LONGEST_BEAT, MARGIN, Heartbeat
+from standfast.worker.heartbeat import LONGEST_BEAT, MARGIN, Heartbeat, beat_for
 from standfast.worker.loops import Loop
 from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
@@ -50,7 +50,7 @@ class Worker:
         grace: float = GRACE,
     ) -> None:
         lanes = registry.lanes(queues)
-        beat = min([LONGEST_BEAT, *(rule.lease / BEATS_PER_LEASE for rule in rules.values())])
+        beat = min([LONGEST_BEAT, *(beat_for(rule.lease) for rule in rules.values())])
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
         self.queues = tuple(lanes)
         self._store = store
@@ -61,7 +61,7 @@ class Worker:
         self._claimer = Claimer(store, self.id, lanes, elsewhere=elsewhere, slots=concurrency, start=self._start)
         self._heartbeat = Heartbeat(store, self._card(lanes, rules, registry.declarations()), beat, self._reported)
         self._loops = [
-            Loop("sweeper", beat, Sweeper(store, Sweep(every=beat, patience=beat)).sweep),
+            Loop("sweeper", beat, Sweeper(store, Sweep(every=beat, patience=beat), wait=beat_for).sweep),
             Loop("pruner", PRUNE_EVERY, Pruner(store).prune),
             Loop("poll", POLL_EVERY, self._poll),
         ]
@@ -181,6 +181,6 @@ class Worker:
         for key in strangers.keys() & self._strangers.keys():
             if strangers[key] <= self._claimer.answers:  # the claim that took it is answered, and did not bring it
                 job = stored[key]
-                self._executor.hand_in(given_back(job.n, job.token, job.id, job.queue))
+                self._executor.hand_in(given_back(job.standing))
                 strangers[key] = float("inf")
         self._strangers = strangers

@@ -23,10 +23,10 @@ from standfast.errors import StandfastError, StoreUnavailable
 from standfast.store import scripts
 from standfast.store.hints import Hint
 from standfast.store.requests import NEVER, Answer, Deadlines, Line, Request, ScriptFunction, block, deliver
-from standfast.store.scripts import Batch, Round, Rows, Script
 from standfast.store.sqlite.connection import let_go, rolled_back_on_failure
 from standfast.store.sqlite.files import Files
 from standfast.store.statements import Statement, load
+from standfast.store.steps import Batch, Round, Rows, Script
 
 log = logging.getLogger("standfast.store")
 

@@ -16,7 +16,6 @@ import apsw
 
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError, StoreUnavailable
-from standfast.store.scripts import Script
 from standfast.store.sqlite.baton import Baton
 from standfast.store.sqlite.bell import Bell
 from standfast.store.sqlite.connection import (
@@ -32,6 +31,7 @@ from standfast.store.sqlite.connection import (
     rolled_back_on_failure,
 )
 from standfast.store.sqlite.migrate import migrate
+from standfast.store.steps import Script
 
 Drive = Callable[[apsw.Connection, Script], Any]
 

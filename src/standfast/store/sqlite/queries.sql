@@ -43,6 +43,7 @@ VALUES :rows
 -- name: promote_due
 UPDATE job SET ready_at = due_at
 WHERE n IN (SELECT n FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now
+              AND thread_gate IS NULL
             ORDER BY due_at LIMIT :limit)
 
 -- name: next_due
@@ -98,9 +99,9 @@ WHERE n IN (SELECT value FROM json_each(:numbers)) AND handler = :handler
 -- name: held_claims
 -- Field order is that of the Claim struct.
 SELECT json_group_array(json_array(n, token, id, queue, handler, worker, payload, attempts, max_attempts, round_start,
-  lease, timeout, replay_mode, claimed_at, entered_at, expires_at, idempotency_key, json(details)))
+  lease, timeout, replay_mode, claimed_at, entered_at, expires_at, idempotency_key, json(details), thread_gate, json(coalesced)))
 FROM (
-  SELECT j.*, b.id, b.payload, b.idempotency_key, b.details
+  SELECT j.*, b.id, b.payload, b.idempotency_key, b.details, b.coalesced
   FROM json_each(:numbers) AS e JOIN job AS j ON j.n = e.value JOIN body AS b ON b.n = e.value
   ORDER BY e.key
 )
@@ -124,6 +125,8 @@ UPDATE job SET
   finished_at = :finished_at,
   attempts = attempts + :spends,
   deferrals = deferrals + :defers,
+  landed = :landed,
+  parked_on = NULL,
   worker = NULL
 WHERE n IN (SELECT value FROM json_each(:numbers))
 
@@ -138,9 +141,10 @@ UPDATE ending SET replays = replays + 1, triage = json_set(triage, '$.replay_sta
 WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: write_endings
-INSERT INTO ending (n, result, warning, failure, triage) VALUES :rows
+INSERT INTO ending (n, result, warning, failure, triage, superseded_by) VALUES :rows
 ON CONFLICT (n) DO UPDATE
-SET result = excluded.result, warning = excluded.warning, failure = excluded.failure, triage = excluded.triage
+SET result = excluded.result, warning = excluded.warning, failure = excluded.failure, triage = excluded.triage,
+  superseded_by = excluded.superseded_by
 
 -- name: write_history
 WITH fresh (n, entry) AS (VALUES :rows)
@@ -148,14 +152,9 @@ INSERT INTO history (n, line, entry)
 SELECT n, 1 + coalesce((SELECT max(line) FROM history AS h WHERE h.n = fresh.n), 0), entry FROM fresh
 
 -- name: release_keys
--- Only now may a key expire.
-UPDATE idempotency SET until = :now + coalesce((SELECT q.rules->>'keep_keys' FROM queue AS q WHERE q.name = b.queue), :keep_keys)
-FROM (
-  SELECT j.queue, body.idempotency_key, body.id FROM json_each(:numbers) AS e
-  JOIN body ON body.n = e.value JOIN job AS j ON j.n = e.value
-  WHERE body.idempotency_key IS NOT NULL
-) AS b
-WHERE idempotency.queue = b.queue AND idempotency.key = b.idempotency_key AND idempotency.id = b.id
+-- Only now may the keys of these jobs expire, those of jobs folded into them included.
+UPDATE idempotency SET until = :now + coalesce((SELECT q.rules->>'keep_keys' FROM queue AS q WHERE q.name = idempotency.queue), :keep_keys)
+WHERE until IS NULL AND id IN (SELECT b.id FROM json_each(:numbers) AS e JOIN body AS b ON b.n = e.value)
 
 -- name: write_journal
 INSERT INTO journal (at, entries) VALUES (:now, :entries)
@@ -195,7 +194,7 @@ VALUES (:id, :host, :pid, :boot, :queues, :declares, :now, :now)
 ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at
 
 -- name: held_by_worker
-SELECT j.n, j.token, b.id, j.queue, j.cancelling FROM job AS j JOIN body AS b ON b.n = j.n
+SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.cancelling FROM job AS j JOIN body AS b ON b.n = j.n
 WHERE j.worker = :id AND j.state = 'running'
 
 -- name: retire_worker
@@ -216,7 +215,7 @@ SELECT json_group_array(n) FROM (
 )
 
 -- name: expired_jobs
-SELECT j.n, j.token, b.id, j.queue, j.entered_at, j.expires_at, q.max_age
+SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age
 FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
 WHERE j.state = 'queued' AND j.expires_at <= :now LIMIT :limit
 
@@ -344,3 +343,58 @@ UNION ALL
 SELECT queue, 'parked', count(*) FROM (
   SELECT queue FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most
 ) GROUP BY queue
+
+-- name: thread_members
+-- Field order is that of Member.
+SELECT j.n, j.token, b.id, j.handler, j.state, j.priority, j.landed, coalesce(b.first_seen_at, b.created_at), b.payload,
+  j.parked_on, b.idempotency_key, b.details, b.coalesced
+FROM job AS j JOIN body AS b ON b.n = j.n WHERE j.thread_gate = :gate AND j.finished_at IS NULL ORDER BY j.n
+
+-- name: fold_body
+UPDATE body SET payload = :payload, idempotency_key = :key, details = :details, coalesced = :coalesced WHERE n = :n
+
+-- name: fold_job
+UPDATE job SET priority = max(priority, coalesce(:priority, priority)), due_at = min(due_at, :due_at) WHERE n = :n
+
+-- name: hand_key_over
+UPDATE idempotency SET id = :id WHERE queue = :queue AND key = :key
+
+-- name: enter_thread
+UPDATE body SET thread_key = :thread_key, first_seen_at = :first_seen_at WHERE n = :n
+
+-- name: raise_priority
+UPDATE job SET priority = max(priority, :priority) WHERE n = :n
+
+-- name: join_thread
+UPDATE job SET thread_gate = :gate, parked_on = :parked_on, ready_at = iif(:parked_on IS NULL, ready_at, NULL) WHERE n = :n
+
+-- name: gate_holder
+SELECT holder FROM gate WHERE key = :gate
+
+-- name: take_gate
+INSERT INTO gate (key, kind, holder) VALUES (:gate, 'thread', :n)
+
+-- name: hand_gate
+UPDATE gate SET holder = :n WHERE key = :gate
+
+-- name: drop_gate
+DELETE FROM gate WHERE key = :gate
+
+-- name: next_parked
+SELECT n, queue FROM job WHERE state = 'queued' AND parked_on = :gate ORDER BY n LIMIT 1
+
+-- name: newest_parked
+SELECT b.id FROM job AS j JOIN body AS b ON b.n = j.n
+WHERE j.state = 'queued' AND j.parked_on = :gate AND j.handler = (SELECT handler FROM job WHERE n = :n)
+ORDER BY j.n DESC LIMIT 1
+
+-- name: unpark_job
+UPDATE job SET parked_on = NULL, ready_at = :now WHERE n = :n
+
+-- name: due_in_threads
+SELECT n, thread_gate FROM job
+WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now AND thread_gate IS NOT NULL
+ORDER BY due_at LIMIT :limit
+
+-- name: promote_job
+UPDATE job SET ready_at = due_at WHERE n = :n

@@ -26,14 +26,16 @@ CREATE TABLE job (
   expires_at   REAL,
   finished_at  REAL,
   cancelling   INTEGER NOT NULL DEFAULT 0,
-  gates        TEXT,
+  landed       TEXT,
+  thread_gate  TEXT,
   parked_on    TEXT
 ) STRICT;
 
 -- Claimable jobs by lane. What is not due or is parked stays out, so a claim never scans past it.
 CREATE INDEX job_ready ON job (queue, handler, priority, ready_at, n) WHERE state = 'queued' AND ready_at IS NOT NULL;
 CREATE INDEX job_due ON job (due_at) WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL;
-CREATE INDEX job_parked ON job (parked_on, priority DESC, n) WHERE state = 'queued' AND parked_on IS NOT NULL;
+CREATE INDEX job_parked ON job (parked_on, n) WHERE state = 'queued' AND parked_on IS NOT NULL;
+CREATE INDEX job_thread ON job (thread_gate, n) WHERE thread_gate IS NOT NULL AND finished_at IS NULL;
 CREATE INDEX job_running ON job (worker) WHERE state = 'running';
 CREATE INDEX job_expiring ON job (expires_at) WHERE state = 'queued' AND expires_at IS NOT NULL;
 CREATE INDEX job_ended ON job (queue, state, finished_at) WHERE finished_at IS NOT NULL;
@@ -84,6 +86,7 @@ CREATE TABLE idempotency (
   until       REAL,
   PRIMARY KEY (queue, key)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_id ON idempotency (id) WHERE until IS NULL;
 CREATE INDEX idempotency_until ON idempotency (until) WHERE until IS NOT NULL;
 
 -- Published rules: every process decides by these. NULL rules are the defaults of a queue nobody declared.
@@ -120,10 +123,11 @@ CREATE TABLE worker (
   beat_at    REAL NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Threads, limits, rates, breakers and admission gates are one structure.
+-- Threads, limits, rates, breakers and admission gates are one structure. A thread's gate has a holder, or no row.
 CREATE TABLE gate (
   key      TEXT PRIMARY KEY,
   kind     TEXT NOT NULL,
+  holder   INTEGER,
   capacity INTEGER,
   used     INTEGER NOT NULL DEFAULT 0,
   opens_at REAL,
@@ -160,7 +164,7 @@ CREATE TABLE upkeep (
 CREATE VIEW job_row AS
 SELECT j.n, b.id, j.queue, j.handler, j.state, j.priority, b.payload, b.details, j.attempts, j.round_start, j.budget,
   j.max_attempts, q.rules, j.deferrals, j.token, b.generation, b.created_at, b.first_seen_at, j.entered_at, j.due_at,
-  j.ready_at, j.claimed_at, j.finished_at, j.worker, b.idempotency_key, b.thread_key, b.coalesced, j.parked_on,
+  j.ready_at, j.claimed_at, j.finished_at, j.worker, b.idempotency_key, b.thread_key, j.thread_gate, b.coalesced, j.parked_on,
   b.workflow, j.expires_at, e.result, e.warning, e.failure, e.triage, e.fingerprint, e.superseded_by,
   e.policy_snapshot, coalesce(e.replays, 0) AS replays, h.risk AS handler_risk
 FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN queue AS q ON q.name = j.queue LEFT JOIN ending AS e ON e.n = j.n

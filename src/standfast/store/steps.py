@@ -1,0 +1,39 @@
+"""The steps a script is made of, and the round it runs in."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import msgspec
+
+_encode = msgspec.json.encode
+
+Rows = list[tuple[Any, ...]]
+Batch = Sequence[tuple[Any, ...]]
+Step = tuple[str, dict[str, Any] | Batch]
+"""A statement's name with its parameters, or with a batch of rows."""
+Script = Generator[Step, Rows, Any]
+
+
+class Round:
+    """One transaction: its time, what it tells, and which queues it gives work to."""
+
+    def __init__(self, now: float, skew: float, boot: str) -> None:
+        self.now = now
+        self.skew = skew
+        self.boot = boot
+        self.told: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        """What happened, by kind and queue, to which jobs: for the journal and the counters."""
+        self.work: dict[str, float] = {}
+
+    def work_in(self, queue: str, delay: float) -> None:
+        """Note that a queue has work after so many seconds, so that workers wake in time."""
+        if delay < self.work.get(queue, 9e99):
+            self.work[queue] = max(0.0, delay)
+
+
+def text(value: Any) -> str:
+    """Encode a batch as the one JSON text that crosses into the engine."""
+    return _encode(value).decode()

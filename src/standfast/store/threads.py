@@ -1,0 +1,175 @@
+"""Threads: jobs that belong together never run side by side, and what waits unclaimed can be folded into one job.
+
+Of a thread's due jobs only the one that holds its gate is claimable; the others are parked on the gate and leave the
+claim's index alone. The holder keeps the gate while it runs and between its attempts. When it ends, the gate goes to
+the oldest parked job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from standfast.failure import Landed
+from standfast.job import Details, NewJob
+from standfast.lifecycle import Move, State, Transition
+from standfast.rules import Coalesce
+from standfast.store.steps import Round, Rows, Script, Step, text
+
+KEPT = 50
+"""How many of the jobs that were folded into one are remembered one by one; all of them are counted."""
+LARGEST_COLLECTION = 256 * 1024
+
+
+class Member(NamedTuple):
+    """An unfinished job of a thread."""
+
+    n: int
+    token: int
+    id: str
+    handler: str
+    state: str
+    priority: int
+    landed: str | None
+    first_seen_at: float
+    payload: str
+    parked_on: str | None
+    idempotency_key: str | None
+    details: str
+    coalesced: str | None
+
+
+class Folded(msgspec.Struct, omit_defaults=True):
+    """One job that was folded into another: what it replaced."""
+
+    at: float
+    by: str
+    sha256: str
+    key: str | None = None
+    trigger: str | None = None
+
+
+class Coalesced(msgspec.Struct):
+    """What was folded into a job: how many, and the last of them."""
+
+    count: int = 0
+    last: list[Folded] = []
+
+
+def gate_of(queue: str, thread_key: str) -> str:
+    """Name the gate of a thread."""
+    return f"thread:{queue}:{thread_key}"
+
+
+def members(gate: str) -> Generator[Step, Rows, list[Member]]:
+    """Read the unfinished jobs of a thread, oldest first."""
+    return [Member(*row) for row in (yield "thread_members", {"gate": gate})]
+
+
+def carrier(found: Iterable[Member], job: NewJob, mode: Coalesce) -> Member | None:
+    """Give the job that can still take a newcomer in: same handler, never claimed."""
+    if mode == "never":
+        return None
+    fitting = (each for each in found if each.token == 0 and each.state == State.QUEUED and each.handler == job.handler)
+    return next(fitting, None)
+
+
+def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Generator[Step, Rows, bool]:
+    """Fold a newcomer into a waiting job: payload and key replace (or join) the old ones. False if it is too big."""
+    payload = job.payload if mode == "latest" else f"{into.payload[:-1]},{job.payload[1:]}"
+    if len(payload) > LARGEST_COLLECTION:
+        return False
+    known = msgspec.json.decode(into.coalesced, type=Coalesced) if into.coalesced else Coalesced()
+    if all(each.by != job.id for each in known.last):  # else it came before, with a commit nobody knew of
+        trigger = (msgspec.json.decode(into.details, type=Details).labels or {}).get("trigger")
+        replaced = hashlib.sha256(into.payload.encode()).hexdigest()
+        entry = Folded(round_.now, job.id, replaced, into.idempotency_key, trigger)
+        known = Coalesced(known.count + 1, [*known.last, entry][-KEPT:])
+    key = job.idempotency_key or into.idempotency_key
+    yield "fold_body", {"n": into.n, "payload": payload, "key": key, "details": job.details, "coalesced": text(known)}
+    due_at = round_.now + job.delay if job.at is None else job.at - round_.skew
+    yield "fold_job", {"n": into.n, "priority": job.priority, "due_at": due_at}
+    if due_at <= round_.now and into.parked_on is None:
+        yield "promote_job", {"n": into.n}
+        yield from join(into.n, gate_of(job.queue, job.thread_key or ""), due=True)
+    if job.idempotency_key is not None:
+        yield "hand_key_over", {"queue": job.queue, "key": job.idempotency_key, "id": into.id}
+    round_.told["coalesced", job.queue].append(into.id)
+    round_.work_in(job.queue, due_at - round_.now)
+    return True
+
+
+def superseded(found: Iterable[Member], job: NewJob, mode: Coalesce, gate: str) -> list[Transition]:
+    """Let a newcomer take the place of jobs that wait for a repeat, unless their effect may exist."""
+    if mode != "latest":
+        return []
+    return [
+        Transition(each.n, each.token, each.id, job.queue, Move.CANCEL, State.QUEUED, gate=gate, superseded_by=job.id)
+        for each in found
+        if each.state == State.QUEUED and each.token and each.handler == job.handler and each.landed != Landed.MAYBE
+    ]
+
+
+def join(n: int, gate: str, *, due: bool) -> Script:
+    """Let a job join its thread: it takes the free gate or is parked on it; one that is not due yet does neither."""
+    parked = None
+    if due:
+        holders = yield "gate_holder", {"gate": gate}
+        if not holders:
+            yield "take_gate", {"gate": gate, "n": n}
+        elif holders[0][0] != n:
+            parked = gate
+    yield "join_thread", {"n": n, "gate": gate, "parked_on": parked}
+
+
+def admit_due(round_: Round, limit: int) -> Script:
+    """Let jobs of threads whose time has come join them."""
+    rows = yield "due_in_threads", {"now": round_.now, "limit": limit}
+    for n, gate in rows:
+        yield "promote_job", {"n": n}
+        yield from join(n, gate, due=True)
+
+
+def release(round_: Round, moved: Sequence[Transition]) -> Script:
+    """Hand the gates of jobs that left their threads to the oldest ones parked there."""
+    for each in moved:
+        if each.gate is None:
+            continue
+        if each.target == State.QUEUED:
+            yield from join(each.n, each.gate, due=each.delay <= 0)
+            continue
+        holders = yield "gate_holder", {"gate": each.gate}
+        if holders and holders[0][0] == each.n:
+            yield from _hand_on(round_, each.gate)
+
+
+def _hand_on(round_: Round, gate: str) -> Script:
+    waiting = yield "next_parked", {"gate": gate}
+    if not waiting:
+        yield "drop_gate", {"gate": gate}
+        return
+    [(n, queue)] = waiting
+    yield "hand_gate", {"gate": gate, "n": n}
+    yield "unpark_job", {"n": n, "now": round_.now}
+    round_.work_in(queue, 0.0)
+
+
+def unless_superseded(transition: Transition, mode: Coalesce) -> Generator[Step, Rows, Transition]:
+    """Let a job that would return to its queue make way for a newer one of its thread, unless its effect may exist."""
+    landed = transition.failure is not None and transition.failure.landed == Landed.MAYBE
+    if mode != "latest" or landed or transition.gate is None or transition.move == Move.REPLAY:
+        return transition
+    newer = yield "newest_parked", {"gate": transition.gate, "n": transition.n}
+    if not newer:
+        return transition
+    return msgspec.structs.replace(transition, move=Move.CANCEL, superseded_by=newer[0][0])
+
+
+def inherited(found: Sequence[Member], job: NewJob, mode: Coalesce) -> tuple[float | None, int | None]:
+    """Give what a newcomer takes over from older jobs of its thread: the first-seen time and the higher priority."""
+    older = [each for each in found if each.handler == job.handler and mode != "never"]
+    first_seen_at = min((each.first_seen_at for each in older), default=None)
+    return first_seen_at, max((each.priority for each in older), default=None)

@@ -1,0 +1,219 @@
+"""Accepting: everything a caller gives is checked before anything is written, and laid out as one job."""
+
+from __future__ import annotations
+
+import getpass
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from standfast.errors import ConfigurationError, IdempotencyConflict, PayloadRejected, StandfastError
+from standfast.handlers.registry import Declaration, Handler, Registry
+from standfast.job import Details, Receipt
+from standfast.queue.accept import Acceptor, check_shared_key, receipt
+from standfast.queue.ids import chance, job_id
+from standfast.queue.payload import fingerprint
+from standfast.store.orders import Conflict
+from standfast.testing import FrozenClock, memory
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+class Letter(msgspec.Struct):
+    to: str
+
+
+@pytest.fixture
+def registry():
+    known = Registry()
+    known.add(Handler(print, Declaration(queue="mail", name="send"), None, input=Letter))  # type: ignore[arg-type]
+    return known
+
+
+@pytest.fixture
+def accept(registry):
+    return Acceptor(registry, FrozenClock(), luck=lambda: (1, 2, 3)).job
+
+
+def details(job):
+    return msgspec.json.decode(job.details, type=Details)
+
+
+# --- what is laid out
+
+
+def test_a_bare_call(accept):
+    job = accept("mail", {"b": 1, "a": 2})
+    assert (job.queue, job.handler, job.payload) == ("mail", "mail", '{"a":2,"b":1}')
+    assert (job.priority, job.delay, job.at, job.expires, job.budget, job.lease) == (None, 0.0, None, None, None, None)
+    assert (job.idempotency_key, job.fingerprint) == (None, None)
+
+
+def test_every_option(accept):
+    job = accept(
+        "mail",
+        {"to": "bob"},
+        handler="send",
+        idempotency_key="k",
+        priority=-5,
+        delay=1.5,
+        expires=2e9,
+        attempts=7,
+        lease=600,
+        session="s1",
+        requester="ann",
+        risk="high",
+        labels={"team": "a", "empty": ""},
+    )
+    assert (job.handler, job.priority, job.delay, job.expires) == ("send", -5, 1.5, 2e9)
+    assert (job.budget, job.lease, job.idempotency_key) == (7, 600.0, "k")
+    assert job.fingerprint == fingerprint("send", '{"to":"bob"}')
+    labels = {"team": "a", "empty": ""}
+    assert details(job) == Details(requester="ann", session="s1", risk="high", labels=labels)
+
+
+@pytest.mark.parametrize("value", ["90m", 5400, 5400.0, timedelta(minutes=90), "1h 30m"])
+def test_a_duration_reads_the_same_however_it_is_written(accept, value):
+    assert accept("mail", delay=value).delay == accept("mail", lease=value).lease == 5400.0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [NOON, NOON.timestamp(), NOON.replace(tzinfo=None), NOON.astimezone(timezone(timedelta(hours=-8)))],
+)
+def test_a_moment_reads_the_same_however_it_is_written(accept, value):
+    """A datetime without a zone is UTC, whatever this machine's zone is."""
+    assert accept("mail", at=value).at == accept("mail", expires=value).expires == NOON.timestamp()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"requester": "ann", "session": "s1"}, "ann"),
+        ({"session": "s1"}, "s1"),
+        ({"risk": "low"}, getpass.getuser()),
+        ({}, getpass.getuser()),
+    ],
+)
+def test_the_requester_is_the_named_one_else_the_session_else_the_user(accept, given, expected):
+    assert details(accept("mail", **given)).requester == expected
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize("name", ["", None, 5, "a\nb", "a\0", "\ud800", "\x1b[31m", "\u202e", "x" * 201, ["q"], b"q"])
+def test_a_name_that_nobody_can_read_is_refused(accept, name):
+    for call in (
+        lambda: accept(name),
+        lambda: accept("mail", handler=name if name is not None else ""),
+        lambda: accept("mail", idempotency_key=name if name is not None else ""),
+        lambda: accept("mail", session=name if name is not None else ""),
+        lambda: accept("mail", requester=name if name is not None else ""),
+        lambda: accept("mail", labels={"a": name if name != "" else 5}),
+    ):
+        with pytest.raises(ConfigurationError, match="must be printable text of 1 to 200 characters"):
+            call()
+
+
+@pytest.mark.parametrize("name", ["a", "x" * 200, "mail/eu.west-1:β", "$daily", 'a"b', "with spaces", "日本"])
+def test_a_name_may_be_anything_that_can_be_read(accept, name):
+    job = accept(name, handler=name, idempotency_key=name, session=name, labels={name: name})
+    assert (job.queue, job.handler, job.idempotency_key) == (name, name, name)
+    assert details(job).session == name
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *({"priority": value} for value in (1.0, "5", True, 2**31, -(2**31) - 1)),
+        *({"attempts": value} for value in (0, -1, 1.5, "5", True)),
+        *({"delay": value} for value in (-1, float("nan"), float("inf"), "soon", "-5s", [1], 1e10, timedelta(-1))),
+        *({"lease": value} for value in (0, -5, 0.5, "0s", float("nan"))),
+        *({"at": value} for value in (-1, "tomorrow", float("nan"), 1e11, [1])),
+        *({"expires": value} for value in (-1, "2026-01-01", float("inf"))),
+        *({"risk": value} for value in ("", "huge", "High", 5)),
+        *({"labels": value} for value in (["a"], "a", {"a": 1}, {1: "a"}, {"a": None}, {"": "a"}, {"a\0": "b"})),
+    ],
+    ids=repr,
+)
+def test_an_option_that_cannot_be_is_refused(accept, bad):
+    with pytest.raises(ConfigurationError):
+        accept("mail", {}, **bad)
+
+
+def test_an_option_nobody_knows_is_refused(accept):
+    with pytest.raises(TypeError, match="nonsense"):
+        accept("mail", {}, nonsense=1)
+
+
+def test_a_payload_is_checked_whatever_the_queue(accept):
+    with pytest.raises(PayloadRejected):
+        accept("mail", {1, 2})
+
+
+@pytest.mark.parametrize("payload", [{"to": 5}, {}, None, []])
+def test_a_payload_that_does_not_fit_its_handler_is_refused_where_the_handler_is_known(accept, payload):
+    with pytest.raises(PayloadRejected, match="the payload does not fit send"):
+        accept("mail", payload, handler="send")
+    assert accept("mail", payload, handler="elsewhere").handler == "elsewhere"
+    assert accept("mail", payload).handler == "mail"
+
+
+@pytest.mark.parametrize("bad", [{"payload": {1}}, {"payload": {"to": 5}, "handler": "send"}, {"delay": -1}])
+async def test_what_is_refused_was_not_written(bad):
+    async with memory() as sf:
+        sf.handler("mail", name="send", input=Letter)(print)
+        with pytest.raises(StandfastError):
+            await sf.enqueue("mail", **bad)
+        with pytest.raises(StandfastError):
+            sf.enqueue_sync("mail", **bad)
+        assert await sf.jobs() == []
+
+
+# --- receipts and keys
+
+
+def test_a_conflict_names_the_key_and_the_job_that_has_it(accept):
+    job = accept("mail", {}, idempotency_key="k")
+    assert receipt(Receipt("j1", "duplicate", "dead"), job) == ("j1", "duplicate", "dead")
+    with pytest.raises(
+        IdempotencyConflict, match=r"key 'k' of queue 'mail' .* job j1 .* nothing was written"
+    ) as caught:
+        receipt(Conflict("j1"), job)
+    assert caught.value.job_id == "j1"
+
+
+def test_one_key_is_for_one_payload(accept):
+    same = [accept("mail", {"a": 1}, idempotency_key="k") for _ in range(3)]
+    check_shared_key(same)
+    check_shared_key([accept("mail", {"a": n}) for n in range(3)])
+    check_shared_key([])
+    with pytest.raises(ConfigurationError, match="nothing was written"):
+        check_shared_key([*same, accept("mail", {"a": 2}, idempotency_key="k")])
+
+
+# --- ids
+
+
+@given(
+    st.floats(0, 2**47 / 1000), st.tuples(st.integers(0, 4095), st.integers(0, 2**14 - 1), st.integers(0, 2**48 - 1))
+)
+def test_an_id_is_a_uuid_of_version_seven(wall, luck):
+    text = job_id(wall, luck)
+    assert UUID7.fullmatch(text)
+    assert int(text.replace("-", "")[:12], 16) == int(wall * 1000)
+
+
+@given(st.integers(0, 10**12), st.integers(1, 10**12))
+def test_later_ids_sort_last(millisecond, later):
+    assert job_id(millisecond / 1000, chance()) <= job_id((millisecond + later + 1) / 1000, (0, 0, 0))
+
+
+def test_ids_do_not_meet():
+    assert len({job_id(0.0, chance()) for _ in range(10_000)}) == 10_000

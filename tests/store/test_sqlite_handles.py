@@ -1,0 +1,311 @@
+"""Handles on one file: one engine for a process, none beside it, none across a fork, and no wait without end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sqlite3
+import tempfile
+import threading
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from standfast import Standfast
+from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.store.sqlite import bell
+from standfast.store.store import Store
+from tests.store.suite import claimed, new_job, one, put
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "queue.db")
+
+
+@pytest.fixture
+def store(path):
+    opened = Store(path)
+    opened.open()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def _impatient(monkeypatch):
+    """Let callers give up sooner than in life."""
+    monkeypatch.setattr("standfast.store.store.PATIENCE", 0.3)
+
+
+def built(path):
+    """Make a store's file."""
+    store = Store(path)
+    store.open()
+    store.close()
+
+
+def ids_in(path):
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return [job_id for (job_id,) in other.execute("SELECT id FROM body ORDER BY n")]
+
+
+# --- one engine, and nothing beside it
+
+
+def test_a_file_that_an_orm_has_open_is_refused(path):
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA user_version = 0")
+        with pytest.raises(ConfigurationError, match=r"queue\.db is already open in this process.*close that first"):
+            Store(path).open()
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+def test_a_file_that_something_reads_is_refused(path, suffix):
+    Path(path + suffix).touch()
+    with Path(path + suffix).open("rb"), pytest.raises(ConfigurationError, match=rf"{suffix} is already open"):
+        Store(path).open()
+
+
+def test_a_refused_file_can_be_opened_when_the_other_let_go(path):
+    Path(path).touch()
+    refused = Store(path)
+    with Path(path).open("rb"), pytest.raises(ConfigurationError):
+        refused.open()
+    refused.open()
+    refused.close()
+
+
+async def test_two_on_one_path_share_an_engine_and_closing_one_keeps_the_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first, second = Standfast(str(tmp_path / "queue.db")), Standfast("sqlite:///queue.db")
+    await first.enqueue("mail", {"from": "first"})
+    await second.enqueue("mail", {"from": "second"})
+    await first.close()
+    await second.enqueue("mail", {"from": "second, alone"})
+    await second.close()
+    await first.enqueue("mail", {"from": "first, again"})
+    assert [job.payload["from"] for job in await first.jobs()] == [
+        "first, again",
+        "second, alone",
+        "second",
+        "first",
+    ]
+    await first.close()
+
+
+def test_one_may_close_while_another_opens(path):
+    """The last user lets go in one thread just as a new one comes in another."""
+    refusals = []
+
+    def come_and_go():
+        for _ in range(40):
+            store = Store(path)
+            try:
+                store.enqueue_blocking([new_job()])
+            except ConfigurationError as error:
+                refusals.append(error)
+            store.close()
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert refusals == []
+    assert len(ids_in(path)) == 80
+
+
+def test_a_fork_opens_a_handle_of_its_own(path, processes):
+    """Whatever the children store after their parent has let go of the file must still be there."""
+    [codes, busy] = processes.start("fork", path).hear()
+    assert codes == [0, 0]
+    found = ids_in(path)
+    children = ("first", "second", "first, without its parent", "second, without its parent")
+    assert set(found) == {"before", "parent", *children, *(f"busy-{number}" for number in range(1, busy + 1))}
+    assert len(found) == 6 + busy
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_of_a_process_too_busy_to_pause_is_told(path, monkeypatch):
+    """The engine is in a round that does not end: what the child inherits cannot be trusted, so it must not be used."""
+    monkeypatch.setattr("standfast.store.sqlite.engine.LONGEST_WAIT_FOR_PAUSE", 0.01)
+    store = Store(path)
+    store.open()
+    with store._engine._round:  # noqa: SLF001
+        child = _fork_and_enqueue(store)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert put(store) == "accepted"
+    store.close()
+
+
+def _fork_and_enqueue(store):
+    child = os.fork()
+    if child:
+        return child
+    try:
+        store.enqueue_blocking([new_job()])
+    except StoreUnavailable as error:
+        os._exit(7 if error.definite and "start a new one" in str(error) else 8)
+    os._exit(0)
+
+
+# --- beside the writer
+
+
+async def test_a_reader_does_not_hold_the_writer_up_nor_see_what_it_writes(store):
+    """A read that takes long: it keeps its snapshot, and writes go on beside it."""
+    await one(store)
+    counts, go_on, reading = [], threading.Event(), threading.Event()
+
+    def read_slowly(connection, _):
+        for _ in range(2):
+            counts.append(connection.execute("SELECT count(*) FROM body").get)
+            reading.set()
+            go_on.wait()
+
+    future = store._engine._files.read("", read_slowly)  # noqa: SLF001
+    reading.wait()
+    await one(store)
+    go_on.set()
+    future.result()
+    assert counts == [1, 1]
+    assert len(await claimed(store, slots=9)) == 2
+
+
+async def test_what_is_being_written_does_not_hold_a_reader_up(store, processes, path):
+    job_id = await one(store)
+    processes.ready("hold_write_lock", path)
+    assert await store.job(job_id) is not None
+
+
+# --- no wait without end
+
+
+@pytest.mark.usefixtures("_impatient")
+async def test_a_locked_store_is_told_in_time_and_nothing_was_written(store, processes, path):
+    other = processes.ready("hold_write_lock", path)
+    refused = new_job()
+    with pytest.raises(StoreUnavailable, match="nothing was written, call again") as caught:
+        await store.enqueue([refused])
+    assert caught.value.definite
+    with pytest.raises(StoreUnavailable) as caught:
+        await asyncio.to_thread(store.enqueue_blocking, [refused])
+    assert caught.value.definite
+    other.go()
+    assert other.hear() == ["released"]
+    job_id = await one(store)
+    assert [claim.id for claim in await claimed(store, slots=9)] == [job_id]
+
+
+async def test_a_store_that_is_locked_when_it_is_opened_is_told_in_time(path, processes, monkeypatch):
+    monkeypatch.setattr("standfast.store.sqlite.connection.BUSY_SECONDS", 0.3)
+    built(path)
+    processes.ready("hold_write_lock", path)
+    sf = Standfast(path)
+    with pytest.raises(StoreUnavailable, match="nothing was written: call again") as caught:
+        await sf.enqueue("mail", {})
+    assert caught.value.definite
+    await sf.close()
+
+
+async def test_whoever_is_frozen_with_the_baton_keeps_nobody_from_opening(path, processes):
+    built(path)
+    processes.ready("hold_baton", path)
+    store = Store(path)
+    store.open()
+    assert await store.last_journal_number() == 0
+    store.close()
+
+
+@pytest.mark.usefixtures("_impatient")
+async def test_a_process_waits_its_turn(store, processes, path):
+    """Whoever asks for the write lock holds the baton; the others wait for it, and go on when it is passed."""
+    other = processes.ready("hold_baton", path)
+    with pytest.raises(StoreUnavailable) as caught:
+        await store.enqueue([new_job()])
+    assert caught.value.definite
+    other.go()
+    other.leave()
+    assert [(await store.enqueue([new_job()]))[0][1]] == ["accepted"]
+
+
+@contextmanager
+def ordinary_user():
+    """Root may write everything; be somebody who may not."""
+    was = os.geteuid()
+    if was == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(was)
+
+
+@pytest.fixture
+def theirs():
+    """Give a directory of the ordinary user's, where every part of the path can be entered."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        if os.geteuid() == 0:
+            os.chown(name, NOBODY, NOBODY)
+        yield Path(name)
+
+
+@pytest.mark.parametrize("locked", ["directory", "file", "directory of a file"])
+def test_what_cannot_be_written_is_told_with_the_next_step(theirs, locked):
+    """And once somebody took that step, it works."""
+    path = theirs / "queue.db"
+    with ordinary_user():
+        if locked != "directory":
+            built(str(path))
+        place, mode = (path, 0o400) if locked == "file" else (theirs, 0o500)
+        place.chmod(mode)
+        with pytest.raises(StoreUnavailable, match="nothing was written: let this user write the file") as caught:
+            Store(str(path)).open()
+        assert caught.value.definite
+        place.chmod(0o700)
+        store = Store(str(path))
+        assert put(store) == "accepted"
+        store.close()
+
+
+# --- the bell
+
+
+def test_a_path_too_long_for_a_socket_gets_one_elsewhere(tmp_path):
+    assert bell.bell_directory("/var/queue.db") == Path("/var/queue.db-wake")
+    place = bell.bell_directory(str(tmp_path / ("x" * 100) / "queue.db"))
+    assert place != bell.bell_directory(str(tmp_path / ("y" * 100) / "queue.db"))
+    assert len(os.fsencode(place)) <= bell.LONGEST_SOCKET_PATH
+    assert place.parent == Path(tempfile.gettempdir())
+
+
+async def test_processes_hear_each_other_under_a_long_path(tmp_path, processes):
+    path = str(tmp_path / ("x" * 100) / "queue.db")
+    child = processes.ready("listen", path)
+    store = Store(path)
+    await one(store)
+    assert child.hear() == [{"mail": 0.0}]
+    store.close()
+
+
+async def test_a_hint_too_long_to_send_harms_nobody(store, processes, path):
+    """More queues at once than a datagram can name: the others find the work by looking, and the writer lives."""
+    processes.ready("listen", path)
+    jobs = [new_job(f"{number:0200d}") for number in range(2000)]
+    assert len(await store.enqueue(jobs)) == 2000
+    await one(store)
+
+
+async def test_a_listener_that_died_is_forgotten(store, path):
+    directory = bell.bell_directory(path)
+    directory.mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead:
+        dead.bind(str(directory / "dead"))
+    await one(store)
+    await one(store)  # the writer is past the first bell when it answers the second
+    assert list(directory.iterdir()) == []
