@@ -19,7 +19,7 @@ Coalesce = Literal["latest", "collect", "never"]
 SAMPLED_REPEATS = 64
 """How many values of a callable backoff are published; later repeats use the last one."""
 
-DURATIONS = ("lease", "timeout", "max_age", "keep_completed", "keep_keys", "keep_dead")
+DURATIONS = ("lease", "timeout", "max_age", "keep_completed", "keep_keys")
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _HOST = re.compile(r"(?:\*\.)?(?:[a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?", re.IGNORECASE)
@@ -125,8 +125,6 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     """How long a finished job can still be looked up. None keeps it for good."""
     keep_keys: Seconds = 604800.0
     """How long after its job's end an idempotency key still answers."""
-    keep_dead: Seconds | None = None
-    """How long a letter is kept. None keeps it until somebody decides."""
 
     def __post_init__(self) -> None:
         """Refuse what could not work, naming the field."""
