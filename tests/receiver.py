@@ -129,6 +129,7 @@ class Quiet(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = 128
 
     def handle_error(self, *_: Any) -> None:
         """Say nothing."""

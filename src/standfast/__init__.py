@@ -1,6 +1,6 @@
 """A durable queue that knows about side effects."""
 
-from standfast.application import Standfast
+from standfast.application import Standfast, default
 from standfast.errors import (
     ApprovalRequired,
     Backpressure,
@@ -46,6 +46,7 @@ __all__ = [
     "UnknownQueue",
     "adaptive",
     "current_session",
+    "default",
     "exponential",
     "fixed",
     "no_backoff",

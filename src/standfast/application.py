@@ -9,25 +9,31 @@ import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from standfast import settings
 from standfast.clock import Clock, SystemClock
-from standfast.errors import UnknownJob, UnknownQueue
+from standfast.errors import StoreUnavailable, UnknownJob, UnknownQueue
 from standfast.handlers.http import Sender
 from standfast.handlers.registry import Handler, Registry, declare
 from standfast.job import HTTP, JobView, NewJob, Receipt
-from standfast.queue import doctor, http, notices, overview
+from standfast.profiles import PROFILES, rules_for
+from standfast.queue import backup, doctor, http, notices, outbox, overview
 from standfast.queue.accept import Acceptor, check_shared_key, receipt, user
+from standfast.queue.fallback import Fallbacks, Otherwise
 from standfast.queue.letters import DeadLetters
 from standfast.queue.notices import Notice
 from standfast.queue.operations import Operations, Queues
+from standfast.queue.outbox import RELAY_EVERY, Connect, Outbox
 from standfast.queue.view import Page, job_view, page
-from standfast.rules import QueueRules, Seconds, queue_rules
+from standfast.rules import QueueRules, Seconds
 from standfast.store.orders import Publication
 from standfast.store.reads import Filter
 from standfast.store.store import Store
+from standfast.worker.loops import Loop
 from standfast.worker.worker import GRACE, SLOTS, Worker
 
 log = logging.getLogger("standfast.worker")
@@ -51,14 +57,18 @@ class Standfast:
         self.dead_letters = DeadLetters(self._store, self._ready)
         self.queues = Queues(self._store, self._ready)
         self._operations = Operations(self._store, self.dead_letters)
+        self._fallbacks = Fallbacks(self._store)
         self._publishing = threading.Lock()
         self._unpublished = True
 
     # --- declaring
 
     def queue(self, name: str, **rules: Any) -> QueueRules:
-        """Declare a queue's rules; see `QueueRules` for each setting. `standfast.toml` overrides what code says."""
-        self._rules[name] = self.settings.over(name, queue_rules(**rules))
+        """Declare a queue's rules; see `QueueRules` for each setting. `standfast.toml` overrides what code says.
+
+        For the names in `standfast.profiles` the defaults are the ready-made ones.
+        """
+        self._rules[name] = self.settings.over(name, rules_for(name, **rules))
         self._unpublished = True
         return self._rules[name]
 
@@ -89,19 +99,45 @@ class Standfast:
 
     # --- accepting
 
-    async def enqueue(self, queue: str, payload: Any = None, **options: Any) -> Receipt:
-        """Store one job; it is on disk when this returns."""
+    async def enqueue(
+        self, queue: str, payload: Any = None, *, otherwise: Otherwise | None = None, tx: Any = None, **options: Any
+    ) -> Receipt:
+        """Store one job; it is on disk when this returns.
+
+        `otherwise` is called instead when for certain nothing can be stored now: the store is away, the queue or the
+        disk is full. `tx` is a connection of `sqlite3` to a database of yours: the job is written there, by your
+        commit, and `sf.outbox(...)` brings it here.
+        """
         job = self._new_job(queue, payload, options)
+        if tx is not None:
+            return outbox.defer(tx, job, self.clock.wall())
+        if otherwise is not None:
+            return await self._fallbacks.unless_stored(queue, otherwise, self._accept(job))
+        return await self._accept(job)
+
+    async def _accept(self, job: NewJob) -> Receipt:
         if self._unpublished:
             await self._ready()
         [answer] = await self._store.enqueue([job])
+        if self._fallbacks.untold:
+            await self._fallbacks.tell()
         return receipt(answer, job)
 
-    def enqueue_sync(self, queue: str, payload: Any = None, **options: Any) -> Receipt:
+    def enqueue_sync(
+        self, queue: str, payload: Any = None, *, otherwise: Otherwise | None = None, tx: Any = None, **options: Any
+    ) -> Receipt:
         """Store one job from code without an event loop; it is on disk when this returns."""
         job = self._new_job(queue, payload, options)
+        if tx is not None:
+            return outbox.defer(tx, job, self.clock.wall())
+        if otherwise is not None:
+            return self._fallbacks.unless_stored_blocking(queue, otherwise, partial(self._accept_blocking, job))
+        return self._accept_blocking(job)
+
+    def _accept_blocking(self, job: NewJob) -> Receipt:
         self._publish()
         [answer] = self._store.enqueue_blocking([job])
+        self._fallbacks.tell_blocking()
         return receipt(answer, job)
 
     async def enqueue_http(
@@ -114,6 +150,7 @@ class Standfast:
         headers: Mapping[str, str] | None = None,
         timeout: Seconds | str | None = None,
         idempotency_key: str | None = None,
+        otherwise: Otherwise | None = None,
         **options: Any,
     ) -> Receipt:
         """Store one HTTP request that a worker will send; it is on disk when this returns.
@@ -122,10 +159,15 @@ class Standfast:
         idempotency key, a POST or PATCH that may have arrived is not sent again: it dies as `unknown_commit_state`.
         """
         http.check_key(idempotency_key)
+        request = http.request(method, url, body=body, headers=headers, timeout=timeout)
+        options |= {"handler": HTTP, "idempotency_key": idempotency_key}
+        stored = self._enqueue_request(queue, url, request, options)
+        return await (stored if otherwise is None else self._fallbacks.unless_stored(queue, otherwise, stored))
+
+    async def _enqueue_request(self, queue: str, url: str, request: Any, options: dict[str, Any]) -> Receipt:
         if http.leads_inside(url):
             http.check_destination(queue, url, self._rules.get(queue) or await self._rules_in_force(queue))
-        request = http.request(method, url, body=body, headers=headers, timeout=timeout)
-        return await self.enqueue(queue, request, handler=HTTP, idempotency_key=idempotency_key, **options)
+        return await self.enqueue(queue, request, **options)
 
     async def _rules_in_force(self, queue: str) -> QueueRules:
         await self._ready()
@@ -136,11 +178,11 @@ class Standfast:
         jobs = [self._new_job(queue, payload, options) for payload in payloads]
         check_shared_key(jobs)
         await self._ready()
-        answers = await self._store.enqueue(jobs)
+        answers = await self._store.enqueue_together(jobs)
         return [receipt(answer, job) for answer, job in zip(answers, jobs, strict=True)]
 
     def _new_job(self, queue: str, payload: Any, options: dict[str, Any]) -> NewJob:
-        if self.settings.strict_queues.value and queue not in self._rules:
+        if self.settings.strict_queues.value and queue not in self._rules and queue not in PROFILES:
             raise UnknownQueue(f"no queue is called {queue!r}, and [store] strict_queues is on; declare it first")
         return self._acceptor.job(queue, payload, **options)
 
@@ -183,9 +225,14 @@ class Standfast:
             raise UnknownJob(f"no job has the id {id!r}: it never existed here, or it was pruned")
         return found.result if key is None else found.result[key]
 
+    def there(self) -> bool:
+        """Tell whether there is a store to open; the first use makes one that is not."""
+        return self._store.there()
+
     async def health(self) -> dict[str, Any]:
         """Judge the store by what it holds."""
         await self._ready()
+        await self._fallbacks.tell()
         return await overview.health(self._store)
 
     async def doctor(self) -> dict[str, Any]:
@@ -215,6 +262,11 @@ class Standfast:
         await self._ready()
         async for notice in notices.subscribe(self._store, kinds, queue, after):
             yield notice
+
+    async def backup(self, path: str | Path) -> dict[str, Any]:
+        """Copy the store to a new file while work goes on, verified when this returns; tell what the copy holds."""
+        await self._ready()
+        return await backup.back_up(self._store, path)
 
     # --- operating
 
@@ -267,6 +319,13 @@ class Standfast:
             log.info("worker %s drains: what runs may finish for %g s", worker.id, grace)
         log.info("worker %s has stopped", worker.id)
 
+    def outbox(self, connect: Connect, *, every: Seconds = RELAY_EVERY) -> Outbox:
+        """Bring here what was enqueued with `tx=` in a database of yours; `connect` opens it, as `sqlite3` does.
+
+        `async with sf.outbox(connect):` looks every so many seconds; `await outbox.relay()` looks once.
+        """
+        return Outbox(self._store, self._ready, connect, Loop, every)
+
     # --- life
 
     async def open(self) -> Self:
@@ -277,6 +336,7 @@ class Standfast:
     async def close(self) -> None:
         """Let go of the store and of receivers. Using it again opens it again."""
         await self._sender.close()
+        await self._fallbacks.tell()
         await asyncio.to_thread(self._store.close)
         self._unpublished = True
 
@@ -301,5 +361,26 @@ class Standfast:
         with self._publishing:
             self._store.open()
             if self._rules or self._registry.declarations():
-                self._store.publish_blocking(Publication(self._rules, self._registry.declarations()))
+                self._put_in_force(Publication(self._rules, self._registry.declarations()))
             self._unpublished = False
+
+    def _put_in_force(self, publication: Publication) -> None:
+        try:
+            self._store.publish_blocking(publication)
+        except StoreUnavailable as error:
+            # Publishing comes before the work: whatever became of it, nothing of what was called for is written.
+            raise StoreUnavailable(
+                "the store took no declarations in time; nothing else was written, call again", definite=True
+            ) from error
+
+
+_default: list[Standfast] = []
+_making_default = threading.Lock()
+
+
+def default() -> Standfast:
+    """Give the process-wide queue, made on first use from the environment and `standfast.toml`."""
+    with _making_default:
+        if not _default:
+            _default.append(Standfast())
+        return _default[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import msgspec
 
@@ -51,6 +51,23 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     thread_key: str | None = None
 
 
+class Folded(TypedDict):
+    """What a newcomer replaced when it was folded into a waiting job: its hash, key and trigger."""
+
+    at: datetime
+    by: str
+    sha256: str
+    key: NotRequired[str]
+    trigger: NotRequired[str]
+
+
+class Coalesced(TypedDict):
+    """What was folded into a job: how many, and the last of them."""
+
+    count: int
+    last: list[Folded]
+
+
 class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A job as its worker holds it: the right to run it now, under this token. Field order is the statement's."""
 
@@ -73,7 +90,7 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     idempotency_key: str | None
     details: Details
     gate: str | None = None
-    coalesced: dict[str, Any] | None = None
+    coalesced: Coalesced | None = None
 
     @property
     def repeat(self) -> int:
@@ -158,7 +175,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None
     idempotency_key: str | None
     thread_key: str | None
-    coalesced: dict[str, Any] | None
+    coalesced: Coalesced | None
     superseded_by: str | None
     parked_on: str | None
     session: str | None

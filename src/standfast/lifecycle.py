@@ -58,6 +58,18 @@ MOVES: dict[Move, tuple[frozenset[State], State]] = {
 """Each move: the states it may start from, and the one state it ends in."""
 
 
+def diagram() -> str:
+    """Draw the table as Mermaid's state diagram, for the docs."""
+    ways: dict[tuple[State, State], list[Move]] = {}
+    for move, (sources, target) in MOVES.items():
+        for source in sorted(sources, key=list(State).index):
+            ways.setdefault((source, target), []).append(move)
+    lines = [f"[*] --> {state}" for state in State if state in BIRTHS]
+    lines += [f"{source} --> {target}: {', '.join(moves)}" for (source, target), moves in ways.items()]
+    lines += [f"{state} --> [*]" for state in State if state in FINAL]
+    return "\n    ".join(["stateDiagram-v2", *lines]) + "\n"
+
+
 class Standing(msgspec.Struct, frozen=True):
     """Where a job stands, as somebody has just read it. What is decided lands only if it still stands there."""
 
@@ -98,6 +110,8 @@ class Transition(msgspec.Struct, frozen=True):
     spends: int = 0
     defers: int = 0
     failure: Failure | None = None
+    last_failure: Failure | None = None
+    """How the attempt itself failed, where the job's failure says something else (`max_attempts`)."""
     result: str | None = None
     warning: str | None = None
     triage: Triage | None = None

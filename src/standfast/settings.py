@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.rules import QueueRules, queue_rules
+from standfast.profiles import rules_for
+from standfast.rules import QueueRules
 
 DEFAULT_URL = "sqlite:///standfast.db"
 DEFAULT_FILE = "standfast.toml"
@@ -83,7 +84,7 @@ def load(url: str | None, environment: Mapping[str, str]) -> Settings:
 
 def _rules(path: str, name: str, given: dict[str, Any]) -> QueueRules:
     try:
-        return queue_rules(**given)
+        return rules_for(name, **given)
     except ConfigurationError as error:
         raise ConfigurationError(f"{path} [queues.{name}]: {error}") from error
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.errors import ConfigurationError, IdempotencyConflict, PayloadRejected, StandfastError
@@ -201,6 +201,7 @@ def test_one_key_is_for_one_payload(accept):
 # --- ids
 
 
+@settings(deadline=None)
 @given(
     st.floats(0, 2**47 / 1000), st.tuples(st.integers(0, 4095), st.integers(0, 2**14 - 1), st.integers(0, 2**48 - 1))
 )
@@ -210,6 +211,7 @@ def test_an_id_is_a_uuid_of_version_seven(wall, luck):
     assert int(text.replace("-", "")[:12], 16) == int(wall * 1000)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**12), st.integers(1, 10**12))
 def test_later_ids_sort_last(millisecond, later):
     assert job_id(millisecond / 1000, chance()) <= job_id((millisecond + later + 1) / 1000, (0, 0, 0))

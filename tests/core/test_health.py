@@ -38,6 +38,9 @@ STORE = StoreFacts(queues=(IDLE,), sweep_age=5.0, sweep_every=30.0)
         ({"due": 1, "live_workers": 0}, ["mail: 1 due job and no worker"]),
         ({"live_workers": 0}, []),
         ({"handler_known": False}, ["mail: no handler is known"]),
+        ({"silent": 2}, ["mail: nothing moves 2 jobs"]),
+        ({"silent": 1, "paused": True}, ["mail: nothing moves 1 job (it is paused)"]),
+        ({"paused": True}, []),
         ({"overdue": 2}, ["mail: 2 handlers past their timeout"]),
         ({"overdue": 1}, ["mail: 1 handler past its timeout"]),
         (
@@ -59,6 +62,10 @@ def test_queue(facts, expected):
         ({"disk_low": True}, ["disk is low: new work is refused"]),
         ({"clock_jumped": True}, ["clock jumped"]),
         ({"conflicting_declarations": ("mail",)}, ["mail: two live processes declare different rules"]),
+        (
+            {"fallbacks": (("feedback", 3), ("mail", 1))},
+            ["feedback: 3 calls went to their fallback", "mail: 1 call went to its fallback"],
+        ),
         ({"queues": ()}, []),
     ],
 )

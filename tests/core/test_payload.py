@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.errors import PayloadRejected
@@ -79,6 +79,7 @@ class Model:
 # --- what comes back the same
 
 
+@settings(deadline=None)
 @given(values)
 def test_what_goes_in_comes_back(value):
     text = canonical(value)
@@ -87,6 +88,7 @@ def test_what_goes_in_comes_back(value):
     assert canonical(parse(text)) == text
 
 
+@settings(deadline=None)
 @given(st.dictionaries(texts, st.integers(0, 9), min_size=2, max_size=6), st.randoms())
 def test_the_order_of_keys_makes_no_difference(value, chance):
     shuffled = list(value.items())
@@ -295,6 +297,7 @@ def test_what_python_reads_and_json_cannot_say_does_not_pass_the_door(raw):
         canonical(parse(raw))
 
 
+@settings(deadline=None)
 @given(values)
 def test_what_is_read_is_what_was_written(value):
     assert parse(json.dumps(value)) == parse(json.dumps(value).encode()) == value

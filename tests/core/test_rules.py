@@ -40,7 +40,6 @@ def test_the_defaults_are_the_contract():
             dead_warning=10,
             keep_completed=86400.0,
             keep_keys=7 * 86400.0,
-            keep_dead=None,
         )
         == queue_rules()
         == DEFAULTS
@@ -145,7 +144,7 @@ def test_what_cannot_work_is_refused_by_name(given, says):
 
 
 def test_only_these_may_be_unlimited():
-    limits = {"timeout": None, "max_age": None, "keep_completed": None, "keep_dead": None}
+    limits = {"timeout": None, "max_age": None, "keep_completed": None}
     assert {name: getattr(queue_rules(**limits), name) for name in limits} == limits
 
 

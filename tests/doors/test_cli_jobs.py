@@ -9,7 +9,7 @@ import pytest
 
 from standfast import Permanent, Standfast
 from standfast.cli import job_commands
-from standfast.cli.door import ask
+from standfast.cli.door import look
 from standfast.lifecycle import State
 from standfast.testing import drain
 from tests.doors.processes import standfast
@@ -92,6 +92,7 @@ class TestEnqueue:
         assert (refused.exit_code, refused.stdout) == (2, "")
         assert "nothing was" in refused.stderr
         assert refused.stderr.count("\n") == 1
+        cli("migrate")
         assert json.loads(cli("jobs", "--json").stdout)["items"] == []
 
     def test_a_bad_payload_from_stdin_exits_2(self, cli):
@@ -133,12 +134,11 @@ class TestStatusAndWait:
     @pytest.mark.parametrize(("state", "code"), [(State.HELD, 1), (State.CANCELLED, 1), (State.RUNNING, 0)])
     def test_held_and_cancelled_exit_1(self, cli, monkeypatch, state, code):
         job = job_of(cli, "mail")
-        look = ask
 
         def changed(url, question):
             return msgspec.structs.replace(look(url, question), state=state, view=str(state))
 
-        monkeypatch.setattr(job_commands, "ask", changed)
+        monkeypatch.setattr(job_commands, "look", changed)
         assert cli("status", job).exit_code == code
 
     def test_a_wait_that_runs_out_of_time_exits_2(self, cli):
@@ -149,6 +149,7 @@ class TestStatusAndWait:
 
     @pytest.mark.parametrize("command", ["status", "wait"])
     def test_an_unknown_job_exits_3(self, cli, command):
+        cli("migrate")
         unknown = cli(command, "nope")
         assert (unknown.exit_code, unknown.stdout) == (3, "")
         assert "no job has the id 'nope'" in unknown.stderr

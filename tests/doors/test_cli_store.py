@@ -18,6 +18,7 @@ def checks(result):
 
 class TestHealth:
     def test_a_store_where_nothing_waits_is_healthy(self, cli):
+        cli("migrate")
         assert cli("health").stdout == "healthy\n"
         assert json.loads(cli("health", "--json").stdout)["status"] == "healthy"
 
@@ -197,5 +198,5 @@ def test_importing_the_command_line_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env=surroundings({}))
     loaded = set(done.stdout.decode().split())
     assert "standfast.cli.worker_command" in loaded
-    heavy = {"httpx2", "rich", "standfast.bench", "standfast.testing", "sqlite3", "cronsim"}
+    heavy = {"httpx2", "rich", "standfast.bench", "standfast.demo", "standfast.testing", "sqlite3", "cronsim"}
     assert loaded & heavy == set()

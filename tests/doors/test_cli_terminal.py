@@ -6,6 +6,7 @@ import logging
 import re
 from datetime import UTC, datetime, timedelta
 
+import click
 import pytest
 
 from standfast import Permanent, Standfast
@@ -141,6 +142,15 @@ def test_log_lines_never_act_on_the_terminal():
     assert "ValueError" in parsed["error"]
 
 
+def commands_of(group, path=""):
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands_of(command, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", {option for it in command.params for option in it.opts}
+
+
 def test_every_command_takes_url_and_json():
-    options = {name: {option for it in command.params for option in it.opts} for name, command in main.commands.items()}
-    assert {name for name, found in options.items() if not {"--url", "--json"} <= found} == set()
+    found = dict(commands_of(main))
+    assert "dead replay" in found
+    assert {name for name, options in found.items() if not {"--url", "--json"} <= options} == set()

@@ -13,7 +13,9 @@ Call = tuple[ScriptFunction, Sequence[Any]]
 
 
 class SteppedEngine(SqliteEngine):
-    """One writer, stepped by hand."""
+    """One writer, stepped by hand. A round that failed is tried again, unless nothing can come of it."""
+
+    tries_again = True
 
     def open(self) -> None:
         """Open the file and set the clock, but start no thread."""
@@ -23,7 +25,9 @@ class SteppedEngine(SqliteEngine):
     def round(self, calls: Sequence[Call]) -> list[Any]:
         """Serve these callers in one transaction; give what each was told, None for one that was told nothing."""
         requests = [Request(script, items, Future()) for script, items in calls]
-        self._serve(requests)
+        left = self._serve(requests)
+        while left and self.tries_again:
+            left = self._serve(left)
         return [_told(request.future) for request in requests]
 
     def drop(self) -> None:

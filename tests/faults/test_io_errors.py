@@ -160,10 +160,11 @@ def run(path: Path, fault: FailAt, patience: float) -> Told:
         (apsw.IOError, False, 1),
         (apsw.FullError, False, 5),
         (apsw.CorruptError, False, 5),
+        (apsw.BusyError, False, 5),
         (apsw.IOError, True, 7),
         (apsw.FullError, True, 7),
     ],
-    ids=["failed-once", "full-once", "corrupt-once", "failed-for-good", "full-for-good"],
+    ids=["failed-once", "full-once", "corrupt-once", "busy-once", "failed-for-good", "full-for-good"],
 )
 def test_what_callers_are_told_is_true_whichever_operation_fails(template, error, lasting, step, soak):
     refused, unsure = 0, 0

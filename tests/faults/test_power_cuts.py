@@ -26,7 +26,7 @@ from tests.faults.disk import Disk, DiskVFS, lay_out
 from tests.faults.stepped import Call, SteppedEngine
 from tests.faults.verdict import Found, read
 
-FULL, NORMAL = 2, 1
+NORMAL = 1
 RULES = queue_rules(attempts=2, backoff="none")
 BROKEN = Failure(cls=Class.TRANSIENT, landed=Landed.MAYBE, reason_code="dependency_unavailable")
 REFUSED = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="request_rejected")
@@ -70,9 +70,9 @@ class Promises:
 class Machine:
     """One store on one disk. It works until the power goes, again and again."""
 
-    def __init__(self, seed: int, synchronous: int) -> None:
+    def __init__(self, seed: int, changed: dict[str, int]) -> None:
         self._rng = random.Random(seed)  # noqa: S311 - chance, not secrecy
-        self._settings = {"locking_mode": "exclusive", **connection.SETTINGS, "synchronous": synchronous}
+        self._settings = {"locking_mode": "exclusive", **connection.SETTINGS, **changed}
         del self._settings["mmap_size"]
         self._settings["wal_autocheckpoint"] = self._rng.choice([3, 20, 100, 1000])
         self._clock = FrozenClock()
@@ -97,6 +97,7 @@ class Machine:
     def _live_until_restart(self, disk: Disk, vfs: str) -> None:
         """Work in one process; now and then it ends in good order and another one goes on."""
         store = SteppedEngine(Files("/queue.db", vfs=vfs), self._clock)
+        store.tries_again = False  # there is no power
         try:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(connection, "SETTINGS", self._settings)
@@ -161,11 +162,14 @@ class Machine:
         return self._rng.choice([Succeeded(), Succeeded('{"sent":true}'), Failed(BROKEN), Failed(REFUSED)])
 
 
-def cut_power(machines: int, directory: Path, synchronous: int = FULL) -> Counter[str]:
-    """Cut the power of so many machines, several times each, and count what came of it."""
+def cut_power(machines: int, directory: Path, **changed: int) -> Counter[str]:
+    """Cut the power of so many machines, several times each, and count what came of it.
+
+    The store has its own settings, but for those `changed`.
+    """
     total: Counter[str] = Counter()
     for seed in range(machines):
-        machine = Machine(seed, synchronous)
+        machine = Machine(seed, changed)
         for _ in range(CUTS_PER_MACHINE):
             image = machine.live_until_cut()
             jobs, flaws = reopened(image, directory)

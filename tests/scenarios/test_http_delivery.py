@@ -184,6 +184,12 @@ async def test_a_closed_application_sends_again_when_it_is_used_again(app, spot)
     assert len({sent["connection"] for sent in spot.requests}) == 2
 
 
+async def test_a_queue_of_requests_needs_no_handler_of_its_own(app, spot):
+    receipt = await app.enqueue_http("feedback", "GET", spot.url())
+    assert not any("handler" in issue for issue in (await app.health())["issues"])
+    assert "handler" not in await app.explain(receipt.id)
+
+
 def test_importing_standfast_does_not_import_the_client():
     code = "import json, sys, standfast; standfast.Standfast(':memory:'); print(json.dumps(sorted(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment())

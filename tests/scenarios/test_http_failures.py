@@ -46,6 +46,7 @@ async def test_an_unkeyed_post_that_may_have_landed_is_sent_once(app, spot, repl
         "transient",
         "maybe",
     )
+    assert failure.message, "a person must learn what happened"
 
 
 @pytest.mark.parametrize("reply", MAYBE)
@@ -190,10 +191,13 @@ async def test_tls_that_fails_was_not_sent_and_asked_for_the_name(app, resolver)
 
 
 async def test_the_queues_timeout_bounds_the_requests(app, spot):
-    app.queue("hasty", destinations=["127.0.0.1"], timeout=0.3)
+    app.queue("hasty", destinations=["127.0.0.1"], timeout=0.5)
     receipt = await app.enqueue_http("hasty", "POST", spot.url(do="slow", seconds=5), timeout=60)
     job = await tried(app, receipt)
     assert (failure_of(job).reason_code, failure_of(job).landed) == ("unknown_commit_state", "maybe")
+    with full_backlog() as address:
+        job = await tried(app, await app.enqueue_http("hasty", "POST", f"http://{address}/", timeout=60))
+    assert (job.view, last(job).landed) == ("retry_pending", "no")
 
 
 @pytest.mark.parametrize(("key", "end"), [(None, ("dead", 1, 0)), ("k", ("queued", 0, 1))])

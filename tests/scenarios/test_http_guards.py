@@ -151,6 +151,11 @@ async def test_the_refusal_gives_a_line_that_works(url, host):
         assert (await sf.enqueue_http("feedback", "POST", url)).outcome == "accepted"
 
 
+@pytest.mark.parametrize("host", ["127.1", "0x7f000001", "2130706433", "0177.0.0.1", "134744072"])
+async def test_an_address_is_written_as_everybody_reads_it(app, host):
+    assert "in disguise" in await refused(app, "POST", f"http://{host}/")
+
+
 async def test_a_queue_nobody_declared_names_nothing():
     async with memory() as sf:
         assert 'sf.queue("feedback", destinations=["127.0.0.1"])' in await refused(sf, "GET", "http://127.0.0.1/")

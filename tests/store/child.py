@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from queue import SimpleQueue
 
+from standfast import Standfast, UnknownJob
 from standfast.job import NewJob
 from standfast.store.orders import Order, Want
 from standfast.store.store import Store
@@ -94,6 +95,23 @@ def enqueue_until_told(path: str, name: str) -> None:
 
     asyncio.run(call_all())
     store.close()
+
+
+def replay_at_once(path: str, job_id: str, callers: str) -> None:
+    """Have several callers replay one letter at the same moment; tell what each was told."""
+    letters = Standfast(path).dead_letters
+
+    async def call() -> str:
+        try:
+            return str((await letters.replay(job_id, by="ann"))["outcome"])
+        except UnknownJob:
+            return "somebody else was first"
+
+    async def call_all() -> list[str]:
+        return await asyncio.gather(*(call() for _ in range(int(callers))))
+
+    wait_for_go()
+    say(*asyncio.run(call_all()))
 
 
 def listen(path: str) -> None:

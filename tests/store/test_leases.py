@@ -91,13 +91,16 @@ async def test_a_job_lapses_when_its_lease_after_the_last_beat_is_over(store, cl
     assert [claim.id for claim in (await sweep(store)).lapsed] == [job_id]
 
 
-async def test_a_claim_does_not_lapse_earlier_because_its_worker_beat_long_before(store, clock):
-    """The lease runs from the worker's beat, so a claim just before the next beat has a short lease, never none."""
+async def test_a_claim_counts_as_a_beat_for_its_job(store, clock):
+    """The worker's last heartbeat may be older than the lease of what it has just claimed."""
+    job_id = await one(store, lease=5.0)
     assert await swept_for(store, clock, 30) == []
     clock.advance(EVERY)
-    await one(store)
     await claim_one(store)
+    clock.advance(5.0)
     assert (await sweep(store)).lapsed == []
+    clock.advance(0.001)
+    assert [claim.id for claim in (await sweep(store)).lapsed] == [job_id]
 
 
 async def test_what_lapsed_is_decided_and_runs_again(store, clock):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from standfast.handlers.registry import Declaration
 from standfast.outcome import NotEntered
 from standfast.rules import DEFAULTS, QueueRules, exponential, fixed
@@ -102,6 +104,17 @@ async def test_whoever_shows_a_job_shows_it_by_the_published_rules(store):
     publish(store, mail=STRICT)
     assert (await seen(store, await one(store))).max_attempts == 2
     assert (await seen(store, await one(store, budget=6))).max_attempts == 6
+
+
+@pytest.mark.parametrize(
+    ("handlers", "callers", "expected"),
+    [("high", None, "high"), ("high", "low", "high"), ("low", "critical", "critical"), (None, "medium", "medium")],
+)
+async def test_the_risk_is_the_higher_of_the_handlers_and_the_callers(store, handlers, callers, expected):
+    """Whoever shows the job need not have the handler: its risk is published."""
+    publish(store, Declaration(queue="mail", name="mail", risk=handlers))
+    job_id = await one(store, details="{}" if callers is None else f'{{"risk":"{callers}"}}')
+    assert (await seen(store, job_id)).risk == expected
 
 
 async def test_the_ceiling_counts_what_was_given_back_as_never_spent(store, clock):

@@ -10,6 +10,7 @@ import tempfile
 import threading
 from contextlib import closing, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -291,6 +292,24 @@ async def test_processes_hear_each_other_under_a_long_path(tmp_path, processes):
     await one(store)
     assert child.hear() == [{"mail": 0.0}]
     store.close()
+
+
+async def test_stores_in_memory_do_not_hear_each_other(tmp_path, monkeypatch):
+    """Nor do they leave anything on the disk."""
+    monkeypatch.chdir(tmp_path)
+    stores = [Store(":memory:"), Store(":memory:")]
+    hints: list[SimpleQueue[dict[str, float]]] = [SimpleQueue(), SimpleQueue()]
+    for store, heard in zip(stores, hints, strict=True):
+        store.listen(heard.put)
+    await one(stores[0], "mail")
+    await one(stores[1], "chat")
+    await one(stores[0], "news")
+    assert [hints[0].get(), hints[0].get(), hints[1].get()] == [{"mail": 0.0}, {"news": 0.0}, {"chat": 0.0}]
+    for store in stores:
+        store.close()
+    assert hints[0].empty()
+    assert hints[1].empty()
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_hint_too_long_to_send_harms_nobody(store, processes, path):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,8 +31,11 @@ def fenced(worker: Worker) -> int:
     return worker._executor.fenced
 
 
-def check_deadlines(worker: Worker) -> None:
-    """Do what the one timer does when it fires."""
+def fire_timer_early(worker: Worker) -> None:
+    """Have the one timer that watches the deadlines fire now."""
+    timer = worker._executor._timer
+    assert timer is not None
+    timer.cancel()
     worker._executor._check_deadlines()
 
 
@@ -82,6 +86,19 @@ def listen_to_failed_beats(worker: Worker, heard: Callable[[], None]) -> None:
             raise
 
     worker._heartbeat.beat = beat_and_tell  # type: ignore[method-assign]
+
+
+def fail_next_beat(worker: Worker, error: Exception) -> threading.Event:
+    """Have the next heartbeat meet a fault; tell when it has."""
+    beat, failed = worker._heartbeat.beat, threading.Event()
+
+    def fail() -> None:
+        worker._heartbeat.beat = beat  # type: ignore[method-assign]
+        failed.set()
+        raise error
+
+    worker._heartbeat.beat = fail  # type: ignore[method-assign]
+    return failed
 
 
 def claim_through(

@@ -19,6 +19,7 @@ from tests.waiting import ended, job_of, reached, seen
 from tests.worker.inside import (
     claim_through,
     compare,
+    fail_next_beat,
     fenced,
     hand_in_to,
     held,
@@ -91,8 +92,10 @@ async def test_a_blocked_loop_costs_no_lease(disk, path):
 
     def sweep_elsewhere() -> None:
         async def sweep() -> None:
-            async with Standfast(path) as sf, sf.worker():
-                await seen(other.is_set)
+            async with Standfast(path) as sf:
+                sf.queue("other", lease=0.3)  # so it sweeps ten times in a second
+                async with sf.worker():
+                    await seen(other.is_set)
 
         asyncio.run(sweep())
 
@@ -171,6 +174,20 @@ async def test_a_stranger_is_handed_in_once(disk):
         for _ in range(4):
             compare(worker, Beat(store_of(disk).now(), [stranger]))
     assert [(each.n, each.token) for each in handed] == [(7, 1)]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_heartbeat_that_met_a_fault_nobody_foresaw_goes_on(disk, monkeypatch):
+    """Without it every job of the worker would lapse while it runs, and be run beside it."""
+    monkeypatch.setattr("standfast.worker.worker.POLL_EVERY", 0.05)
+    disk.queue("mail", lease=1)
+    disk.handler("mail")(lambda _job: None)
+    beats: list[Beat] = []
+    async with disk.worker() as worker:
+        listen_to_beats(worker, beats.append)
+        await seen(fail_next_beat(worker, ZeroDivisionError()).is_set)
+        known = len(beats)
+        await seen(lambda: len(beats) > known + 1)
 
 
 async def test_a_job_may_ask_for_a_shorter_lease_than_its_queue(disk, path):

@@ -229,7 +229,7 @@ async def test_the_attempt_ceiling_ends_dead_with_the_whole_history(sf):
     assert lines == [
         (1, "transient", "Transient", "dependency_unavailable"),
         (2, "transient", "timeout", "timeout"),
-        (3, "transient", "Transient", "max_attempts"),
+        (3, "transient", "Transient", "dependency_unavailable"),
     ]
     assert [line.at.timestamp() - started for line in job.history] == [0, 10, 20]
     assert [line.delay is not None and 9 <= line.delay <= 10 for line in job.history[:2]] == [True, True]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from standfast import Transient, fixed
-from standfast.store.upkeep import Sweep
+from standfast.store.orders import Order, Want
+from standfast.store.upkeep import Sweep, WorkerCard
 from standfast.testing import drain
 from standfast.worker import worker as worker_module
+from standfast.worker.heartbeat import beat_for
 from standfast.worker.loops import Loop
 from standfast.worker.pruner import Pruner
 from standfast.worker.sweeper import Sweeper
@@ -94,6 +96,29 @@ async def test_a_job_claimed_too_late_dies_without_entering_its_handler(sf):
     await drain(sf)
     job = await job_of(sf, receipt.id)
     assert (job.state, job.reason, job.attempts, runs) == ("dead", "max_age", 0, [])
+
+
+async def test_a_worker_that_is_seen_late_has_one_beat_to_renew(sf):
+    """An outage that has just ended makes live workers look lost; the lost ones stay so."""
+    sf.queue("mail", lease=30)
+    receipt = await sf.enqueue("mail")
+    store = store_of(sf)
+    card = WorkerCard("w", "host", 1, "[]", "{}")
+    sweeper = Sweeper(store, Sweep(every=1e9, patience=0), wait=beat_for)
+    store.beat_blocking(card)
+    await store.claim(Order("w", (Want("mail", ("mail",), 1),)))
+
+    async def state_after(seconds: float) -> str:
+        sf.clock.advance(seconds)
+        await sweeper.sweep()
+        return (await job_of(sf, receipt.id)).view
+
+    assert await state_after(31) == "running"
+    store.beat_blocking(card)
+    assert await state_after(10) == "running", "it came back in time"
+    assert await state_after(25) == "running", "late again, and seen so for the first time"
+    assert await state_after(9.9) == "running"
+    assert await state_after(0.1) == "retry_pending"
 
 
 async def test_a_loop_goes_on_after_a_failure_and_counts_it():

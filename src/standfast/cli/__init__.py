@@ -1,15 +1,23 @@
 """The command line: every command is a thin door over the application object."""
 
-import click
-
+from standfast.cli.backup_commands import backup, restore
+from standfast.cli.dead_commands import dead
+from standfast.cli.demo_command import demo
 from standfast.cli.door import Door
-from standfast.cli.job_commands import enqueue, jobs, status, wait
+from standfast.cli.enqueue_commands import enqueue, http
+from standfast.cli.job_commands import cancel, explain, jobs, retry, status, wait
+from standfast.cli.queue_commands import queue, stats
 from standfast.cli.store_commands import bench, config, doctor, health, migrate
+from standfast.cli.tail_command import tail
+from standfast.cli.version import with_version
 from standfast.cli.worker_command import worker
 
 _doors = Door(
     "standfast",
-    commands=[worker, enqueue, status, wait, jobs, health, doctor, migrate, config, bench],
+    commands=[
+        *(worker, enqueue, http, status, wait, retry, cancel, explain, jobs, tail),
+        *(queue, dead, stats, health, doctor, migrate, backup, restore, config, bench, demo),
+    ],
     help="A durable queue that knows about side effects.",
 )
-main = click.version_option(package_name="standfast")(_doors)
+main = with_version(_doors)

@@ -22,6 +22,7 @@ from standfast.errors import (
     UnknownQueue,
 )
 from standfast.printable import escaped
+from standfast.settings import without_password
 
 DONE = 0
 FAILED = 1
@@ -33,10 +34,16 @@ REFUSED = 4
 """The policy says no, or wants a person first."""
 INTERRUPTED = 130
 
+
+class NoStore(StandfastError):
+    """There is nothing to look at, and looking does not make it."""
+
+
 CODES: dict[type[StandfastError], int] = {
     PayloadRejected: USAGE,
     ConfigurationError: USAGE,
     IdempotencyConflict: USAGE,
+    NoStore: NOT_FOUND,
     UnknownJob: NOT_FOUND,
     UnknownQueue: NOT_FOUND,
     PolicyDenied: REFUSED,
@@ -46,12 +53,14 @@ CODES: dict[type[StandfastError], int] = {
 
 HARMLESS = (PayloadRejected, ConfigurationError, UnknownQueue, PolicyDenied, ApprovalRequired)
 NEXT: dict[type[StandfastError], str] = {
+    NoStore: "the first job makes one: standfast enqueue; or name another with --url",
     UnknownJob: "list what is here with: standfast jobs",
     StoreUnavailable: "see what is wrong with: standfast doctor",
 }
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Answer = TypeVar("Answer")
+Question = Callable[[Standfast], Awaitable[Answer]]
 
 
 class Door(click.Group):
@@ -90,14 +99,23 @@ def shared(command: Command) -> Command:
     )
 
 
-def ask(url: str | None, question: Callable[[Standfast], Awaitable[Answer]]) -> Answer:
-    """Open the store, ask it one thing, and let it go."""
+def ask(url: str | None, question: Question[Answer]) -> Answer:
+    """Open the store, ask it one thing, and let it go. One that is not there is made."""
     sf = Standfast(url)
     logs.start(sf.settings.log.value)
     return asyncio.run(_ask(sf, question))
 
 
-async def _ask(sf: Standfast, question: Callable[[Standfast], Awaitable[Answer]]) -> Answer:
+def look(url: str | None, question: Question[Answer]) -> Answer:
+    """Ask a store that is there; one that is not stays away."""
+    sf = Standfast(url)
+    if not sf.there():
+        raise NoStore(f"no store at {without_password(sf.settings.url.value)}")
+    logs.start(sf.settings.log.value)
+    return asyncio.run(_ask(sf, question))
+
+
+async def _ask(sf: Standfast, question: Question[Answer]) -> Answer:
     try:
         return await question(sf)
     finally:

@@ -1,4 +1,4 @@
-"""Commands about jobs: enqueue, status, wait, jobs."""
+"""Commands about jobs: status, wait, retry, cancel, explain, jobs."""
 
 from __future__ import annotations
 
@@ -8,50 +8,22 @@ from typing import Any
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import DONE, FAILED, USAGE, ask, shared
-from standfast.cli.parameters import duration, label, moment, payload_from
+from standfast.cli.door import DONE, FAILED, REFUSED, USAGE, look, shared
+from standfast.cli.parameters import duration
 from standfast.cli.sheets import listing, sheet
 from standfast.cli.terminal import show, show_json, show_line
 from standfast.errors import UnknownJob
 from standfast.job import JobView
 from standfast.lifecycle import State
 from standfast.printable import escaped
-from standfast.queue.accept import RISKS
+from standfast.queue.view import Page
 
 STOPPED = frozenset({State.DEAD, State.HELD, State.CANCELLED})
 """Where a job is not done and will not be by itself."""
-
-
-@click.command()
-@click.argument("queue")
-@click.argument("payload", metavar="[JSON]", required=False)
-@click.option("--handler", help="Which handler of the queue; else the one named like it.")
-@click.option("--key", "idempotency_key", help="Idempotency key: the same key and payload is stored once.")
-@click.option("--priority", type=int, help="Higher runs first.")
-@click.option("--delay", type=duration, help="Start this much later.")
-@click.option("--at", type=moment, help="Start at this time.")
-@click.option("--expires", type=moment, help="Do not start after this time.")
-@click.option("--attempts", type=int, help="How often to try, the first included.")
-@click.option("--session", help="Whose session this belongs to.")
-@click.option("--risk", type=click.Choice(RISKS), help="How much harm it could do.")
-@click.option("--label", "labels", type=label, multiple=True, help="A label; may be repeated.")
-@shared
-def enqueue(
-    *, queue: str, payload: str | None, labels: list[tuple[str, str]], url: str | None, as_json: bool, **options: Any
-) -> None:
-    """Store a job; it is on disk when its receipt is printed.
-
-    JSON is the payload, `-` reads it from standard input.
-    """
-    given = {name: value for name, value in options.items() if value is not None}
-    if labels:
-        given["labels"] = dict(labels)
-    content = payload_from(payload)
-    receipt = ask(url, lambda sf: sf.enqueue(queue, content, **given))
-    if as_json:
-        show_json(receipt._asdict())
-    else:
-        show_line(f"{receipt.id} {receipt.outcome} {receipt.state}")
+POLICY = frozenset({"denied", "approval_required"})
+"""Why a retry did not happen, where the policy stands in the way."""
+MOVING = frozenset({"ok", "queued", "running"})
+"""What a retry answers that did what was asked; a worker may be at it before the answer is written."""
 
 
 @click.command()
@@ -59,7 +31,7 @@ def enqueue(
 @shared
 def status(*, job_id: str, url: str | None, as_json: bool) -> None:
     """Show one job. Exits 1 if it is dead, held or cancelled."""
-    job = ask(url, lambda sf: _find(sf, job_id))
+    job = look(url, lambda sf: _find(sf, job_id))
     _show(job, as_json=as_json)
 
 
@@ -73,11 +45,55 @@ def wait(*, job_id: str, timeout: float, url: str | None, as_json: bool) -> None
     Exits 0 if it completed, 1 if it is dead, held or cancelled, 2 if the time ran out.
     """
     try:
-        job = ask(url, lambda sf: sf.wait(job_id, timeout))
+        job = look(url, lambda sf: sf.wait(job_id, timeout))
     except TimeoutError as error:
         click.echo(f"standfast: {escaped(str(error))}", err=True)
         raise click.exceptions.Exit(USAGE) from error
     _show(job, as_json=as_json)
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@shared
+def retry(*, job_id: str, url: str | None, as_json: bool) -> None:
+    """Run a job again as soon as may be: a waiting one now, a letter by replay.
+
+    A running one is left alone. Exits 1 if it stays dead or held, 4 if the policy refuses.
+    """
+    answer = look(url, lambda sf: sf.retry(job_id))
+    if as_json:
+        show_json(answer)
+    else:
+        show_line(f"{answer['operation_id']} {answer['status']}: {answer['hint']}")
+    raise click.exceptions.Exit(_retried(answer))
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@shared
+def cancel(*, job_id: str, url: str | None, as_json: bool) -> None:
+    """End a job that is not wanted any more. A running one is asked to stop.
+
+    Exits 1 if it is too late: the job is already done.
+    """
+    job = look(url, lambda sf: sf.cancel(job_id))
+    if as_json:
+        show_json(job)
+    else:
+        show_line(f"{job.id} {_cancelled(job)}")
+    raise click.exceptions.Exit(FAILED if job.state == State.COMPLETED else DONE)
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@shared
+def explain(*, job_id: str, url: str | None, as_json: bool) -> None:
+    """Say why a job is where it is, and what to do next."""
+    sentence = look(url, lambda sf: sf.explain(job_id))
+    if as_json:
+        show_json({"id": job_id, "explanation": sentence})
+    else:
+        show_line(sentence)
 
 
 @click.command()
@@ -90,13 +106,23 @@ def jobs(
     *, queue: str | None, state: str | None, limit: int, cursor: int | None, url: str | None, as_json: bool
 ) -> None:
     """List jobs, newest first."""
-    page = ask(url, lambda sf: sf.jobs(queue=queue, state=state, limit=limit, cursor=cursor))
+    page = look(url, lambda sf: sf.jobs(queue=queue, state=state, limit=limit, cursor=cursor))
+    show_page(page, as_json=as_json)
+
+
+def show_page(page: Page, *, as_json: bool) -> None:
+    """Write a page of jobs; on stderr stands how to go on."""
     if as_json:
         show_json({"items": page, "next_cursor": page.next_cursor})
         return
-    show(listing(page, _now()))
+    show(listing(page, now()))
     if page.next_cursor is not None:
         click.echo(f"there is more: add --cursor {page.next_cursor}", err=True)
+
+
+def now() -> datetime:
+    """Give the moment that ages are told from."""
+    return datetime.now(UTC)
 
 
 async def _find(sf: Standfast, job_id: str) -> JobView:
@@ -110,9 +136,21 @@ def _show(job: JobView, *, as_json: bool) -> None:
     if as_json:
         show_json(job)
     else:
-        show(*sheet(job, _now()))
+        show(*sheet(job, now()))
     raise click.exceptions.Exit(FAILED if job.state in STOPPED else DONE)
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
+def _retried(answer: dict[str, Any]) -> int:
+    if answer["status"] in MOVING:
+        return DONE
+    return REFUSED if answer.get("reason_code") in POLICY else FAILED
+
+
+def _cancelled(job: JobView) -> str:
+    match job.state:
+        case State.CANCELLED:
+            return "cancelled"
+        case State.COMPLETED:
+            return "is already completed, and stays so"
+        case _:
+            return f"is {job.view} and was asked to stop; it ends cancelled unless this attempt succeeds"

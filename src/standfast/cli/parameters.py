@@ -1,4 +1,4 @@
-"""What is written on the command line, read: durations, moments, labels, names, payloads."""
+"""What is written on the command line, read: durations, moments, labels, headers, names, payloads."""
 
 from __future__ import annotations
 
@@ -46,6 +46,14 @@ def label(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise click.BadParameter(f"{text!r} is not name=value")
     return name, value
+
+
+def header(text: str) -> tuple[str, str]:
+    """Read `Name: value`."""
+    name, colon, value = text.partition(":")
+    if not name.strip() or not colon:
+        raise click.BadParameter(f"{text!r} is not 'Name: value'")
+    return name.strip(), value.strip()
 
 
 def names(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -23,6 +24,11 @@ COLOURS = {
     "held": "bold magenta",
     "dead": "bold red",
 }
+SAID = (
+    *("worker", "priority", "idempotency_key", "thread_key", "session"),
+    *("requester", "risk", "labels", "superseded_by"),
+)
+"""Facts that are told where there is something to tell."""
 LONGEST_NOTE = 80
 LONGEST_VALUE = 2000
 
@@ -43,15 +49,21 @@ def listing(jobs: Sequence[JobView], now: datetime) -> Table:
     return Table(rows, ("id", "queue", "state", "attempts", "age", "note"))
 
 
-def sheet(job: JobView, now: datetime) -> list[Table]:
-    """Lay out one job, and what stopped it."""
-    tables = [Table(list(_facts(job, now)))]
+def sheet(job: JobView, now: datetime, longest: int = LONGEST_VALUE) -> list[Table]:
+    """Lay out one job, and what stopped it; longer values are cut."""
+    tables = [Table(list(_facts(job, now, longest)))]
     if job.failure is not None:
-        tables.append(Table(list(_failure(job, job.failure)), title="Failure"))
+        tables.append(Table(list(_failure(job, job.failure, longest)), title="Failure"))
     if job.history:
         columns = ("attempt", "when", "class", "landed", "reason", "repeat", "error")
-        tables.append(Table([_line(line, now) for line in job.history], columns, title="History"))
+        tables.append(Table([_line(line, now, longest) for line in job.history], columns, title="History"))
     return tables
+
+
+def letter(job: JobView, now: datetime) -> list[Table]:
+    """Lay out one letter, whole, and what to do with it."""
+    facts, *tables = sheet(job, now, longest=sys.maxsize)
+    return [Table([*facts.rows, *_letter_facts(job)]), *tables, Table([_next_step(job)], title="Next")]
 
 
 def _state(job: JobView) -> Cell:
@@ -72,7 +84,7 @@ def _note(job: JobView, now: datetime) -> str:
     return _cut("; ".join(parts), LONGEST_NOTE)
 
 
-def _facts(job: JobView, now: datetime) -> Iterator[tuple[str, str | Cell]]:
+def _facts(job: JobView, now: datetime, longest: int) -> Iterator[tuple[str, str | Cell]]:
     yield "id", job.id
     yield "queue", job.queue if job.handler == job.queue else f"{job.queue} (handler {job.handler})"
     yield "state", _state(job)
@@ -81,37 +93,56 @@ def _facts(job: JobView, now: datetime) -> Iterator[tuple[str, str | Cell]]:
         moment = getattr(job, name)
         if moment is not None and (name != "due_at" or job.state == State.QUEUED):
             yield name.removesuffix("_at"), when(moment, now)
-    for name in ("worker", "priority", "idempotency_key", "session", "requester", "risk", "labels", "superseded_by"):
+    for name in SAID:
         value = getattr(job, name)
         if value:
             yield name.replace("_", " "), as_text(value)
-    yield "payload", _cut(as_text(job.payload), LONGEST_VALUE)
+    yield "payload", _cut(as_text(job.payload), longest)
     if job.result is not None:
-        yield "result", _cut(as_text(job.result), LONGEST_VALUE)
+        yield "result", _cut(as_text(job.result), longest)
     if job.warning:
         yield "warning", Cell(job.warning, "yellow")
 
 
-def _failure(job: JobView, failure: Failure) -> Iterator[tuple[str, str | Cell]]:
+def _failure(job: JobView, failure: Failure, longest: int) -> Iterator[tuple[str, str | Cell]]:
     yield "reason", Cell(failure.reason_code, "bold red" if job.view in {"dead", "held"} else "yellow")
     yield "class", f"{failure.cls}, landed: {failure.landed}"
     if failure.error_kind:
         yield "error", failure.error_kind
     if failure.message:
-        yield "message", _cut(failure.message, LONGEST_VALUE)
+        yield "message", _cut(failure.message, longest)
     if failure.advice:
         yield "advice", Cell(failure.advice, "bold")
     if job.triage is not None:
-        yield "triage", f"{job.triage.action} ({job.triage.replay_status})"
+        yield "triage", f"{job.triage.action} ({job.triage.replay_status}), by rule {job.triage.rule}"
 
 
-def _line(line: Attempt, now: datetime) -> tuple[str, ...]:
+def _letter_facts(job: JobView) -> Iterator[tuple[str, str]]:
+    yield "payload sha256", job.payload_sha256
+    for name in ("workflow", "coalesced", "fingerprint", "replays", "policy_snapshot"):
+        value = getattr(job, name)
+        if value:
+            yield name.replace("_", " "), as_text(value)
+    for name in ("owner", "approver_group"):
+        value = job.triage and getattr(job.triage, name)
+        if value:
+            yield name.replace("_", " "), value
+    first = job.first_failure
+    if first is not None and job.failure is not None and first.reason_code != job.failure.reason_code:
+        yield "first failure", f"{first.reason_code}: {first.message}"
+
+
+def _next_step(job: JobView) -> tuple[str, str]:
+    return "put it back to work", f"standfast dead replay {job.id}"
+
+
+def _line(line: Attempt, now: datetime, longest: int) -> tuple[str, ...]:
     words = (line.cls, line.landed, line.reason_code)
     repeat = "" if line.delay is None else f"after {span(line.delay)}"
     if line.possible_duplicate:
         repeat += ", possible duplicate"
     error = ": ".join(part for part in (line.error_kind, line.message) if part)
-    return (str(line.attempt), ago(line.at, now), *(word or "" for word in words), repeat, _cut(error, LONGEST_VALUE))
+    return (str(line.attempt), ago(line.at, now), *(word or "" for word in words), repeat, _cut(error, longest))
 
 
 def _cut(text: str, longest: int) -> str:

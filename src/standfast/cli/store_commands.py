@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from standfast import settings
-from standfast.cli.door import DONE, FAILED, ask, shared
+from standfast.cli.door import DONE, FAILED, ask, look, shared
 from standfast.cli.terminal import Cell, Table, as_text, show, show_json, show_line
 from standfast.errors import StandfastError
 from standfast.settings import Setting, Settings
@@ -19,12 +19,14 @@ from standfast.settings import Setting, Settings
 @shared
 def health(*, url: str | None, as_json: bool) -> None:
     """Say what is not moving. Exits 1 if anything is not."""
-    judged = ask(url, lambda sf: sf.health())
+    judged = look(url, lambda sf: sf.health())
     if as_json:
         show_json(judged)
+    elif judged["issues"]:
+        for issue in judged["issues"]:
+            show_line(issue, "bold red")
     else:
-        for line in judged["issues"] or [judged["status"]]:
-            show_line(line)
+        show_line(judged["status"], "green")
     raise click.exceptions.Exit(FAILED if judged["issues"] else DONE)
 
 

@@ -31,6 +31,9 @@ class QueueFacts(msgspec.Struct, frozen=True):
     rules: QueueRules
     unknown_handlers: tuple[str, ...] = ()
     """The handlers that due jobs name and nobody has declared."""
+    silent: int = 0
+    """Accepted jobs that nothing moves and no reason is given for: neither claimed from nor parked, leased or ended."""
+    paused: bool = False
     overdue: int = 0
     """Attempts that passed their timeout and still run: plain functions, which cannot be stopped."""
 
@@ -45,6 +48,8 @@ class StoreFacts(msgspec.Struct, frozen=True):
     clock_jumped: bool = False
     conflicting_declarations: tuple[str, ...] = ()
     """The queues for which two live processes published different rules."""
+    fallbacks: tuple[tuple[str, int], ...] = ()
+    """The queues whose calls lately went to their fallback, and how many did so far."""
 
 
 def issues(facts: StoreFacts) -> list[str]:
@@ -76,6 +81,9 @@ def _queue_issues(facts: QueueFacts) -> Iterator[str]:
         yield f"{facts.queue}: no handler is known"
     else:
         yield from (f"{facts.queue}: no handler {name!r} is known" for name in facts.unknown_handlers)
+    if facts.silent:
+        paused = " (it is paused)" if facts.paused else ""
+        yield f"{facts.queue}: nothing moves {_count(facts.silent, 'job')}{paused}"
     if facts.overdue:
         whose = "its" if facts.overdue == 1 else "their"
         yield f"{facts.queue}: {_count(facts.overdue, 'handler')} past {whose} timeout"
@@ -84,6 +92,9 @@ def _queue_issues(facts: QueueFacts) -> Iterator[str]:
 def _store_issues(facts: StoreFacts) -> Iterator[str]:
     for queue in facts.conflicting_declarations:
         yield f"{queue}: two live processes declare different rules"
+    for queue, calls in facts.fallbacks:
+        whose = "its" if calls == 1 else "their"
+        yield f"{queue}: {_count(calls, 'call')} went to {whose} fallback"
     yield from _sweep_issue(facts)
     if facts.disk_low:
         yield "disk is low: new work is refused"

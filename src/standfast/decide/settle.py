@@ -49,14 +49,14 @@ def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float, *, un
 def _failed(claim: Claim, failure: Failure, retry_after: float | None, rules: QueueRules, roll: float) -> Transition:
     maybe = failure.landed == Landed.MAYBE
     if claim.replay_mode == "manual":
-        return _die(claim, _as(failure, "unknown_commit_state") if maybe else failure)
+        return _die(claim, _as(failure, "unknown_commit_state") if maybe else failure, last=failure)
     if failure.cls == Class.PERMANENT:
         return _die(claim, failure)
     if maybe and not claim.repeatable:
         return _die(claim, _as(failure, "unknown_commit_state"))
     if claim.exhausted:
         lost = failure.reason_code == "worker_lost"
-        return _die(claim, failure if lost else _as(failure, "max_attempts"))
+        return _die(claim, failure if lost else _as(failure, "max_attempts"), last=failure)
     wait = delay(rules.backoff, claim.repeat, roll) if retry_after is None else honour_retry_after(retry_after)
     return _move(claim, Move.RETRY, delay=wait, failure=failure, possible_duplicate=maybe)
 
@@ -101,8 +101,8 @@ def _as(failure: Failure, code: str) -> Failure:
     return msgspec.structs.replace(failure, reason_code=code, advice=reason(code).advice)
 
 
-def _die(claim: Claim, failure: Failure, *, spends: int = 0) -> Transition:
-    return _move(claim, Move.DIE, failure=failure, triage=triage(failure), spends=spends)
+def _die(claim: Claim, failure: Failure, *, spends: int = 0, last: Failure | None = None) -> Transition:
+    return _move(claim, Move.DIE, failure=failure, last_failure=last, triage=triage(failure), spends=spends)
 
 
 def _move(claim: Claim, move: Move, **what: Any) -> Transition:

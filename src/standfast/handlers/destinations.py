@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterable
 from functools import lru_cache
@@ -24,6 +25,10 @@ SPECIAL: tuple[IPv4Network | IPv6Network, ...] = (
     IPv6Network("3fff::/20"),
 )
 """Special-purpose networks that the tables of some Python versions take for public."""
+
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+"""What a TOML table is called without quotes."""
 
 
 class Refused(Exception):
@@ -98,12 +103,17 @@ def known_addresses(host: str) -> tuple[Address, ...]:
 
 
 def refusal(queue: str, entries: tuple[str, ...], refused: Refused) -> str:
-    """Word a refusal, with the line that would allow it."""
+    """Word a refusal, with the line that would allow it, in code and in the file."""
     where = str(refused.address)
     name = where if literal(refused.host) is not None else plain_name(refused.host)
     led = where if name == where else f"{name} leads to {where}, which"
-    line = f"sf.queue({json.dumps(queue)}, destinations={json.dumps([*entries, name])})"
-    return f"{led} is no public address, and queue {queue!r} does not name it; if it is meant, declare it: {line}"
+    named = json.dumps([*entries, name])
+    line = f"sf.queue({json.dumps(queue)}, destinations={named})"
+    table = queue if _BARE_KEY.fullmatch(queue) else json.dumps(queue)
+    return (
+        f"{led} is no public address, and queue {queue!r} does not name it; if it is meant, declare it: {line}, "
+        f"or in standfast.toml under [queues.{table}]: destinations = {named}"
+    )
 
 
 def plain_name(host: str) -> str:

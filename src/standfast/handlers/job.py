@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.job import Claim
+from standfast.job import Claim, Coalesced
 from standfast.rules import QueueRules
 
 _decode = msgspec.json.decode
@@ -85,7 +85,7 @@ class Job:
         return self._claim.details.requester
 
     @property
-    def coalesced(self) -> dict[str, Any] | None:
+    def coalesced(self) -> Coalesced | None:
         """What was folded into this job while it waited: how many, and the last of them."""
         return self._claim.coalesced
 

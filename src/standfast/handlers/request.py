@@ -138,6 +138,8 @@ def _check_url(url: str) -> None:
     if not url.isprintable() or " " in url:
         raise ValueError("the url holds a space or a control character; percent-encode it")
     parts = urlsplit(url)
+    if parts.netloc.startswith("[") and ":" not in (parts.hostname or ""):  # older versions of Python let it pass
+        raise ValueError("square brackets are for IPv6 addresses; write the host without them")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{printable(url)!r} is no absolute url; write http:// or https://, then a host")
     if "@" in parts.netloc:

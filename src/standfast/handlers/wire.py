@@ -70,9 +70,8 @@ class Wire:
         except BROKEN as error:
             if reply.refuses:
                 return reply
-            if isinstance(error, TimeoutError):
-                raise TimeoutError(f"no whole reply within {within:g} s") from error
-            raise
+            words = f"no whole reply within {within:g} s" if isinstance(error, TimeoutError) else _words(error)
+            raise type(error)(words) from error
         return reply
 
     async def close(self) -> None:
@@ -212,6 +211,13 @@ async def look_up(host: str, port: int) -> list[Address]:
 def trusted() -> ssl.SSLContext:
     """Give the certificates this machine trusts; reading them takes a while."""
     return httpcore2.default_ssl_context()
+
+
+def _words(error: BaseException | None) -> str:
+    """Give what an error says, or else what it wraps: a reset says nothing until the system's own error is found."""
+    while error is not None and not str(error):
+        error = error.__cause__ or error.__context__
+    return str(error or "the connection broke")
 
 
 def _kept(headers: httpx2.Headers) -> dict[str, str]:

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from standfast.clock import Clock
-from standfast.errors import ConfigurationError, IdempotencyConflict
+from standfast.errors import Backpressure, ConfigurationError, IdempotencyConflict
 from standfast.handlers.registry import Registry
 from standfast.handlers.request import HttpRequest
 from standfast.job import Details, NewJob, Receipt
 from standfast.queue.ids import chance, job_id
 from standfast.queue.payload import canonical, fingerprint
 from standfast.rules import seconds
-from standfast.store.orders import Conflict
+from standfast.store.orders import Conflict, Full
 
 When = datetime | float
 Duration = float | str | timedelta
@@ -95,10 +95,15 @@ def check_shared_key(jobs: Sequence[NewJob]) -> None:
         )
 
 
-def receipt(answer: Receipt | Conflict, job: NewJob) -> Receipt:
-    """Give the receipt, or raise if the key is taken by another payload."""
+def receipt(answer: Receipt | Conflict | Full, job: NewJob) -> Receipt:
+    """Give the receipt, or raise if the key is taken by another payload or the queue is full."""
     if isinstance(answer, Receipt):
         return answer
+    if isinstance(answer, Full):
+        raise Backpressure(
+            f"queue {job.queue!r} has {answer.most} jobs due, as many as max_depth allows; nothing was written: "
+            "call again later, start more workers, or raise max_depth"
+        )
     raise IdempotencyConflict(
         f"key {job.idempotency_key!r} of queue {job.queue!r} belongs to job {answer.job_id} with another "
         "payload; nothing was written: use another key, or send the same payload",

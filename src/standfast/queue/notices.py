@@ -14,8 +14,9 @@ from standfast.store.reads import JournalRow
 from standfast.store.store import Store
 
 KINDS = (
-    *("enqueued", "claimed", "completed", "retry", "snoozed", "given_back", "dead_letter", "held", "replayed"),
-    *("resolved", "cancelled", "cancel_asked", "depth_warning", "depth_normal"),
+    *("enqueued", "coalesced", "claimed", "completed", "retry", "snoozed", "given_back", "dead_letter", "held"),
+    *("replayed", "resolved", "cancelled", "cancel_asked", "hurried", "paused", "resumed"),
+    *("depth_warning", "depth_normal"),
 )
 ROWS_AT_ONCE = 200
 LOOK_EVERY = 0.1
@@ -26,12 +27,12 @@ _entries = msgspec.json.Decoder(list[tuple[str, str, list[str]]])
 
 
 class Notice(NamedTuple):
-    """Something that happened to a job. Pass `seq` as `after` to go on behind it."""
+    """Something that happened to a job, or to a queue (`job` is None). Pass `seq` as `after` to go on behind it."""
 
     seq: int
     kind: str
     at: datetime
-    job: str
+    job: str | None
     queue: str
     data: dict[str, Any]
 
@@ -61,4 +62,4 @@ def _told(row: JournalRow, skew: float) -> Iterator[Notice]:
     places = iter(range(1 << _PLACES))
     for kind, queue, ids in _entries.decode(row.entries):
         for job_id in ids:
-            yield Notice(row.seq << _PLACES | next(places), kind, at, job_id, queue, {})
+            yield Notice(row.seq << _PLACES | next(places), kind, at, job_id or None, queue, {})

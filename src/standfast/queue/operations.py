@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from standfast.decide.operate import Refusal, cancel
 from standfast.errors import UnknownJob, UnknownQueue
 from standfast.job import JobView
 from standfast.lifecycle import LETTERS, State
+from standfast.queue import overview
 from standfast.queue.letters import DeadLetters, standing
 from standfast.queue.overview import SILENT_AFTER
 from standfast.queue.replies import reply
@@ -31,26 +33,32 @@ class Operations:
         """Run a job again as soon as may be: a waiting one now, a letter by replay; a running one is left alone."""
         record = await self._record(id)
         if State(record.row.state) in LETTERS:
-            await self._letters.replay(record.row.id, by=by, reason="retry")
+            with suppress(UnknownJob):  # somebody else was first: it is replayed all the same
+                await self._letters.replay(record.row.id, by=by, reason="retry")
         elif record.row.state == State.QUEUED:
             await self._store.hurry(record.row.id)
         return reply(await self.view(id))
 
     async def cancel(self, id: str | None) -> JobView:
         """End a job that is not wanted any more; a running one is asked to stop."""
-        record = await self._record(id)
-        decided = cancel(standing(record.row))
-        if record.row.state == State.RUNNING:
-            await self._store.ask_to_stop(record.row.id)
-        elif not isinstance(decided, Refusal):
-            await self._store.apply([decided])
+        while not await self._cancelled(await self._record(id)):
+            pass  # it moved meanwhile: a worker claimed it, or its attempt ended
         return await self.view(id)
+
+    async def _cancelled(self, record: JobRecord) -> bool:
+        """Cancel a job as it stands; False if it stands elsewhere by now."""
+        if record.row.state == State.RUNNING:
+            return await self._store.ask_to_stop(record.row.id)
+        decided = cancel(standing(record.row))
+        if isinstance(decided, Refusal):
+            return True
+        [landed] = await self._store.apply([decided])
+        return landed
 
     async def explain(self, id: str | None) -> str:
         """Say in one sentence why a job is where it is."""
         record = await self._record(id)
-        facts = await self._store.facts(silent_after=SILENT_AFTER)
-        tallies = await self._store.tallies()
+        facts, tallies = await self._store.survey(silent_after=SILENT_AFTER)
         running = tallies.doing.get((record.row.queue, "running"), 0)
         return explain(_circumstances(record, facts, self._store.now(), running))
 
@@ -76,6 +84,11 @@ class Queues:
         """Give the names of every queue that was declared or used."""
         await self._ready()
         return sorted(await self._store.queue_names())
+
+    async def describe(self) -> dict[str, dict[str, Any]]:
+        """Give every queue with its rules in force, what it holds, and how many live workers serve it."""
+        await self._ready()
+        return await overview.queues(self._store)
 
     async def pause(self, name: str) -> None:
         """Claim nothing more from a queue; what runs goes on."""

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from standfast.decide.health import QueueFacts, StoreFacts, issues, status
+from standfast.decide.health import LATE_SWEEPS, QueueFacts, StoreFacts, issues, status
+from standfast.profiles import defaults_for
 from standfast.queue.view import moments
-from standfast.rules import DEFAULTS, QueueRules
+from standfast.rules import QueueRules
 from standfast.store.reads import Facts, QueueRow, Tallies, WorkerRow
 from standfast.store.store import ROOM_TO_ACCEPT, Store
 
@@ -21,7 +22,7 @@ LARGEST_SKEW = 60.0
 
 async def health(store: Store) -> dict[str, Any]:
     """Judge the store by what it holds; any process gives the same answer."""
-    facts = await store.facts(silent_after=SILENT_AFTER)
+    facts = await store.facts(silent_after=SILENT_AFTER, unmoved_for=LATE_SWEEPS * SWEEP_EVERY)
     now = store.now()
     found = issues(_store_facts(facts, now, disk_low=store.free_bytes() < ROOM_TO_ACCEPT, skew=store.skew()))
     if store.trouble:
@@ -37,8 +38,7 @@ async def health(store: Store) -> dict[str, Any]:
 
 async def stats(store: Store) -> dict[str, Any]:
     """Count what is there, and what happened so far."""
-    facts = await store.facts(silent_after=SILENT_AFTER)
-    tallies = await store.tallies()
+    facts, tallies = await store.survey(silent_after=SILENT_AFTER)
     now, skew = store.now(), store.skew()
     oldest = min((queue.oldest_ready_at for queue in facts.queues if queue.oldest_ready_at is not None), default=None)
     return {
@@ -52,6 +52,19 @@ async def stats(store: Store) -> dict[str, Any]:
         "workers": [_worker(worker, now) for worker in facts.workers],
         "counters": _counters(tallies),
         "queues": {queue.name: _queue_counts(queue, tallies) for queue in facts.queues},
+    }
+
+
+async def queues(store: Store) -> dict[str, dict[str, Any]]:
+    """Give every queue with its rules in force, what it holds, and how many live workers serve it."""
+    facts, tallies = await store.survey(silent_after=SILENT_AFTER)
+    return {
+        queue.name: {
+            **_queue_counts(queue, tallies),
+            "workers": _live_workers(queue, facts),
+            "rules": _rules(queue),
+        }
+        for queue in sorted(facts.queues)
     }
 
 
@@ -82,23 +95,36 @@ def _store_facts(facts: Facts, now: float, *, disk_low: bool, skew: float) -> St
         disk_low=disk_low,
         clock_jumped=abs(skew) > LARGEST_SKEW,
         conflicting_declarations=_conflicts(facts.workers),
+        fallbacks=tuple(facts.fallbacks),
     )
 
 
 def _queue_facts(queue: QueueRow, facts: Facts, now: float) -> QueueFacts:
     oldest = queue.oldest_ready_at
+    unknown = tuple(name for of, name in facts.unknown_handlers if of == queue.name)
     return QueueFacts(
         queue=queue.name,
         due=queue.due,
         letters=queue.letters,
         oldest_due_seconds=None if oldest is None else now - oldest,
         claimed_recently=oldest is not None and (queue.claimed_at or 0.0) > oldest,
-        handler_known=bool(queue.handler_known),
-        unknown_handlers=tuple(name for of, name in facts.unknown_handlers if of == queue.name),
-        live_workers=sum(queue.name in msgspec.json.decode(worker.queues) for worker in facts.workers),
-        rules=msgspec.json.decode(queue.rules, type=QueueRules) if queue.rules else DEFAULTS,
+        # A queue of requests needs no handler of its own.
+        handler_known=bool(queue.handler_known) or not unknown,
+        unknown_handlers=unknown,
+        live_workers=_live_workers(queue, facts),
+        rules=_rules(queue),
         overdue=facts.overdue.get(queue.name, 0),
+        silent=facts.silent.get(queue.name, 0),
+        paused=bool(queue.paused),
     )
+
+
+def _live_workers(queue: QueueRow, facts: Facts) -> int:
+    return sum(queue.name in msgspec.json.decode(worker.queues) for worker in facts.workers)
+
+
+def _rules(queue: QueueRow) -> QueueRules:
+    return msgspec.json.decode(queue.rules, type=QueueRules) if queue.rules else defaults_for(queue.name)
 
 
 def _conflicts(workers: list[WorkerRow]) -> tuple[str, ...]:

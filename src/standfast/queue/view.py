@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 
 from standfast.failure import Failure, reason
-from standfast.job import Attempt, Details, JobView
-from standfast.lifecycle import State, Triage, view
+from standfast.job import Attempt, Coalesced, Details, JobView
+from standfast.lifecycle import FINAL, LETTERS, State, Triage, view
+from standfast.profiles import defaults_for
 from standfast.queue.accept import RISKS
 from standfast.queue.payload import sha256
-from standfast.rules import DEFAULTS, QueueRules
+from standfast.rules import QueueRules
 from standfast.store.reads import JobRecord, JobRow
 
 _decode = msgspec.json.decode
@@ -35,7 +36,7 @@ SAME = (
 )
 """Fields a person sees as the store has them."""
 TIMES = ["created_at", "due_at", "ready_at", "claimed_at", "finished_at", "expires_at"]
-TEXTS = ["payload", "coalesced", "result"]
+TEXTS = ["payload", "result"]
 RISING = (None, *RISKS)
 """A job's risk is the higher of its handler's and its caller's."""
 
@@ -51,6 +52,7 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
         **{name: getattr(row, name) for name in SAME},
         **{name: moment(getattr(row, name)) for name in TIMES},
         **{name: _read(getattr(row, name)) for name in TEXTS},
+        coalesced=None if row.coalesced is None else _decode(row.coalesced, type=Coalesced),
         state=State(row.state),
         view=_view(row, now),
         queue_reason=details.queue_reason,
@@ -112,10 +114,10 @@ def _failure(line: Attempt) -> Failure:
 
 
 def _last_failure(row: JobRow, failures: list[Failure]) -> Failure | None:
-    """Give what stands in the way now: the ending's failure, else the last attempt's; none once it is done."""
-    if row.state in (State.COMPLETED, State.CANCELLED):
+    """Give what stands in the way now: a letter's failure, else the last attempt's; none once it is done."""
+    if row.state in FINAL:
         return None
-    if row.failure is not None:
+    if row.failure is not None and row.state in LETTERS:
         return msgspec.json.decode(row.failure, type=Failure)
     return failures[-1] if failures else None
 
@@ -128,5 +130,5 @@ def _max_attempts(row: JobRow) -> int:
     """Give the ceiling a claim stamped, or the one the next claim will stamp."""
     if row.max_attempts is not None:
         return row.max_attempts
-    rules = msgspec.json.decode(row.rules, type=QueueRules) if row.rules else DEFAULTS
+    rules = msgspec.json.decode(row.rules, type=QueueRules) if row.rules else defaults_for(row.queue)
     return row.round_start + (row.budget or rules.attempts)

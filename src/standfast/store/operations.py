@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
+import msgspec
+
+from standfast.lifecycle import FINAL, Move, State, Transition
+from standfast.store import threads
 from standfast.store.hints import STOPS
-from standfast.store.steps import Round, Script
+from standfast.store.steps import Round, Rows, Script, Step, text
 
 
 def ask_to_stop(round_: Round, ids: Sequence[str]) -> Script:
@@ -21,15 +25,43 @@ def ask_to_stop(round_: Round, ids: Sequence[str]) -> Script:
     return answers
 
 
+def unless_unwanted(transitions: Sequence[Transition]) -> Generator[Step, Rows, list[Transition]]:
+    """Let a job end cancelled that was asked to stop, unless its attempt succeeded.
+
+    Its worker may not have heard of it, or be gone.
+    """
+    stopping = [each.n for each in transitions if each.source == State.RUNNING and each.target not in FINAL]
+    if not stopping:
+        return list(transitions)
+    unwanted = {n for (n,) in (yield "unwanted_numbers", {"numbers": text(stopping)})}
+    return [
+        msgspec.structs.replace(each, move=Move.CANCEL, warning="cancelled while it ran", triage=None)
+        if each.n in unwanted and each.target not in FINAL
+        else each
+        for each in transitions
+    ]
+
+
 def hurry(round_: Round, ids: Sequence[str]) -> Script:
     """Make waiting jobs due now; answer for each whether it was waiting."""
     answers = []
     for job_id in ids:
         rows = yield "hurry_job", {"id": job_id, "now": round_.now}
-        for (queue,) in rows:
+        for n, queue, gate in rows:
+            if gate is not None:
+                yield from threads.join(n, gate, due=True)
+            round_.told["hurried", queue].append(job_id)
             round_.work_in(queue, 0.0)
         answers.append(bool(rows))
     return answers
+
+
+def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script:
+    """Count calls that went to their fallback while nothing could be stored, and note when the last ones were told."""
+    yield "add_counters", {"counts": text([(queue, "fallback", number) for queue, number in counts])}
+    for queue, _ in counts:
+        yield "mark_upkeep", {"name": f"fallback {queue}", "now": round_.now}
+    return [None] * len(counts)
 
 
 def pause(round_: Round, wanted: Sequence[tuple[str, bool]]) -> Script:
@@ -37,7 +69,9 @@ def pause(round_: Round, wanted: Sequence[tuple[str, bool]]) -> Script:
     answers = []
     for queue, paused in wanted:
         rows = yield "pause_queue", {"queue": queue, "paused": paused}
-        if rows and not paused:
+        if rows:
+            # It is in the journal, so that a worker that misses the hint sees it with its next look.
+            round_.told["paused" if paused else "resumed", queue].append("")
             round_.work_in(queue, 0.0)
         answers.append(bool(rows))
     return answers

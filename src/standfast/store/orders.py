@@ -16,6 +16,12 @@ class Conflict(msgspec.Struct, frozen=True):
     job_id: str
 
 
+class Full(msgspec.Struct, frozen=True):
+    """The queue has as many jobs due as it may have; nothing was written."""
+
+    most: int
+
+
 class Want(msgspec.Struct, frozen=True):
     """So many jobs of one queue, for these handlers."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
+from standfast.job import HTTP
 from standfast.store.steps import Script, text
 
 
@@ -146,10 +147,21 @@ def queue_names() -> Script:
     return [name for (name,) in rows]
 
 
+def contents() -> Script:
+    """Count everything there is; this reads the whole store."""
+    return dict((yield "contents", {}))
+
+
 def last_journal_number() -> Script:
     """Read the newest journal row's number."""
     [(number,)] = yield "last_journal_number", {}
     return number
+
+
+def survey(now: float, boot: str, *, silent_after: float) -> Script:
+    """Read facts and tallies together."""
+    found = yield from facts(now, boot, silent_after=silent_after)
+    return found, (yield from tallies(now))
 
 
 class QueueRow(NamedTuple):
@@ -187,20 +199,37 @@ class Facts(NamedTuple):
     unknown_handlers: list[tuple[str, str]]
     """Queue and name of each handler that due jobs ask for and nobody has declared."""
     next_due_at: float | None
+    fallbacks: list[tuple[str, int]]
+    """Queues whose calls went to their fallback within the last day, with how many ever did."""
+    silent: dict[str, int]
+    """Jobs of each queue that nothing moves and no reason is given for."""
 
 
-def facts(now: float, boot: str, *, silent_after: float, most: int = 100_000) -> Script:
+FALLBACKS_SHOWN = 86400.0
+LOOKED_THROUGH = 10_000
+"""How many jobs of each kind are looked through for silent ones."""
+
+
+def facts(
+    now: float, boot: str, *, silent_after: float, unmoved_for: float | None = None, most: int = 100_000
+) -> Script:
     """Read what health and stats are made of."""
     queues = yield "queue_facts", {"most": most}
     late = {queue: rest for queue, *rest in (yield "late_jobs", {"now": now, "most": most})}
     workers = yield "live_workers", {"boot": boot, "since": now - silent_after}
     upkeep = yield "upkeep_times", {}
     overdue = yield "overdue_jobs", {"now": now}
-    unknown = [(*row,) for row in (yield "unknown_handlers", {})]
+    unknown = [(queue, handler) for queue, handler in (yield "unknown_handlers", {}) if handler != HTTP]
     [(next_due_at,)] = yield "next_due", {}
     found = [_with_late(QueueRow(*row), *late.get(row[0], (0, None))) for row in queues]
     live = [WorkerRow(*row) for row in workers]
-    return Facts(found, live, dict(upkeep), dict(overdue), unknown, next_due_at)
+    fallbacks = [(*row,) for row in (yield "recent_fallbacks", {"since": now - FALLBACKS_SHOWN})]
+    silent = {} if unmoved_for is None else (yield from _silent(now - unmoved_for, boot))
+    return Facts(found, live, dict(upkeep), dict(overdue), unknown, next_due_at, fallbacks, silent)
+
+
+def _silent(since: float, boot: str) -> Script:
+    return dict((yield "silent_jobs", {"since": since, "boot": boot, "most": LOOKED_THROUGH}))
 
 
 def _with_late(queue: QueueRow, due: int, oldest: float | None) -> QueueRow:

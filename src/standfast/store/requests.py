@@ -25,7 +25,7 @@ class Request:
     A caller may give up until its request is taken into a transaction; then nothing was written, for certain.
     """
 
-    __slots__ = ("deadline", "doubtful", "future", "items", "loop", "room", "script", "taken", "withdrawn")
+    __slots__ = ("deadline", "doubtful", "future", "items", "loop", "room", "script", "size", "taken", "withdrawn")
 
     def __init__(
         self,
@@ -35,9 +35,11 @@ class Request:
         *,
         deadline: float = NEVER,
         room: int = 0,
+        size: int | None = None,
     ) -> None:
         self.script = script
         self.items = items
+        self.size = len(items) if size is None else size
         self.future = future
         self.loop = future.get_loop() if isinstance(future, asyncio.Future) else None
         self.deadline = deadline
@@ -126,11 +128,12 @@ class Line:
     def join(self, serving: list[Request], most: int) -> None:
         """Move what waits into the writer's hands, up to so many items in all."""
         self._serving = serving
-        items = sum(len(request.items) for request in serving)
+        items = sum(request.size for request in serving)
         while self._waiting and items < most:
-            request = self._waiting.popleft()
-            serving.append(request)
-            items += len(request.items)
+            request = self._waiting[0]
+            serving.append(request)  # before it leaves the line: whoever watches its deadline must always find it
+            self._waiting.popleft()
+            items += request.size
 
     def empty(self) -> bool:
         """Tell whether nothing waits."""
@@ -138,7 +141,7 @@ class Line:
 
     def unanswered(self, loop: asyncio.AbstractEventLoop) -> list[Request]:
         """Give every request of a loop that is still without an answer."""
-        known = [*self._waiting, *self._serving]
+        known = dict.fromkeys([*self._waiting, *self._serving])
         return [request for request in known if request.loop is loop and not request.future.done()]
 
 

@@ -15,9 +15,10 @@ import msgspec
 
 from standfast.job import Claim, NewJob, Receipt
 from standfast.lifecycle import FINAL, MOVES, Move, State, Transition
+from standfast.profiles import defaults_for
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.store import threads
-from standfast.store.orders import Catch, Conflict, Order, Publication, Want
+from standfast.store import depth, operations, threads
+from standfast.store.orders import Catch, Conflict, Full, Order, Publication, Want
 from standfast.store.steps import Round, Rows, Script, Step, text
 
 DUE_PER_CLAIM = 500
@@ -56,16 +57,33 @@ def close(round_: Round) -> Script:
 
 
 def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script:
-    """Store new jobs; answer a Receipt or a Conflict for each."""
-    answers = yield from _settle_keys(round_, [job for job in jobs if job.idempotency_key is not None])
+    """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
+    answers: depth.Answers = yield from _settle_keys(round_, [job for job in jobs if job.idempotency_key is not None])
+    taken_in: dict[str, str | None] = {}
     fresh = [job for job in jobs if job.id not in answers] if answers else jobs
     plain = [job for job in fresh if job.thread_key is None]
     if plain:
-        yield from _insert(round_, plain)
+        yield from _insert(round_, (yield from depth.admitted(plain, answers)))
     for job in fresh:
         if job.thread_key is not None:
-            answers[job.id] = yield from _enqueue_in_thread(round_, job, threads.gate_of(job.queue, job.thread_key))
-    return [answers.get(job.id) or Receipt(job.id, "accepted", State.QUEUED) for job in jobs]
+            receipt = yield from _enqueue_in_thread(round_, job, threads.gate_of(job.queue, job.thread_key))
+            answers[job.id] = receipt
+            if isinstance(receipt, Receipt):
+                taken_in[job.id] = receipt.id
+    yield from depth.take_back(answers)
+    return [
+        _naming(taken_in, answers[job.id]) if job.id in answers else Receipt(job.id, "accepted", State.QUEUED)
+        for job in jobs
+    ]
+
+
+def _naming(taken_in: dict[str, str | None], answer: Receipt | Conflict | Full) -> Receipt | Conflict | Full:
+    """Have an answer about a job of this round name the one that took it in."""
+    if isinstance(answer, Full):
+        return answer
+    if isinstance(answer, Conflict):
+        return Conflict(taken_in.get(answer.job_id) or answer.job_id)
+    return answer._replace(id=taken_in.get(answer.id or "", answer.id))
 
 
 def _settle_keys(round_: Round, keyed: Sequence[NewJob]) -> Generator[Step, Rows, dict[str, Receipt | Conflict]]:
@@ -106,23 +124,32 @@ def _insert(round_: Round, jobs: Sequence[NewJob]) -> Generator[Step, Rows, list
     return [(row[0], row[5]) for row in rows]
 
 
-def _enqueue_in_thread(round_: Round, job: NewJob, gate: str) -> Generator[Step, Rows, Receipt]:
+def _enqueue_in_thread(round_: Round, job: NewJob, gate: str) -> Generator[Step, Rows, Receipt | Full]:
     """Fold a job into one of its thread that was never claimed, or let it join the thread as a job of its own."""
-    mode = (yield from rules_in_force([job.queue]))[job.queue].coalesce
-    if mode == "collect":
-        job = msgspec.structs.replace(job, payload=f"[{job.payload}]")
-    found = yield from threads.members(gate)
-    if any(each.id == job.id for each in found):  # it came before, with a commit nobody knew of
-        return Receipt(job.id, "accepted", State.QUEUED)
-    into = threads.carrier(found, job, mode)
+    here = yield "state_of", {"id": job.id}
+    if here:  # it came before, with a commit nobody knew of
+        return Receipt(job.id, "accepted", here[0][0])
+    rules = (yield from rules_in_force([job.queue]))[job.queue]
+    mode = threads.mode_of(job, rules)
+    payload = f"[{job.payload}]" if mode == "collect" else job.payload
+    priority = rules.priority if job.priority is None else job.priority
+    job = msgspec.structs.replace(job, payload=payload, priority=priority)
+    found = yield from threads.members(gate, mode)
+    bearer = threads.bearer(found, job.id)
+    if bearer is not None:
+        return Receipt(bearer.id, "coalesced", bearer.state)
+    into = threads.carrier(found, job)
     if into is not None and (yield from threads.fold(round_, into, job, mode)):
         return Receipt(into.id, "coalesced", State.QUEUED)
-    first_seen_at, priority = threads.inherited(found, job, mode)
+    refused: dict[str, Full] = {}
+    if not (yield from depth.admitted([job], refused)):
+        return refused[job.id]
+    first_seen_at, highest = threads.inherited(found, job)
     [(n, due_at)] = yield from _insert(round_, [job])
     yield from _apply(round_, threads.superseded(found, job, mode, gate))
     yield "enter_thread", {"n": n, "thread_key": job.thread_key, "first_seen_at": first_seen_at}
-    if priority is not None:
-        yield "raise_priority", {"n": n, "priority": priority}
+    if highest is not None:
+        yield "raise_priority", {"n": n, "priority": highest}
     yield from threads.join(n, gate, due=due_at <= round_.now)
     return Receipt(job.id, "accepted", State.QUEUED)
 
@@ -139,7 +166,7 @@ def _queue_defaults(queues: set[str]) -> Generator[Step, Rows, dict[str, tuple[i
 def _job_row(round_: Round, n: int, job: NewJob, priority: int | None, max_age: float | None) -> tuple[Any, ...]:
     """Lay a job out as its hot row. Wall times become queue times here."""
     now = round_.now
-    due_at = now + job.delay if job.at is None else max(now, job.at - round_.skew)
+    due_at = threads.due_at(round_, job)
     asked = None if job.expires is None else job.expires - round_.skew
     limit = asked if max_age is None else now + max_age if asked is None else min(asked, now + max_age)
     return (
@@ -198,7 +225,7 @@ def rules_in_force(queues: Iterable[str]) -> Generator[Step, Rows, dict[str, Que
 
 def _read_rules(queues: Iterable[str], known: Rows) -> dict[str, QueueRules]:
     published = {name: rules for name, rules, *_ in known}
-    return {name: _rules.decode(published[name]) if published.get(name) else DEFAULTS for name in queues}
+    return {name: _rules.decode(published[name]) if published.get(name) else defaults_for(name) for name in queues}
 
 
 def _claim_queue(
@@ -263,7 +290,7 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script:
 
     A death, its reason, its triage, its history line and its notice are in this one transaction.
     """
-    decided = list(transitions)
+    decided = yield from operations.unless_unwanted(transitions)
     for place, each in enumerate(decided):
         if each.gate is not None and each.target == State.QUEUED:
             rules = yield from rules_in_force([each.queue])
@@ -349,8 +376,9 @@ def _ending(transition: Transition) -> tuple[Any, ...]:
 
 def _line(round_: Round, transition: Transition) -> tuple[int, str]:
     line: dict[str, Any] = {"attempt": transition.attempt, "at": round_.now, "worker": transition.worker}
-    if transition.failure is not None:
-        line |= msgspec.to_builtins(transition.failure)
+    failure = transition.last_failure or transition.failure
+    if failure is not None:
+        line |= msgspec.to_builtins(failure)
         del line["advice"]
     else:
         line["reason_code"] = TOLD[transition.move]

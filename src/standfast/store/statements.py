@@ -12,7 +12,7 @@ _WRITES = re.compile(r"^(INSERT|UPDATE|DELETE)\b", re.MULTILINE)
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """One statement of a dialect. `gives_rows` is false for a write, which answers with its number of rows."""
+    """One statement of a dialect. `gives_rows` is false for a write that returns none: it answers with their number."""
 
     sql: str
     gives_rows: bool
@@ -32,4 +32,4 @@ def load(dialect: str) -> dict[str, Statement]:
 
 def _statement(sql: str) -> Statement:
     bare = "\n".join(line for line in sql.strip().splitlines() if not line.startswith("--"))
-    return Statement(bare, not _WRITES.search(bare))
+    return Statement(bare, not _WRITES.search(bare) or "RETURNING" in bare)

@@ -33,6 +33,13 @@ class Round:
         if delay < self.work.get(queue, 9e99):
             self.work[queue] = max(0.0, delay)
 
+    def absorb(self, other: Round) -> None:
+        """Make one's own what a part of this transaction told and gave."""
+        for what, ids in other.told.items():
+            self.told[what] += ids
+        for queue, delay in other.work.items():
+            self.work_in(queue, delay)
+
 
 def text(value: Any) -> str:
     """Encode a batch as the one JSON text that crosses into the engine."""

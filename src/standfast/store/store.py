@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,13 +12,17 @@ from standfast.errors import ConfigurationError
 from standfast.job import NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
-from standfast.store import operations, reads, scripts, upkeep
-from standfast.store.orders import Catch, Conflict, Order, Publication
+from standfast.store import births, operations, reads, scripts, together, upkeep
+from standfast.store.births import Burial, Holding
+from standfast.store.orders import Catch, Conflict, Full, Order, Publication
 from standfast.store.reads import Facts, Filter, JobRecord, JournalRow, LetterFilter, Tallies
 from standfast.store.sqlite import checkup, shared
 from standfast.store.sqlite.checkup import Finding
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
+
+Accepted = Receipt | Conflict | Full
+"""What is answered for a new job: it is stored, or why it is not."""
 
 PATIENCE = 5.0
 """Seconds a caller waits for the store before it is told."""
@@ -110,13 +114,34 @@ class Store:
 
     # --- writing
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> Awaitable[list[Receipt | Conflict]]:
-        """Store new jobs."""
+    def enqueue(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
+        """Store new jobs, each by itself: one of them may be refused and the others stored."""
         return self._engine.call(scripts.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)
 
-    def enqueue_blocking(self, jobs: Sequence[NewJob]) -> list[Receipt | Conflict]:
+    async def enqueue_together(self, jobs: Sequence[NewJob]) -> list[Accepted]:
+        """Store all of these new jobs, or none if their queue has no room for all."""
+        [answers] = await self._engine.call(
+            together.enqueue_together, [jobs], seconds=PATIENCE, room=ROOM_TO_ACCEPT, size=len(jobs)
+        )
+        return answers  # type: ignore[no-any-return]
+
+    def enqueue_blocking(self, jobs: Sequence[NewJob]) -> list[Accepted]:
         """Store new jobs from code without a loop."""
         return self._engine.call_blocking(scripts.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)  # type: ignore[no-any-return]
+
+    async def bury(self, burial: Burial) -> bool:
+        """Store a job as a dead one; False if its queue is full."""
+        [buried] = await self._engine.call(births.bury, [burial], seconds=PATIENCE, room=ROOM_TO_ACCEPT)
+        return buried  # type: ignore[no-any-return]
+
+    def hold_restored_blocking(self, holding: Holding) -> bool:
+        """Hold what a backup brought back; True if there is more."""
+        [more] = self._engine.call_blocking(births.hold_restored, [holding], seconds=None)
+        return more  # type: ignore[no-any-return]
+
+    def back_up(self, path: str) -> dict[str, int]:
+        """Copy the store to a new file while it goes on; give what the copy holds."""
+        return self._engine.back_up(path)
 
     async def claim(self, order: Order) -> Catch:
         """Claim what a worker can start now."""
@@ -160,6 +185,10 @@ class Store:
         [hurried] = await self._engine.call(operations.hurry, [job_id], seconds=PATIENCE)
         return hurried  # type: ignore[no-any-return]
 
+    def count_fallbacks_blocking(self, counts: Mapping[str, int]) -> None:
+        """Count calls that went to their fallback, by queue."""
+        self._engine.call_blocking(operations.count_fallbacks, list(counts.items()), seconds=PATIENCE)
+
     async def pause(self, queue: str, *, paused: bool) -> bool:
         """Pause a queue or let it go on; False if nobody knows it."""
         [known] = await self._engine.call(operations.pause, [(queue, paused)], seconds=PATIENCE)
@@ -175,9 +204,10 @@ class Store:
         """Read what was told after a journal row."""
         return await self._engine.read(reads.journal(after, limit))  # type: ignore[no-any-return]
 
-    async def tallies(self) -> Tallies:
-        """Read the unfinished jobs by queue, and the counters."""
-        return await self._engine.read(reads.tallies(self.now()))  # type: ignore[no-any-return]
+    async def survey(self, *, silent_after: float) -> tuple[Facts, Tallies]:
+        """Read facts and tallies in one snapshot, so that no job is counted twice or nowhere."""
+        script = reads.survey(self.now(), self._engine.boot(), silent_after=silent_after)
+        return await self._engine.read(script)  # type: ignore[no-any-return]
 
     async def job(self, job_id: str) -> JobRecord | None:
         """Read one job."""
@@ -200,7 +230,7 @@ class Store:
         """Read how far the journal has come: whoever sees it grow knows that something happened."""
         return await self._engine.read(reads.last_journal_number())  # type: ignore[no-any-return]
 
-    async def facts(self, *, silent_after: float) -> Facts:
-        """Read what health is judged by."""
-        script = reads.facts(self.now(), self._engine.boot(), silent_after=silent_after)
+    async def facts(self, *, silent_after: float, unmoved_for: float | None = None) -> Facts:
+        """Read what health is judged by; silent jobs only if told for how long nothing must have moved them."""
+        script = reads.facts(self.now(), self._engine.boot(), silent_after=silent_after, unmoved_for=unmoved_for)
         return await self._engine.read(script)  # type: ignore[no-any-return]

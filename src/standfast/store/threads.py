@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
 
 from standfast.failure import Landed
-from standfast.job import Details, NewJob
+from standfast.job import HTTP, Coalesced, Details, Folded, NewJob
 from standfast.lifecycle import Move, State, Transition
-from standfast.rules import Coalesce
+from standfast.rules import Coalesce, QueueRules
 from standfast.store.steps import Round, Rows, Script, Step, text
 
 KEPT = 50
 """How many of the jobs that were folded into one are remembered one by one; all of them are counted."""
 LARGEST_COLLECTION = 256 * 1024
+"""Bytes of payload that are collected into one job; what comes then begins another."""
 
 
 class Member(NamedTuple):
@@ -35,71 +37,91 @@ class Member(NamedTuple):
     priority: int
     landed: str | None
     first_seen_at: float
-    payload: str
     parked_on: str | None
-    idempotency_key: str | None
-    details: str
+    asked_expiry: float | None
     coalesced: str | None
 
 
-class Folded(msgspec.Struct, omit_defaults=True):
-    """One job that was folded into another: what it replaced."""
-
-    at: float
-    by: str
-    sha256: str
-    key: str | None = None
-    trigger: str | None = None
-
-
-class Coalesced(msgspec.Struct):
-    """What was folded into a job: how many, and the last of them."""
-
-    count: int = 0
-    last: list[Folded] = []
-
-
 def gate_of(queue: str, thread_key: str) -> str:
-    """Name the gate of a thread."""
+    """Name the gate of a thread. No two threads share one, whatever colons their names hold."""
+    queue = queue.replace("%", "%25").replace(":", "%3A")
     return f"thread:{queue}:{thread_key}"
 
 
-def members(gate: str) -> Generator[Step, Rows, list[Member]]:
-    """Read the unfinished jobs of a thread, oldest first."""
+def mode_of(job: NewJob, rules: QueueRules) -> Coalesce:
+    """Say how a newcomer meets its thread. Requests are not collected: a list of requests is no request."""
+    return "never" if rules.coalesce == "collect" and job.handler == HTTP else rules.coalesce
+
+
+def members(gate: str, mode: Coalesce) -> Generator[Step, Rows, list[Member]]:
+    """Read the unfinished jobs of a thread, oldest first. Where every job is kept, they do not matter."""
+    if mode == "never":
+        return []
     return [Member(*row) for row in (yield "thread_members", {"gate": gate})]
 
 
-def carrier(found: Iterable[Member], job: NewJob, mode: Coalesce) -> Member | None:
-    """Give the job that can still take a newcomer in: same handler, never claimed."""
-    if mode == "never":
-        return None
-    fitting = (each for each in found if each.token == 0 and each.state == State.QUEUED and each.handler == job.handler)
+def bearer(found: Iterable[Member], job_id: str) -> Member | None:
+    """Give the job that took this one in before, with a commit nobody knew of."""
+    told = f'"by":"{job_id}"'
+    return next((each for each in found if each.coalesced and told in each.coalesced), None)
+
+
+def carrier(found: Sequence[Member], job: NewJob) -> Member | None:
+    """Give the newest job that can still take a newcomer in: same handler, never claimed."""
+    newest = reversed(found)
+    fitting = (each for each in newest if not each.token and each.state == State.QUEUED and each.handler == job.handler)
     return next(fitting, None)
+
+
+def due_at(round_: Round, job: NewJob) -> float:
+    """Give the queue time a newcomer is due at; a time in the past is now."""
+    return round_.now + job.delay if job.at is None else max(round_.now, job.at - round_.skew)
 
 
 def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Generator[Step, Rows, bool]:
     """Fold a newcomer into a waiting job: payload and key replace (or join) the old ones. False if it is too big."""
-    payload = job.payload if mode == "latest" else f"{into.payload[:-1]},{job.payload[1:]}"
-    if len(payload) > LARGEST_COLLECTION:
+    [(held, old_key, old_details)] = yield "body_of", {"n": into.n}
+    payload = job.payload if mode == "latest" else f"{held[:-1]},{job.payload[1:]}"
+    if mode == "collect" and len(payload.encode()) > LARGEST_COLLECTION:
         return False
-    known = msgspec.json.decode(into.coalesced, type=Coalesced) if into.coalesced else Coalesced()
-    if all(each.by != job.id for each in known.last):  # else it came before, with a commit nobody knew of
-        trigger = (msgspec.json.decode(into.details, type=Details).labels or {}).get("trigger")
-        replaced = hashlib.sha256(into.payload.encode()).hexdigest()
-        entry = Folded(round_.now, job.id, replaced, into.idempotency_key, trigger)
-        known = Coalesced(known.count + 1, [*known.last, entry][-KEPT:])
-    key = job.idempotency_key or into.idempotency_key
-    yield "fold_body", {"n": into.n, "payload": payload, "key": key, "details": job.details, "coalesced": text(known)}
-    due_at = round_.now + job.delay if job.at is None else job.at - round_.skew
-    yield "fold_job", {"n": into.n, "priority": job.priority, "due_at": due_at}
-    if due_at <= round_.now and into.parked_on is None:
+    known = msgspec.json.decode(into.coalesced, type=Coalesced) if into.coalesced else Coalesced(count=0, last=[])
+    last = [*known["last"], _replaced(round_, job.id, held, old_key, old_details)]
+    coalesced = text(Coalesced(count=known["count"] + 1, last=last[-KEPT:]))
+    body = {"payload": payload, "key": job.idempotency_key, "details": job.details, "coalesced": coalesced}
+    yield "fold_body", {"n": into.n, **body}
+    due = due_at(round_, job)
+    expiry = _expiry(round_, into, job, mode)
+    yield "fold_job", {"n": into.n, "priority": job.priority, "due_at": due, "asked_expiry": expiry}
+    if due <= round_.now and into.parked_on is None:
         yield "promote_job", {"n": into.n}
         yield from join(into.n, gate_of(job.queue, job.thread_key or ""), due=True)
     if job.idempotency_key is not None:
         yield "hand_key_over", {"queue": job.queue, "key": job.idempotency_key, "id": into.id}
     round_.told["coalesced", job.queue].append(into.id)
-    round_.work_in(job.queue, due_at - round_.now)
+    round_.work_in(job.queue, due - round_.now)
     return True
+
+
+def _replaced(round_: Round, by: str, payload: str, key: str | None, details: str) -> Folded:
+    entry = Folded(
+        at=datetime.fromtimestamp(round_.now + round_.skew, UTC),
+        by=by,
+        sha256=hashlib.sha256(payload.encode()).hexdigest(),
+    )
+    if key is not None:
+        entry["key"] = key
+    trigger = (msgspec.json.decode(details, type=Details).labels or {}).get("trigger")
+    if trigger is not None:
+        entry["trigger"] = trigger
+    return entry
+
+
+def _expiry(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> float | None:
+    """Give the expiry of what a newcomer was folded into: its own, or the latest of all that were collected."""
+    asked = None if job.expires is None else job.expires - round_.skew
+    if mode == "latest" or asked is None or into.asked_expiry is None:
+        return asked if mode == "latest" else None
+    return max(asked, into.asked_expiry)
 
 
 def superseded(found: Iterable[Member], job: NewJob, mode: Coalesce, gate: str) -> list[Transition]:
@@ -168,8 +190,8 @@ def unless_superseded(transition: Transition, mode: Coalesce) -> Generator[Step,
     return msgspec.structs.replace(transition, move=Move.CANCEL, superseded_by=newer[0][0])
 
 
-def inherited(found: Sequence[Member], job: NewJob, mode: Coalesce) -> tuple[float | None, int | None]:
+def inherited(found: Sequence[Member], job: NewJob) -> tuple[float | None, int | None]:
     """Give what a newcomer takes over from older jobs of its thread: the first-seen time and the higher priority."""
-    older = [each for each in found if each.handler == job.handler and mode != "never"]
+    older = [each for each in found if each.handler == job.handler]
     first_seen_at = min((each.first_seen_at for each in older), default=None)
     return first_seen_at, max((each.priority for each in older), default=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Container, Generator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -112,8 +112,25 @@ def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script:
         if gap:
             yield "mark_upkeep", {"name": "resume", "now": round_.now}
         reclaim = not gap and round_.now - times.get("resume", 0.0) > sweep_.patience
+        yield from _tell_depths(round_, told=times)
         answers.append((yield from _find(round_, sweep_, reclaim=reclaim)))
     return answers
+
+
+def _tell_depths(round_: Round, told: Container[str]) -> Script:
+    """Tell of queues that hold more due jobs than they should, once, and once when they no longer do."""
+    names = [name for (name,) in (yield "queue_names", {})]
+    rules = yield from rules_in_force(names)
+    for name in names:
+        mark = f"depth {name}"
+        [(deep,)] = yield "deeper_than", {"queue": name, "depth": rules[name].depth_warning}
+        if bool(deep) == (mark in told):
+            continue
+        if deep:
+            yield "mark_upkeep", {"name": mark, "now": round_.now}
+        else:
+            yield "forget_upkeep", {"name": mark}
+        round_.told["depth_warning" if deep else "depth_normal", name].append("")
 
 
 def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Generator[Step, Rows, Swept]:

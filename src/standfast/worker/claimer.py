@@ -38,6 +38,7 @@ class Claimer:
         self._store = store
         self._worker = worker
         self._lanes = dict(lanes)
+        self._served = set(lanes)
         self._elsewhere = elsewhere
         """The handlers this worker has for queues it does not know yet: the built-in ones, unless told its queues."""
         self._slots = slots
@@ -49,6 +50,11 @@ class Claimer:
         self._stopped = False
         self.answers = 0
         """How many claims were answered, or given up."""
+
+    @property
+    def queues(self) -> list[str]:
+        """The queues it serves: those it was made for, and others it has claimed from."""
+        return sorted(self._served)
 
     def freed(self, queues: Counter[str]) -> None:
         """Take note of free slots."""
@@ -128,6 +134,7 @@ class Claimer:
     def _take(self, order: Order, catch: Catch) -> set[str]:
         """Start what was claimed; give the queues that may have more."""
         brought = Counter(claim.queue for claim in catch.claims)
+        self._served |= brought.keys()
         for want in order.wants:
             self._free[want.queue] -= brought[want.queue]
         self._start(catch.claims, catch.rules)

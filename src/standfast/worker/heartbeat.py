@@ -29,14 +29,16 @@ def beat_for(lease: float) -> float:
 class Heartbeat:
     """Renews a worker's leases every so many seconds, and reports what the store says it holds."""
 
-    def __init__(self, store: Store, card: WorkerCard, every: float, report: Callable[[Beat], None]) -> None:
+    def __init__(
+        self, store: Store, card: Callable[[], WorkerCard], every: float, report: Callable[[Beat], None]
+    ) -> None:
         self._store = store
         self._card = card
         self._every = every
         self._report = report
         self._stopping = False
         self._hurry = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="standfast-heartbeat", daemon=True)
+        self._thread = self._new_thread()
         self._last = 0.0
 
     def start(self) -> None:
@@ -44,10 +46,21 @@ class Heartbeat:
         self.beat()
         self._thread.start()
 
+    def _new_thread(self) -> threading.Thread:
+        return threading.Thread(target=self._run, name="standfast-heartbeat", daemon=True)
+
+    def revive(self) -> None:
+        """Go on if a fault nobody foresaw has ended the thread: without beats every job of this worker lapses."""
+        if not self._stopping and not self._thread.is_alive():
+            log.error("the heartbeat had stopped and goes on")
+            self._thread = self._new_thread()
+            self._hurry.set()
+            self._thread.start()
+
     def beat(self) -> None:
         """Renew now."""
         before = time.monotonic()
-        beat = self._store.beat_blocking(self._card)
+        beat = self._store.beat_blocking(self._card())
         self._last = before
         self._report(beat)
 

@@ -59,7 +59,8 @@ class Worker:
         self._executor = Executor(store, registry, self._freed, threads=concurrency * max(1, len(lanes)))
         elsewhere = registry.built_in if queues is None else ()
         self._claimer = Claimer(store, self.id, lanes, elsewhere=elsewhere, slots=concurrency, start=self._start)
-        self._heartbeat = Heartbeat(store, self._card(lanes, rules, registry.declarations()), beat, self._reported)
+        self._declares = _declared(rules, registry.declarations())
+        self._heartbeat = Heartbeat(store, self._card, beat, self._reported)
         self._loops = [
             Loop("sweeper", beat, Sweeper(store, Sweep(every=beat, patience=beat), wait=beat_for).sweep),
             Loop("pruner", PRUNE_EVERY, Pruner(store).prune),
@@ -72,13 +73,9 @@ class Worker:
         self._draining = False
         self._gone = asyncio.Event()
 
-    def _card(
-        self, lanes: dict[str, tuple[str, ...]], rules: dict[str, QueueRules], handlers: list[Declaration]
-    ) -> WorkerCard:
-        queues = msgspec.json.encode(list(lanes)).decode()
-        declared = {**rules, **{f"{handler.queue}/{handler.name}": handler for handler in handlers}}
-        declares = {name: msgspec.json.encode(what).decode() for name, what in declared.items()}
-        return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, msgspec.json.encode(declares).decode())
+    def _card(self) -> WorkerCard:
+        queues = msgspec.json.encode(self._claimer.queues).decode()
+        return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, self._declares)
 
     # --- life
 
@@ -156,6 +153,7 @@ class Worker:
 
     async def _poll(self) -> None:
         """Look by oneself when the journal has grown or the machine has slept: hints get lost, and timers sleep too."""
+        self._heartbeat.revive()
         slept = round(self._store.now() - asyncio.get_running_loop().time())
         seen = (await self._store.last_journal_number(), slept)
         if seen != self._seen:
@@ -184,3 +182,9 @@ class Worker:
                 self._executor.hand_in(given_back(job.standing))
                 strangers[key] = float("inf")
         self._strangers = strangers
+
+
+def _declared(rules: dict[str, QueueRules], handlers: list[Declaration]) -> str:
+    """Give what a process declares, for others to compare: queue or queue/handler → its rules, as JSON text."""
+    declared = {**rules, **{f"{handler.queue}/{handler.name}": handler for handler in handlers}}
+    return msgspec.json.encode({name: msgspec.json.encode(what).decode() for name, what in declared.items()}).decode()

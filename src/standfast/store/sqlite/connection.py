@@ -150,12 +150,26 @@ def _apply_settings(connection: apsw.Connection, *, memory: bool) -> None:
     for name, wanted in SETTINGS.items():
         if memory and name in NOT_KEPT_BY_MEMORY:
             continue
-        connection.pragma(name, wanted)
+        _set(connection, name, wanted)
         got = connection.pragma(name)
         if got != wanted:
             raise ConfigurationError(
                 f"SQLite answers {name}={got!r} where {wanted!r} was set; this file cannot be used"
             )
+
+
+def _set(connection: apsw.Connection, name: str, wanted: str | int) -> None:
+    """Set one setting. Where many open a new file at once, SQLite refuses the switch to WAL without waiting itself."""
+    give_up = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.pragma(name, wanted)
+        except apsw.BusyError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.001)
+        else:
+            return
 
 
 def _patience() -> Callable[[int], bool]:

@@ -20,7 +20,7 @@ import apsw
 
 from standfast.clock import Clock
 from standfast.errors import StandfastError, StoreUnavailable
-from standfast.store import scripts
+from standfast.store import reads, scripts
 from standfast.store.hints import Hint
 from standfast.store.requests import NEVER, Answer, Deadlines, Line, Request, ScriptFunction, block, deliver
 from standfast.store.sqlite.connection import let_go, rolled_back_on_failure
@@ -166,11 +166,20 @@ class SqliteEngine:
     # --- calls
 
     def call(
-        self, script: ScriptFunction, items: Sequence[Any], *, seconds: float | None, room: int = 0
+        self,
+        script: ScriptFunction,
+        items: Sequence[Any],
+        *,
+        seconds: float | None,
+        room: int = 0,
+        size: int | None = None,
     ) -> asyncio.Future[Any]:
-        """Have a script run in the next round; its results come when they are on disk."""
+        """Have a script run in the next round; its results come when they are on disk.
+
+        `size` says how much work the items are, where that is not their number.
+        """
         future = asyncio.get_running_loop().create_future()
-        request = Request(script, items, future, deadline=_deadline(seconds), room=room)
+        request = Request(script, items, future, deadline=_deadline(seconds), room=room, size=size)
         self._line.put(request)
         self._deadlines.watch(request)
         return future
@@ -191,10 +200,14 @@ class SqliteEngine:
         """Do the same for a caller without a loop."""
         return self._files.read(script, drive).result()
 
+    def back_up(self, path: str) -> dict[str, int]:
+        """Copy the store to a new file beside the writer."""
+        return self._files.back_up(path, lambda connection: drive(connection, reads.contents()))
+
     def listen(self, heard: Callable[[Hint], None]) -> None:
         """Tell this listener which queues got work, from this process and from others."""
         self._listeners.append(heard)
-        self._files.bell.listen(self._tell)
+        self._files.hear(self._tell)
 
     def unlisten(self, heard: Callable[[Hint], None]) -> None:
         """Stop telling this listener."""
@@ -231,7 +244,7 @@ class SqliteEngine:
         deliver(answers)
         if round_.work:
             self._tell(round_.work)
-            self._files.bell.ring(round_.work)
+            self._files.ring(round_.work)
         return []
 
     def _transact(self, pending: list[Request], *, alone: bool) -> tuple[list[Answer], Round]:

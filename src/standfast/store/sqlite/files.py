@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ import apsw
 
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.store.sqlite.backup import Contents, back_up
 from standfast.store.sqlite.baton import Baton
-from standfast.store.sqlite.bell import Bell
+from standfast.store.sqlite.bell import Bell, Hint
 from standfast.store.sqlite.connection import (
     check_engine_version,
     check_file_system,
@@ -53,7 +54,7 @@ class Files:
     def __init__(self, path: str, *, vfs: str | None = None) -> None:
         self.memory = path == ":memory:"
         self.path = path if self.memory else str(Path(path).resolve())
-        self.bell = Bell(self.path)
+        self._bell = Bell(self.path)
         self._location = f"file:/standfast-{next(_memory_names)}?vfs=memdb" if self.memory else self.path
         self._vfs = vfs
         self._baton: Baton | None = None
@@ -117,6 +118,16 @@ class Files:
         with self._baton.turn():
             connection.execute("BEGIN IMMEDIATE")
 
+    def hear(self, heard: Callable[[Hint], None]) -> None:
+        """Hear what other processes put into this store; a store in memory has none."""
+        if not self.memory:
+            self._bell.listen(heard)
+
+    def ring(self, hint: Hint) -> None:
+        """Tell other processes of this store what was put into it."""
+        if not self.memory:
+            self._bell.ring(hint)
+
     def set_clock(self, connection: apsw.Connection, clock: Clock) -> float:
         """Give what must be added to the time since boot; on the first open after a boot, decide it.
 
@@ -150,10 +161,18 @@ class Files:
                 raise StoreUnavailable(f"cannot read {self.path}: {error}; call again", definite=True) from error
         return found
 
+    def back_up(self, path: str, contents: Contents) -> dict[str, int]:
+        """Copy the store to a new file, as one of the readers: a fork waits until it is done."""
+        with self._reading, closing(self._connect_reader()) as connection:
+            return back_up(connection, path, contents)
+
+    def _connect_reader(self) -> apsw.Connection:
+        return connect(self._location, vfs=self._vfs, memory=self.memory, reader=True)
+
     def _reader(self) -> apsw.Connection:
         connection: apsw.Connection | None = getattr(self._own, "connection", None)
         if connection is None:
-            connection = connect(self._location, vfs=self._vfs, memory=self.memory, reader=True)
+            connection = self._connect_reader()
             self._own.connection = connection
             self._opened.append(connection)
         return connection
@@ -203,7 +222,7 @@ class Files:
     def close(self, writer: apsw.Connection | None) -> None:
         """Close every handle, the writer's last."""
         self._readers.shutdown()
-        self.bell.close()
+        self._bell.close()
         for connection in (*self._opened, self._anchor, writer):
             if connection is not None:
                 let_go(connection)

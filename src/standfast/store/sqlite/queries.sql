@@ -118,6 +118,7 @@ SELECT json_group_array(state) FROM (
 
 -- name: move_jobs
 -- The one statement that moves jobs, all alike. Their tokens were checked in this transaction, by standing_states.
+-- What may have landed once may have landed for good, however later attempts end.
 UPDATE job SET
   state = :target,
   due_at = coalesce(:due_at, due_at),
@@ -125,7 +126,7 @@ UPDATE job SET
   finished_at = :finished_at,
   attempts = attempts + :spends,
   deferrals = deferrals + :defers,
-  landed = :landed,
+  landed = iif(landed = 'maybe', landed, coalesce(:landed, landed)),
   parked_on = NULL,
   worker = NULL
 WHERE n IN (SELECT value FROM json_each(:numbers))
@@ -143,7 +144,7 @@ WHERE n IN (SELECT value FROM json_each(:numbers))
 -- name: write_endings
 INSERT INTO ending (n, result, warning, failure, triage, superseded_by) VALUES :rows
 ON CONFLICT (n) DO UPDATE
-SET result = excluded.result, warning = excluded.warning, failure = excluded.failure, triage = excluded.triage,
+SET result = excluded.result, warning = excluded.warning, failure = excluded.failure, triage = coalesce(excluded.triage, triage),
   superseded_by = excluded.superseded_by
 
 -- name: write_history
@@ -191,7 +192,7 @@ SET replay_mode = excluded.replay_mode, risk = excluded.risk, timeout = excluded
 -- name: beat
 INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at)
 VALUES (:id, :host, :pid, :boot, :queues, :declares, :now, :now)
-ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at
+ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.queues
 
 -- name: held_by_worker
 SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.cancelling FROM job AS j JOIN body AS b ON b.n = j.n
@@ -205,6 +206,12 @@ SELECT name, at FROM upkeep
 
 -- name: mark_upkeep
 INSERT INTO upkeep (name, at) VALUES (:name, :now) ON CONFLICT (name) DO UPDATE SET at = excluded.at
+
+-- name: forget_upkeep
+DELETE FROM upkeep WHERE name = :name
+
+-- name: deeper_than
+SELECT EXISTS (SELECT 1 FROM job WHERE queue = :queue AND state = 'queued' AND ready_at IS NOT NULL LIMIT 1 OFFSET :depth)
 
 -- name: lapsed_numbers
 -- A worker of an earlier boot is gone for certain; any other may only be late. Its claim counts as a beat for the job.
@@ -308,8 +315,11 @@ UPDATE job SET cancelling = 1 WHERE n = (SELECT n FROM body WHERE id = :id) AND 
 
 -- name: hurry_job
 UPDATE job SET due_at = min(due_at, :now), ready_at = :now
-WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'queued' AND parked_on IS NULL
-RETURNING queue
+WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
+RETURNING n, queue, thread_gate
+
+-- name: unwanted_numbers
+SELECT n FROM job WHERE n IN (SELECT value FROM json_each(:numbers)) AND cancelling
 
 -- name: pause_queue
 UPDATE queue SET paused = :paused WHERE name = :queue RETURNING name
@@ -346,15 +356,24 @@ SELECT queue, 'parked', count(*) FROM (
 
 -- name: thread_members
 -- Field order is that of Member.
-SELECT j.n, j.token, b.id, j.handler, j.state, j.priority, j.landed, coalesce(b.first_seen_at, b.created_at), b.payload,
-  j.parked_on, b.idempotency_key, b.details, b.coalesced
+SELECT j.n, j.token, b.id, j.handler, j.state, j.priority, j.landed, coalesce(b.first_seen_at, b.created_at),
+  j.parked_on, j.asked_expiry, b.coalesced
 FROM job AS j JOIN body AS b ON b.n = j.n WHERE j.thread_gate = :gate AND j.finished_at IS NULL ORDER BY j.n
+
+-- name: state_of
+SELECT j.state FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
+
+-- name: body_of
+SELECT payload, idempotency_key, details FROM body WHERE n = :n
 
 -- name: fold_body
 UPDATE body SET payload = :payload, idempotency_key = :key, details = :details, coalesced = :coalesced WHERE n = :n
 
 -- name: fold_job
-UPDATE job SET priority = max(priority, coalesce(:priority, priority)), due_at = min(due_at, :due_at) WHERE n = :n
+UPDATE job SET priority = max(priority, :priority), due_at = min(due_at, :due_at), asked_expiry = :asked_expiry,
+  expires_at = nullif(min(coalesce(:asked_expiry, 9e99),
+    coalesce(entered_at + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue), 9e99)), 9e99)
+WHERE n = :n
 
 -- name: hand_key_over
 UPDATE idempotency SET id = :id WHERE queue = :queue AND key = :key
@@ -385,7 +404,8 @@ SELECT n, queue FROM job WHERE state = 'queued' AND parked_on = :gate ORDER BY n
 
 -- name: newest_parked
 SELECT b.id FROM job AS j JOIN body AS b ON b.n = j.n
-WHERE j.state = 'queued' AND j.parked_on = :gate AND j.handler = (SELECT handler FROM job WHERE n = :n)
+WHERE j.state = 'queued' AND j.parked_on = :gate AND j.n > :n
+  AND EXISTS (SELECT 1 FROM job AS own WHERE own.n = :n AND own.handler = j.handler AND own.landed IS NOT 'maybe')
 ORDER BY j.n DESC LIMIT 1
 
 -- name: unpark_job
@@ -397,4 +417,81 @@ WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= 
 ORDER BY due_at LIMIT :limit
 
 -- name: promote_job
-UPDATE job SET ready_at = due_at WHERE n = :n
+UPDATE job SET ready_at = due_at WHERE n = :n AND ready_at IS NULL
+
+-- name: recent_fallbacks
+SELECT c.queue, c.value FROM counter AS c JOIN upkeep AS u ON u.name = 'fallback ' || c.queue
+WHERE c.name = 'fallback' AND u.at > :since
+
+-- name: depth_limits
+SELECT name, rules->>'max_depth' FROM queue
+WHERE name IN (SELECT value FROM json_each(:queues)) AND rules->>'max_depth' IS NOT NULL
+
+-- name: count_due
+SELECT count(*) FROM (SELECT 1 FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue LIMIT :most)
+
+-- name: known_ids
+SELECT id FROM body WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: forget_keys
+DELETE FROM idempotency WHERE until IS NULL AND id IN (SELECT value FROM json_each(:ids))
+
+-- name: begin_batch
+SAVEPOINT batch
+
+-- name: undo_batch
+ROLLBACK TO batch
+
+-- name: end_batch
+RELEASE batch
+
+-- name: restored_jobs
+SELECT j.n, b.id, j.queue, j.attempts FROM job AS j JOIN body AS b ON b.n = j.n
+WHERE j.state IN ('queued', 'running') LIMIT :limit
+
+-- name: hold_jobs
+UPDATE job SET state = 'held', finished_at = :now, ready_at = NULL, parked_on = NULL, worker = NULL, landed = :landed,
+  token = token + 1
+WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: drop_gates
+DELETE FROM gate WHERE kind = 'thread'
+
+-- name: contents
+-- What a backup must hold as well: the rows of each table, and the jobs in each state.
+SELECT 'jobs', count(*) FROM job UNION ALL SELECT 'bodies', count(*) FROM body UNION ALL SELECT 'endings', count(*) FROM ending
+UNION ALL SELECT 'history', count(*) FROM history UNION ALL SELECT 'keys', count(*) FROM idempotency
+UNION ALL SELECT 'journal', coalesce(max(seq), 0) FROM journal UNION ALL SELECT state, count(*) FROM job GROUP BY state
+
+-- name: silent_jobs
+-- No path to silence: accepted jobs that nothing moves and no reason is given for, by queue; each kind is looked for among
+-- so many jobs. What is final, due later, or waits for an earlier step is none of them. `:since` is two sweeps ago.
+WITH silent (queue, number) AS (
+  -- Due, in a queue that nobody claimed from since.
+  SELECT q.name, (SELECT count(*) FROM (
+    SELECT j.ready_at FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name LIMIT :most
+  ) WHERE ready_at <= :since)
+  FROM queue AS q WHERE coalesce(q.claimed_at, 0) < :since
+  UNION ALL
+  SELECT j.queue, 1 FROM (
+    SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :since LIMIT :most
+  ) AS j JOIN queue AS q ON q.name = j.queue AND coalesce(q.claimed_at, 0) < :since
+  UNION ALL
+  -- Parked on a gate that is not there, or whose holder will not hand it on.
+  SELECT j.queue, 1 FROM (SELECT queue, parked_on FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most) AS j
+  WHERE NOT EXISTS (
+    SELECT 1 FROM gate AS g LEFT JOIN job AS h ON h.n = g.holder
+    WHERE g.key = j.parked_on AND (g.holder IS NULL OR h.state IN ('queued', 'running')))
+  UNION ALL
+  -- Running for a worker that was last heard of more than a lease ago, and no sweeper came.
+  SELECT j.queue, 1 FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
+  WHERE j.state = 'running' AND (w.boot <> :boot AND j.claimed_at < :since
+    OR max(coalesce(w.beat_at, 0), j.claimed_at) + j.lease < :since)
+  UNION ALL
+  -- A letter without a reason.
+  SELECT j.queue, 1 FROM (
+    SELECT j.n, j.queue FROM queue AS q CROSS JOIN job AS j
+      ON j.queue = q.name AND j.state IN ('dead', 'held') AND j.finished_at IS NOT NULL LIMIT :most
+  ) AS j LEFT JOIN ending AS e ON e.n = j.n WHERE e.failure IS NULL
+)
+SELECT queue, sum(number) FROM silent GROUP BY queue HAVING sum(number) > 0

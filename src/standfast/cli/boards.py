@@ -1,0 +1,100 @@
+"""Queues and counts laid out for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from standfast.cli.terminal import Cell, Table
+from standfast.cli.words import ago, span
+from standfast.rules import DEFAULTS, Backoff, QueueRules
+
+ALWAYS = ("attempts", "backoff", "lease", "timeout")
+"""The rules one asks for first; the others are told where they are not the default."""
+
+
+def queue_board(queues: dict[str, dict[str, Any]]) -> Table:
+    """Lay out every queue, one a row."""
+    columns = ("queue", "state", "due", "running", "scheduled", "letters", "workers", "rules in force")
+    return Table([_queue_row(name, facts) for name, facts in queues.items()], columns)
+
+
+def stats_board(counted: dict[str, Any], now: datetime) -> list[Table]:
+    """Lay out the totals, then the queues and the workers."""
+    tables = [Table(list(_totals(counted, now)))]
+    if counted["queues"]:
+        columns = ("queue", "state", "due", "running", "scheduled", "parked", "letters", "so far")
+        tables.append(Table([_count_row(*item) for item in sorted(counted["queues"].items())], columns, "Queues"))
+    if counted["workers"]:
+        rows = [_worker_row(worker) for worker in counted["workers"]]
+        tables.append(Table(rows, ("worker", "pid", "last seen", "queues"), "Workers"))
+    return tables
+
+
+def _queue_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
+    counts = [_number(facts["due"]), _number(facts["running"], "green"), _number(facts["scheduled"], "blue")]
+    return [
+        name,
+        _open(facts),
+        *counts,
+        _number(facts["letters"], "bold red"),
+        _number(facts["workers"], "green"),
+        in_words(facts["rules"]),
+    ]
+
+
+def _totals(counted: dict[str, Any], now: datetime) -> Iterator[tuple[str, str | Cell]]:
+    yield "pending", _number(counted["total_pending"])
+    yield "running", _number(counted["total_processing"], "green")
+    yield "dead letters", _number(counted["total_dead_letter"], "bold red")
+    if counted["oldest_pending_seconds"] is not None:
+        yield "oldest pending", f"{span(counted['oldest_pending_seconds'])} ago"
+    if counted["next_retry_at"] is not None:
+        yield "next due", ago(counted["next_retry_at"], now)
+    yield "workers", _number(len(counted["workers"]), "green")
+
+
+def _count_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
+    doing = [str(facts[what]) for what in ("due", "running", "scheduled", "parked")]
+    so_far = ", ".join(f"{kind} {number}" for kind, number in sorted(facts["counters"].items()))
+    return [name, _open(facts), *doing, _number(facts["letters"], "bold red"), so_far]
+
+
+def _worker_row(worker: dict[str, Any]) -> list[str | Cell]:
+    queues = ", ".join(worker["queues"]) or "no queue of its own"
+    return [worker["id"], str(worker["pid"]), f"{span(worker['beat_seconds_ago'])} ago", queues]
+
+
+def _open(facts: dict[str, Any]) -> Cell:
+    return Cell("paused", "bold yellow") if facts["paused"] else Cell("open", "green")
+
+
+def _number(number: int, style: str = "") -> Cell:
+    return Cell(str(number), style if number else "dim")
+
+
+def in_words(rules: QueueRules) -> str:
+    """Say the rules one asks for first, and each that is not the default."""
+    said = [f"{rules.attempts} attempts", _backoff(rules.backoff), f"lease {rules.lease:g} s"]
+    said.append("no timeout" if rules.timeout is None else f"timeout {rules.timeout:g} s")
+    for name in QueueRules.__struct_fields__:
+        value = getattr(rules, name)
+        if name not in ALWAYS and value != getattr(DEFAULTS, name):
+            said.append(f"{name} {_plain(value)}")
+    return ", ".join(said)
+
+
+def _backoff(backoff: Backoff) -> str:
+    if backoff.base is not None:
+        return f"backoff {backoff.base:g} s doubling to {backoff.cap:g} s"
+    first, last = backoff.table[0], backoff.table[-1]
+    if first == last:
+        return f"backoff {first:g} s" if first else "no backoff"
+    return f"backoff {first:g} to {last:g} s"
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,101 @@
+"""Commands that store work: enqueue, http."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from standfast.cli.door import Command, ask, shared
+from standfast.cli.parameters import duration, header, label, moment, payload_from
+from standfast.cli.terminal import show_json, show_line
+from standfast.job import Receipt
+from standfast.queue.accept import RISKS
+
+OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--key", "idempotency_key", help="Idempotency key: the same key and payload is stored once."),
+    click.option("--thread-key", help="What this is about: one job of a thread runs at a time, and arrivals coalesce."),
+    click.option("--priority", type=int, help="Higher runs first."),
+    click.option("--delay", type=duration, help="Start this much later."),
+    click.option("--at", type=moment, help="Start at this time."),
+    click.option("--expires", type=moment, help="Do not start after this time."),
+    click.option("--attempts", type=int, help="How often to try, the first included."),
+    click.option("--session", help="Whose session this belongs to."),
+    click.option("--risk", type=click.Choice(RISKS), help="How much harm it could do."),
+    click.option("--label", "labels", type=label, multiple=True, help="A label, name=value; may be repeated."),
+)
+"""What can be said about any job."""
+
+
+def described(command: Command) -> Command:
+    """Give a command the options of every job."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("queue")
+@click.argument("payload", metavar="[JSON]", required=False)
+@click.option("--handler", help="Which handler of the queue; else the one named like it.")
+@described
+@shared
+def enqueue(*, queue: str, payload: str | None, url: str | None, as_json: bool, **options: Any) -> None:
+    """Store a job; it is on disk when its receipt is printed.
+
+    JSON is the payload, `-` reads it from standard input.
+    """
+    given = _given(options)
+    content = payload_from(payload)
+    _hand_out(ask(url, lambda sf: sf.enqueue(queue, content, **given)), as_json=as_json)
+
+
+@click.command()
+@click.argument("queue")
+@click.argument("method")
+@click.argument("target", metavar="URL")
+@click.argument("body", metavar="[JSON]", required=False)
+@click.option("-H", "--header", "headers", type=header, multiple=True, help="A header, 'Name: value'; may be repeated.")
+@click.option("--timeout", type=duration, help="How long the request may take.")
+@described
+@shared
+def http(
+    *,
+    queue: str,
+    method: str,
+    target: str,
+    body: str | None,
+    headers: list[tuple[str, str]],
+    url: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Store an HTTP request for a worker to send; it is on disk when its receipt is printed.
+
+    JSON is the body, `-` reads it from standard input. An address that is not public must be among the queue's
+    destinations. Without a --key, a POST or PATCH that may have arrived is not sent again.
+    """
+    given = {**_given(options), "headers": _once_each(headers), "body": payload_from(body)}
+    _hand_out(ask(url, lambda sf: sf.enqueue_http(queue, method, target, **given)), as_json=as_json)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """Give what was said; the rest is left to the application."""
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    return {**given, "labels": dict(given["labels"])} if "labels" in given else given
+
+
+def _once_each(headers: list[tuple[str, str]]) -> dict[str, str]:
+    twice = [name for name, number in Counter(name.lower() for name, _ in headers).items() if number > 1]
+    if twice:
+        raise click.UsageError(f"header {twice[0]!r} is given twice; write one line with both values")
+    return dict(headers)
+
+
+def _hand_out(receipt: Receipt, *, as_json: bool) -> None:
+    if as_json:
+        show_json(receipt._asdict())
+    else:
+        show_line(f"{receipt.id} {receipt.outcome} {receipt.state}")

@@ -1,0 +1,54 @@
+"""How far long work is: bars on a terminal, nothing elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+class Unwatched:
+    """Where no person looks, nothing is shown."""
+
+    def hear(self, words: str) -> None:
+        """Say nothing."""
+
+    def see(self, accepted: int, settled: int) -> None:
+        """Show nothing."""
+
+
+class Bars:
+    """Two bars on stderr, and what happens above them."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress = progress
+        self._accepted = progress.add_task("accepted", total=total)
+        self._settled = progress.add_task("settled", total=total)
+
+    def hear(self, words: str) -> None:
+        """Say what happens, above the bars."""
+        self._progress.console.print(f"  {words}", markup=False, highlight=False)
+
+    def see(self, accepted: int, settled: int) -> None:
+        """Move the bars."""
+        self._progress.update(self._accepted, completed=accepted)
+        self._progress.update(self._settled, completed=settled)
+
+
+@contextmanager
+def bars(total: int) -> Iterator[Bars | Unwatched]:
+    """Show progress while the block lasts."""
+    if not (sys.stderr.isatty() and find_spec("rich")):
+        yield Unwatched()
+        return
+    from rich.console import Console  # noqa: PLC0415 - rich is an extra, and slow to load
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description:>10}"), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield Bars(progress, total)

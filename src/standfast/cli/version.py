@@ -1,0 +1,28 @@
+"""Which standfast this is."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
+
+import click
+
+
+def version() -> str:
+    """Give the version, as far as it was installed and has one."""
+    try:
+        return installed("standfast")
+    except PackageNotFoundError:
+        return "from source, not installed"
+
+
+def tell(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:  # noqa: FBT001 - click's own signature
+    """Print it and end, if asked."""
+    if asked:
+        click.echo(f"standfast, version {version()}")
+        ctx.exit()
+
+
+with_version = click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=tell, help="Show the version and exit."
+)

@@ -1,0 +1,48 @@
+"""Back a live store up, and make a store of a backup, without running again by itself what may have run since."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from standfast.decide.triage import triage
+from standfast.failure import Failure, Landed, reason
+from standfast.store.births import Holding
+from standfast.store.restore import restore as restore_store
+from standfast.store.store import Store
+
+RUNS = ("queued", "running")
+"""The states of jobs that would run by themselves."""
+
+
+TABLES = ("jobs", "bodies", "endings", "history", "keys", "journal")
+"""What is counted besides the jobs of each state."""
+
+
+async def back_up(store: Store, path: str | Path) -> dict[str, Any]:
+    """Copy the store to a new file, verified, while work goes on; give what the copy holds."""
+    held = await asyncio.to_thread(store.back_up, str(path))
+    return _told(path, held)
+
+
+def restore(url: str, path: str | Path, *, run: bool = False) -> dict[str, Any]:
+    """Make a store of a backup; an existing one is never overwritten.
+
+    What was queued or running comes back `held`, for it may have run since; with `run` it runs again. What was
+    completed stays so, and keys still answer.
+    """
+    held = restore_store(url, str(path), None if run else _holding(path))
+    return {**_told(url, held), "held": 0 if run else sum(held.get(state, 0) for state in RUNS)}
+
+
+def _told(where: str | Path, held: dict[str, int]) -> dict[str, Any]:
+    states = {name: number for name, number in held.items() if name not in TABLES}
+    return {"path": str(where), "jobs": held["jobs"], "keys": held["keys"], "states": states}
+
+
+def _holding(path: str | Path) -> Holding:
+    why = reason("restored")
+    told = f"restored from {Path(path).name}"
+    failure = Failure(cls=why.cls, landed=Landed.MAYBE, reason_code=why.code, message=told, advice=why.advice)
+    return Holding(failure, triage(failure))

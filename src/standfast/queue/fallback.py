@@ -1,0 +1,88 @@
+"""When nothing can be stored: call what the caller gave instead, count it, and tell the store once it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from standfast.errors import Backpressure, StoreUnavailable
+from standfast.job import Receipt
+from standfast.store.store import Store
+
+log = logging.getLogger("standfast.queue")
+
+Otherwise = Callable[[], Any]
+"""Takes no argument; plain or async."""
+FALLBACK = Receipt(None, "fallback", None)
+
+
+class Fallbacks:
+    """The calls of this process that went to their fallback and that the store has not been told of."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._untold: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    async def unless_stored(self, queue: str, otherwise: Otherwise, stored: Awaitable[Receipt]) -> Receipt:
+        """Give the receipt, or call the fallback if for certain nothing was written."""
+        try:
+            return await stored
+        except (StoreUnavailable, Backpressure) as error:
+            self._go_on(queue, error)
+        answer = otherwise()
+        if inspect.isawaitable(answer):
+            await answer
+        return FALLBACK
+
+    def unless_stored_blocking(self, queue: str, otherwise: Otherwise, store: Callable[[], Receipt]) -> Receipt:
+        """Do the same for a caller without a loop; an async fallback gets a loop of its own."""
+        try:
+            return store()
+        except (StoreUnavailable, Backpressure) as error:
+            self._go_on(queue, error)
+        answer = otherwise()
+        if inspect.isawaitable(answer):
+            asyncio.run(_finish(answer))
+        return FALLBACK
+
+    def _go_on(self, queue: str, error: StoreUnavailable | Backpressure) -> None:
+        """Count and log a fallback; raise instead if the job may be stored: both would then happen."""
+        if isinstance(error, StoreUnavailable) and not error.definite:
+            raise error
+        with self._lock:
+            self._untold[queue] += 1
+        log.warning("a call for queue %s goes to its fallback: %s", queue, error)
+
+    @property
+    def untold(self) -> bool:
+        """Whether there is something to tell."""
+        return bool(self._untold)
+
+    async def tell(self) -> None:
+        """Have the store count them; while it cannot, they are kept."""
+        if self._untold:
+            await asyncio.to_thread(self.tell_blocking)
+
+    def tell_blocking(self) -> None:
+        """Do the same for a caller without a loop."""
+        with self._lock:
+            counts, self._untold = self._untold, Counter()
+        if not counts:
+            return
+        try:
+            self._store.count_fallbacks_blocking(counts)
+        except StoreUnavailable as error:
+            log.warning("%d fallbacks are not counted in the store yet: %s", counts.total(), error)
+            if error.definite:
+                with self._lock:
+                    self._untold += counts
+
+
+async def _finish(answer: Awaitable[Any]) -> None:
+    await answer

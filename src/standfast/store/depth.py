@@ -1,0 +1,48 @@
+"""A queue that takes no more: with `max_depth` jobs due, new ones are refused, and nothing of them stays behind."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from standfast.job import NewJob, Receipt
+from standfast.store.orders import Conflict, Full
+from standfast.store.steps import Rows, Step, text
+
+Answers = dict[str, Any]
+"""A Receipt, a Conflict or a Full for each job that has its answer, by id."""
+
+
+def limits(queues: set[str]) -> Generator[Step, Rows, dict[str, int]]:
+    """Read the limit of each of these queues that has one."""
+    return dict((yield "depth_limits", {"queues": text(list(queues))}))
+
+
+def admitted(jobs: Sequence[NewJob], answers: Answers) -> Generator[Step, Rows, Sequence[NewJob]]:
+    """Give the jobs their queues have room for, in the order they came; the others are answered with Full."""
+    limited = yield from limits({job.queue for job in jobs})
+    for queue, most in limited.items():
+        theirs = [job.id for job in jobs if job.queue == queue]
+        answers |= dict.fromkeys((yield from _beyond(queue, most, theirs)), Full(most))
+    return [job for job in jobs if job.id not in answers] if limited else jobs
+
+
+def _beyond(queue: str, most: int, ids: list[str]) -> Generator[Step, Rows, list[str]]:
+    """Give the jobs there is no room for. One that came before, with a commit nobody knew of, needs none."""
+    [(due,)] = yield "count_due", {"queue": queue, "most": most}
+    if due + len(ids) <= most:
+        return []
+    here = {job_id for (job_id,) in (yield "known_ids", {"ids": text(ids)})}
+    return [job_id for job_id in ids if job_id not in here][max(0, most - due) :]
+
+
+def take_back(answers: Answers) -> Generator[Step, Rows, None]:
+    """Free the keys that refused jobs had taken, and refuse whoever was told that such a job has them."""
+    full = {job_id: answer for job_id, answer in answers.items() if isinstance(answer, Full)}
+    if not full:
+        return
+    yield "forget_keys", {"ids": text(list(full))}
+    for job_id, answer in answers.items():
+        owner = answer.id if isinstance(answer, Receipt) else answer.job_id if isinstance(answer, Conflict) else None
+        if owner in full:
+            answers[job_id] = full[owner]

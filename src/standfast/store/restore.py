@@ -1,0 +1,37 @@
+"""Make a store of a backup. It appears under its name only once it is whole, and once nothing in it runs by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from standfast.errors import ConfigurationError
+from standfast.store import reads
+from standfast.store.births import Holding
+from standfast.store.sqlite import backup
+from standfast.store.sqlite.engine import drive
+from standfast.store.store import Store, sqlite_path
+
+
+def restore(url: str, path: str, holding: Holding | None) -> dict[str, int]:
+    """Restore a backup to a store that must not exist yet; give what the backup holds."""
+    target = sqlite_path(url)
+    if target == ":memory:":
+        raise ConfigurationError("a backup is restored to a file; name one")
+    Path(target).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with backup.opened(path) as source, backup.new_file(target) as unfinished:
+        held = backup.copy(source, unfinished, lambda connection: drive(connection, reads.contents()))
+        _settle(unfinished, holding)
+    return held
+
+
+def _settle(path: str, holding: Holding | None) -> None:
+    """Open the copy once: bring its schema forward, and hold what would run."""
+    store = Store(path)
+    store.open()
+    try:
+        while holding is not None and store.hold_restored_blocking(holding):
+            pass  # in bites, so that no transaction grows without bound
+    finally:
+        store.close()
+        for rest in backup.beside(Path(path)):
+            rest.unlink(missing_ok=True)

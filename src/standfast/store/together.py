@@ -1,0 +1,34 @@
+"""Store several jobs or none of them, also where a queue has room for only some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from standfast.job import NewJob
+from standfast.store import depth
+from standfast.store.orders import Full
+from standfast.store.scripts import enqueue
+from standfast.store.steps import Round, Script
+
+
+def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Script:
+    """Store each batch whole, or answer for all of its jobs that their queue is full."""
+    answers = []
+    for jobs in batches:
+        limited = yield from depth.limits({job.queue for job in jobs})
+        answers.append((yield from _all_or_none(round_, jobs) if limited else enqueue(round_, jobs)))
+    return answers
+
+
+def _all_or_none(round_: Round, jobs: Sequence[NewJob]) -> Script:
+    """Try in a round of its own: what is undone must not be told either."""
+    alone = Round(round_.now, round_.skew, round_.boot)
+    yield "begin_batch", {}
+    answers = yield from enqueue(alone, jobs)
+    full = [answer for answer in answers if isinstance(answer, Full)]
+    if full:
+        yield "undo_batch", {}
+    else:
+        round_.absorb(alone)
+    yield "end_batch", {}
+    return full[:1] * len(jobs) or answers

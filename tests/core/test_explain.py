@@ -1,0 +1,94 @@
+"""One sentence for every state a job can be in, with the evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from standfast.decide.explain import Circumstances, explain
+from standfast.failure import Class, Failure, Landed
+from standfast.lifecycle import State
+
+
+def failure(landed: Landed = Landed.NO, message: str = "no answer") -> Failure:
+    advice = "Bring it back, then replay."
+    return Failure(cls=Class.TRANSIENT, landed=landed, reason_code="timeout", message=message, advice=advice)
+
+
+def told(state: State, **facts: Any) -> str:
+    known = {"queue": "mail", "handler": "send", "attempts": 0, "max_attempts": 5, "due_in": 0.0, "waited": 30.0}
+    return explain(Circumstances(state=state, **{**known, "age": 90.0, "live_workers": 1, **facts}))
+
+
+def test_a_parked_job_names_what_it_waits_behind():
+    said = told(State.QUEUED, parked_on="thread:mail:pr-1", paused=True, live_workers=0)
+    assert said == "It waits behind thread:mail:pr-1, since 30.0 s."
+
+
+def test_a_scheduled_job_says_when_it_is_due():
+    assert told(State.QUEUED, due_in=7200.0) == "It is scheduled, and due in 2.0 h."
+
+
+def test_a_repeat_names_the_failure_it_follows():
+    said = told(State.QUEUED, due_in=10.0, attempts=2, failure=failure())
+    assert said == "Attempt 2 of 5 failed (timeout); the next one is due in 10.0 s."
+
+
+def test_a_paused_queue_is_named_with_the_way_out():
+    said = told(State.QUEUED, paused=True, live_workers=0)
+    assert said == "Queue mail is paused; resume it with `standfast queue resume mail`."
+
+
+def test_a_handler_nobody_declared_is_named():
+    said = told(State.QUEUED, handler_known=False, live_workers=0)
+    assert said == "No process has declared a handler 'send' for queue mail; deploy it, or correct the name."
+
+
+def test_a_queue_nobody_serves_is_named():
+    assert told(State.QUEUED, live_workers=0).startswith("No live worker serves queue mail; start one with ")
+
+
+def test_a_job_that_is_only_behind_others_says_how_many():
+    said = told(State.QUEUED, ahead=12, running=4, live_workers=2)
+    assert said == "It has been due for 30.0 s; 12 jobs of queue mail are due, 4 are running on 2 workers."
+
+
+def test_a_running_job_says_where_and_for_how_long():
+    said = told(State.RUNNING, attempts=2, worker="host-1")
+    assert said == "It has been running for 1.5 m on host-1, attempt 2 of 5."
+
+
+@pytest.mark.parametrize("state", [State.DEAD, State.HELD])
+def test_a_letter_gives_its_evidence_and_advice(state):
+    said = told(state, attempts=5, failure=failure(Landed.MAYBE), age=172800.0)
+    assert said == (
+        f"It is {state} since 2.0 d after 5 attempts: timeout (no answer). "
+        "The effect may exist. Bring it back, then replay."
+    )
+    assert "may exist" not in told(state, failure=failure())
+    assert "()" not in told(state, failure=failure(message=""))
+
+
+def test_a_letter_without_a_failure_says_since_when():
+    assert told(State.HELD) == "It is held since 1.5 m."
+
+
+def test_a_completed_job_says_so_with_its_warning():
+    assert told(State.COMPLETED) == "It completed 1.5 m ago."
+    assert told(State.COMPLETED, warning="result_not_stored").endswith("with a warning: result_not_stored.")
+
+
+def test_a_cancelled_job_says_what_took_its_place():
+    assert told(State.CANCELLED) == "It was cancelled 1.5 m ago."
+    assert told(State.CANCELLED, warning="not needed") == "It was cancelled 1.5 m ago: not needed."
+    assert "job 42 of the same thread took its place" in told(State.CANCELLED, superseded_by="42", warning="x")
+
+
+def test_a_waiting_step_says_so():
+    assert "earlier step" in told(State.WAITING)
+
+
+@pytest.mark.parametrize("state", State)
+def test_every_state_has_one_sentence(state):
+    assert told(state).endswith(".")

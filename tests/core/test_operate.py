@@ -1,0 +1,43 @@
+"""What a person may do to a job, by its state."""
+
+from __future__ import annotations
+
+import pytest
+
+from standfast.decide.operate import Refusal, cancel, replay
+from standfast.decide.permit import permit
+from standfast.lifecycle import Move, Standing, State, Transition
+
+
+def job(state: State) -> Standing:
+    return Standing(7, 3, "job-7", "mail", state, "thread:mail:t")
+
+
+@pytest.mark.parametrize("state", [State.DEAD, State.HELD])
+def test_a_letter_is_replayed_under_its_token_and_thread(state):
+    assert replay(job(state)) == Transition(7, 3, "job-7", "mail", Move.REPLAY, state, gate="thread:mail:t")
+
+
+@pytest.mark.parametrize("state", sorted(set(State) - {State.DEAD, State.HELD}))
+def test_nothing_else_is_replayed(state):
+    assert replay(job(state)) == Refusal(f"only a dead or held job can be replayed; this one is {state}")
+
+
+@pytest.mark.parametrize("state", [State.QUEUED, State.WAITING, State.DEAD, State.HELD])
+def test_what_does_not_run_is_cancelled_at_once(state):
+    assert cancel(job(state)) == Transition(7, 3, "job-7", "mail", Move.CANCEL, state, gate="thread:mail:t")
+
+
+@pytest.mark.parametrize("state", [State.COMPLETED, State.CANCELLED])
+def test_what_is_final_stays_as_it_is(state):
+    assert cancel(job(state)) == Refusal(f"it is already {state}")
+
+
+def test_what_runs_is_only_asked_to_stop():
+    refusal = cancel(job(State.RUNNING))
+    assert isinstance(refusal, Refusal)
+    assert "unless this attempt succeeds" in refusal.why
+
+
+def test_the_built_in_policy_allows_every_replay():
+    assert (permit().decision, permit().rule) == ("allow", "built-in")

@@ -1,0 +1,63 @@
+"""A burst of events on one pull request: one job, the newest payload, and the urgent first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from standfast.rules import TRIGGER_PRIORITIES
+from standfast.testing import drain
+from tests.waiting import job_of
+from tests.worker.processes import ROOT, environment
+
+
+def test_the_example_says_what_it_promises(path):
+    for arguments in ((), (path,)):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", str(ROOT / "examples" / "pull_request_burst.py"), *arguments],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=40,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines() == [
+            "accepted coalesced coalesced coalesced coalesced accepted duplicate accepted",
+            "master: the build is broken (0 folded into it)",
+            "pr-9: what do you think? (0 folded into it)",
+            "pr-7: comment 5 (4 folded into it)",
+        ]
+
+
+def test_the_priorities_are_those_of_capability_13():
+    assert TRIGGER_PRIORITIES == {
+        "ci_failure_master": 100,
+        "ci_failure_pr": 80,
+        "assign": 70,
+        "pr_update_approved": 60,
+        "mention": 50,
+        "pr_update_review": 40,
+        "pr_update_general": 30,
+        "scheduled_high": 20,
+        "scheduled_low": 10,
+    }
+
+
+async def test_a_burst_while_the_pull_request_is_being_looked_at_is_one_more_look(app):
+    """Capabilities 11, 12 and 30, as a handler meets them."""
+    looked = []
+
+    @app.handler("review")
+    async def review(job):
+        looked.append(job.payload)
+        if len(looked) == 1:
+            for number in range(2, 30):
+                await app.enqueue("review", number, thread_key="pr-7")
+
+    receipt = await app.enqueue("review", 1, thread_key="pr-7")
+    assert await drain(app) == {"review": 2}
+    assert looked == [1, 29]
+    [later, first] = await app.jobs(queue="review")
+    assert (first.id, later.coalesced["count"]) == (receipt.id, 27)
+    assert later.first_seen_at == (await job_of(app, first.id)).first_seen_at

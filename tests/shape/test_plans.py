@@ -1,0 +1,208 @@
+"""How the statements run: each by the index it was written for, and none at a cost that grows with the backlog."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Self
+
+import apsw
+import pytest
+
+from standfast.decide.settle import settle
+from standfast.job import NewJob
+from standfast.outcome import Succeeded
+from standfast.rules import DEFAULTS, QueueRules
+from standfast.store.orders import Order, Publication, Want
+from standfast.store.sqlite.engine import STATEMENTS
+from standfast.store.statements import Statement
+from standfast.store.store import Store
+from standfast.testing import FrozenClock
+
+GROWING = ("job", "body", "ending", "history", "idempotency", "journal")
+"""The tables that grow with the backlog or with what is kept. The others hold a row for each queue or worker."""
+
+INTENDED = {
+    "key_owners": "SEARCH k USING PRIMARY KEY (queue=? AND key=?)",
+    "promote_due": "USING INDEX job_due (due_at<?)",
+    "next_due": "USING INDEX job_due",
+    "lanes": "USING COVERING INDEX job_ready (queue=? AND handler=? AND priority<?)",
+    "claim_lane": "USING COVERING INDEX job_ready (queue=? AND handler=? AND priority=?",
+    "claim_lanes": "USING COVERING INDEX job_ready (queue=? AND handler=? AND priority=?",
+    "take_jobs": "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)",
+    "held_claims": "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
+    "standing_states": "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
+    "move_jobs": "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)",
+    "write_history": "SEARCH h USING PRIMARY KEY (n=?)",
+    "release_keys": "SEARCH idempotency USING INDEX idempotency_id (id=?)",
+    "held_by_worker": "USING INDEX job_running (worker=?)",
+    "lapsed_numbers": "SCAN j USING INDEX job_running",
+    "expired_jobs": "USING INDEX job_expiring (expires_at<?)",
+    "prunable_numbers": "job_ended (queue=? AND state=? AND finished_at<?)",
+    "delete_keys": "USING COVERING INDEX idempotency_until (until<?)",
+    "job_by_id": "USING INDEX sqlite_autoindex_body_1 (id=?)",
+    "list_jobs": "SEARCH j USING INTEGER PRIMARY KEY (rowid<?)",
+    "history_of": "SEARCH history USING PRIMARY KEY (n=?)",
+    "last_journal_number": "SEARCH journal",
+}
+
+SCANS = {
+    "lapsed_numbers": "what runs now, by a partial index",
+    "overdue_jobs": "what runs now, by a partial index",
+    "queue_counts": "what runs, is scheduled or parked, by partial indexes and up to a bound",
+    "silent_jobs": "what runs or is parked, by partial indexes and up to a bound",
+    "contents": "every row, once for a backup",
+    "restored_jobs": "every job, once for a restore",
+    "unknown_handlers": "the first entry of an index, to begin a loose scan",
+    "delete_journal": "as many of the oldest rows as a bite takes",
+    "restamp_expiry": "every job, once, when somebody publishes another max_age",
+}
+"""The statements that may walk through a growing table or an index of one, and why that is not much."""
+
+MOST_COLUMNS = 20
+_NAMED = re.compile(r"\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)(?:\s+AS\s+(\w+))?", re.IGNORECASE)
+_SCAN = re.compile(r"SCAN (\w+)")
+_INNER = re.compile(r"(?:CO-ROUTINE|MATERIALIZE) (\w+)")
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[apsw.Connection]:
+    store = Store(":memory:")
+    store.open()
+    yield writer_of(store)
+    store.close()
+
+
+def writer_of(store: Store) -> apsw.Connection:
+    connection = store._engine._connection  # noqa: SLF001 - the plans are the engine's own
+    assert connection is not None
+    return connection
+
+
+def plan(connection: apsw.Connection, statement: Statement) -> list[str]:
+    """Ask how a statement would run."""
+    if ":rows" not in statement.sql:
+        return _explained(connection, statement.sql, _Anything())
+    for columns in range(1, MOST_COLUMNS):
+        with suppress(apsw.SQLError):  # the batch has another number of columns
+            return _explained(connection, statement.for_rows(2, columns), [None] * 2 * columns)
+    raise AssertionError(statement.sql)
+
+
+def _explained(connection: apsw.Connection, sql: str, parameters: Any) -> list[str]:
+    return [detail for _, _, _, detail in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
+
+
+class _Anything(dict[str, Any]):
+    """Binds every parameter of every statement."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+def scanned(connection: apsw.Connection, statement: Statement) -> list[str]:
+    """Give the steps of a plan that walk through a growing table, under whatever name."""
+    sql = statement.sql
+    if "job_row" in sql:
+        sql += connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'job_row'").get
+    names = {alias or table for table, alias in _NAMED.findall(sql) if table in GROWING}
+    steps = [step for step in plan(connection, statement) if "VIRTUAL TABLE" not in step]
+    inner = {f"SCAN {found[1]}" for step in steps if (found := _INNER.match(step))}
+    return [step for step in steps if (found := _SCAN.match(step)) and found[1] in names and step not in inner]
+
+
+@pytest.mark.parametrize(("name", "index"), INTENDED.items())
+def test_a_statement_uses_the_index_it_was_written_for(connection, name, index):
+    assert [step for step in plan(connection, STATEMENTS[name]) if index in step]
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_no_statement_walks_through_a_growing_table(connection, name):
+    steps = scanned(connection, STATEMENTS[name])
+    assert name in SCANS or steps == []
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_every_exception_is_still_needed(connection, name):
+    assert scanned(connection, STATEMENTS[name])
+
+
+@pytest.mark.parametrize("name", ["lapsed_numbers", "overdue_jobs"])
+def test_what_runs_is_found_by_its_own_index(connection, name):
+    assert all("job_running" in step for step in scanned(connection, STATEMENTS[name]))
+
+
+# --- the cost
+
+
+class Backlog:
+    """A store with work waiting, some of it due later, some of it done."""
+
+    def __init__(self, waiting: int) -> None:
+        self._clock = FrozenClock()
+        self._store = Store(":memory:", self._clock)
+        self._made = 0
+        for start in range(0, waiting, 5000):
+            self._store.enqueue_blocking([self._job(n) for n in range(start, min(waiting, start + 5000))])
+        self._clock.advance(60)
+
+    def _job(self, n: int) -> NewJob:
+        """Make one of five priorities, every tenth of them due tomorrow."""
+        delay = 86400.0 if n % 10 == 9 else float(n % 7)
+        return NewJob(id=f"job-{n}", queue="mail", handler="mail", payload="{}", priority=n % 5, delay=delay)
+
+    def _keyed_job(self) -> NewJob:
+        self._made += 1
+        name = f"new-{self._made}"
+        return NewJob(id=name, queue="mail", handler="mail", payload="{}", idempotency_key=name, fingerprint="the same")
+
+    async def steps(self) -> dict[str, int]:
+        """Count the steps SQLite takes for each verb, once everything that came due is made ready."""
+        order = Order("worker-1", (Want("mail", ("mail",), 32),))
+        while (await self._store.claim(Order("worker-1", (Want("mail", ("other",), 1),)))).next_due == 0:
+            pass
+        with _Counted(writer_of(self._store)) as counted:
+            catch = await self._store.claim(order)
+        costs = {"claim": counted.steps}
+        assert len(catch.claims) == 32
+        with _Counted(writer_of(self._store)) as counted:
+            await self._store.enqueue([self._keyed_job() for _ in range(32)])
+        costs["enqueue"] = counted.steps
+        with _Counted(writer_of(self._store)) as counted:
+            landed = await self._store.apply([settle(claim, Succeeded("1"), DEFAULTS, 0.0) for claim in catch.claims])
+        costs["complete"] = counted.steps
+        declared = Publication({"mail": QueueRules(max_age=604800.0)}, [])
+        self._store.publish_blocking(declared)
+        with _Counted(writer_of(self._store)) as counted:
+            self._store.publish_blocking(declared)
+        costs["publish again"] = counted.steps
+        assert all(landed)
+        self._store.close()
+        return costs
+
+
+class _Counted:
+    """Counts the virtual machine's steps on a connection."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self.steps = 0
+
+    def __enter__(self) -> Self:
+        self._connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._profiled, id=self)
+        return self
+
+    def _profiled(self, event: dict[str, Any]) -> None:
+        self.steps += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.trace_v2(0, None, id=self)
+
+
+async def test_what_a_verb_costs_does_not_depend_on_the_backlog():
+    few, many = await Backlog(1_000).steps(), await Backlog(50_000).steps()
+    assert list(few) == ["claim", "enqueue", "complete", "publish again"]
+    assert all(cost > 10 for cost in few.values())
+    for verb, cost in few.items():
+        assert many[verb] <= 1.1 * cost, verb

@@ -1,0 +1,224 @@
+"""Backup of a live store, and restore: nothing completed runs again, and what may have run since waits for a person."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from standfast import ConfigurationError, Standfast, StoreUnavailable, Transient
+from standfast.queue.backup import restore
+from standfast.store.sqlite import backup as backup_module
+from tests.waiting import failure_of, job_of, reached
+
+
+@pytest.fixture
+def copy(tmp_path):
+    return str(tmp_path / "backup.db")
+
+
+@pytest.fixture
+def again(tmp_path):
+    """Where a backup is restored to."""
+    return str(tmp_path / "again.db")
+
+
+def states(told):
+    return dict(sorted(told["states"].items()))
+
+
+async def filled(sf: Standfast) -> dict[str, str | None]:
+    """Give a store jobs in every state, and their ids."""
+
+    @sf.handler("mail")
+    async def mail(job):
+        match job.payload:
+            case "dies":
+                raise Transient("no")
+            case "runs":
+                await asyncio.sleep(600)
+
+    ids = {what: (await sf.enqueue("mail", what, attempts=1)).id for what in ("done", "dies", "runs")}
+    async with sf.worker(grace=0):
+        for what, state in (("done", "completed"), ("dies", "dead"), ("runs", "running")):
+            await reached(sf, ids[what], state)
+        await sf.queues.pause("mail")
+        ids["waits"] = (await sf.enqueue("mail", "waits", idempotency_key="k")).id
+        ids["later"] = (await sf.enqueue("mail", "later", delay=3600)).id
+        ids["thread"] = (await sf.enqueue("mail", "thread", thread_key="t")).id
+        told = await sf.backup(ids_path(sf))
+        assert states(told) == {"completed": 1, "dead": 1, "queued": 3, "running": 1}
+        assert (told["jobs"], told["keys"]) == (6, 1)
+    return ids
+
+
+def ids_path(sf: Standfast) -> str:
+    return str(Path(sf.settings.url.value).with_name("backup.db"))
+
+
+async def test_a_backup_is_one_file_for_its_owner_only_and_whole(disk, copy, tmp_path):
+    await filled(disk)
+    assert {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.glob("backup.db*")} == {
+        "backup.db": 0o600
+    }
+    with sqlite3.connect(copy) as opened:
+        assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert opened.execute("PRAGMA journal_mode").fetchone() == ("delete",)  # so that it can be read where it lies
+        assert opened.execute("SELECT count(*) FROM job").fetchone() == (6,)
+    opened.close()
+
+
+async def test_what_would_run_comes_back_held_and_the_rest_as_it_was(disk, copy, again):
+    ids = await filled(disk)
+    told = restore(again, copy)
+    assert told["held"] == 4
+    async with Standfast(again) as sf:
+        for what in ("runs", "waits", "later", "thread"):
+            job = await job_of(sf, ids[what])
+            failure = failure_of(job)
+            assert (job.state, failure.reason_code, failure.landed, job.payload) == ("held", "restored", "maybe", what)
+            assert job.triage is not None
+            assert job.triage.replay_status == "pending_review"
+            assert job.history[-1].reason_code == "restored"
+        assert (await job_of(sf, ids["done"])).state == "completed"
+        assert (await job_of(sf, ids["dies"])).reason == "max_attempts"
+        assert (await sf.health())["total_dead_letter"] == 5
+        assert (await sf.stats())["counters"]["held"] == 4
+
+
+async def test_a_restored_store_runs_nothing_by_itself_and_what_a_person_replays(disk, copy, again):
+    ids = await filled(disk)
+    restore(again, copy)
+    ran: list[str] = []
+    async with Standfast(again) as sf:
+        sf.handler("mail")(lambda job: ran.append(job.payload))
+        await sf.queues.resume("mail")
+        await sf.worker().run_due()
+        assert ran == []
+        for what in ("waits", "thread"):
+            await sf.dead_letters.replay(ids[what] or "", by="ann")
+        await sf.worker().run_due()
+        assert sorted(ran) == ["thread", "waits"]
+
+
+async def test_a_held_job_does_not_stand_in_the_way_of_its_thread(disk, copy, again):
+    disk.queue("mail", coalesce="never")
+    first, second = [(await disk.enqueue("mail", number, thread_key="t")).id for number in (1, 2)]
+    await disk.backup(copy)
+    restore(again, copy)
+    ran: list[int] = []
+    async with Standfast(again) as sf:
+        sf.handler("mail")(lambda job: ran.append(job.payload))
+        await sf.dead_letters.replay(second or "", by="ann")
+        await sf.worker().run_due()
+        assert ran == [2]
+        assert (await job_of(sf, first)).state == "held"
+
+
+async def test_with_run_it_goes_on_and_completed_work_is_not_run_again(disk, copy, again):
+    ids = await filled(disk)
+    assert restore(again, copy, run=True)["held"] == 0
+    ran: list[str] = []
+    async with Standfast(again) as sf:
+        sf.handler("mail")(lambda job: ran.append(job.payload))
+        await sf.queues.resume("mail")
+        await sf.worker().run_due()
+        assert sorted(ran) == ["thread", "waits"]
+        assert (await job_of(sf, ids["runs"])).state == "running"  # its lease lapses in its time
+
+
+async def test_keys_come_along(disk, copy, again):
+    ids = await filled(disk)
+    restore(again, copy)
+    async with Standfast(again) as sf:
+        assert (await sf.enqueue("mail", "waits", idempotency_key="k")) == (ids["waits"], "duplicate", "held")
+
+
+async def test_writes_go_on_meanwhile_and_the_copy_is_one_moment(disk, copy, again):
+    await disk.enqueue_many("mail", ["x" * 1000] * 2000)
+    enough = asyncio.Event()
+    stored = 0
+
+    async def keep_enqueueing() -> None:
+        nonlocal stored
+        while not enough.is_set():
+            await disk.enqueue_many("mail", [1, 2])
+            stored += 1
+
+    writing = asyncio.create_task(keep_enqueueing())
+    told = await disk.backup(copy)
+    enough.set()
+    await writing
+    assert stored
+    assert told["jobs"] % 2 == 0  # no transaction is torn
+    assert restore(again, copy)["held"] == told["jobs"]
+
+
+async def test_nothing_is_overwritten(disk, copy, again):
+    await disk.enqueue("mail")
+    await disk.backup(copy)
+    with pytest.raises(ConfigurationError, match="already there"):
+        await disk.backup(copy)
+    restore(again, copy)
+    with pytest.raises(ConfigurationError, match="already there"):
+        restore(again, copy)
+    with pytest.raises(ConfigurationError, match="already there"):
+        restore(disk.settings.url.value, copy)
+    with pytest.raises(ConfigurationError, match="to a file"):
+        restore(":memory:", copy)
+
+
+async def test_a_copy_that_differs_is_not_reported_and_not_left(disk, copy, tmp_path, monkeypatch):
+    await disk.enqueue("mail")
+    counted = iter([{"jobs": 1}, {"jobs": 0}])
+    monkeypatch.setattr("standfast.store.sqlite.engine.drive", lambda *_: next(counted))
+    with pytest.raises(StoreUnavailable, match="does not hold"):
+        await disk.backup(copy)
+    monkeypatch.undo()
+    assert list(tmp_path.glob("backup.db*")) == []
+    assert (await disk.backup(copy))["jobs"] == 1
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no database at all" * 100])
+async def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path, again, content):
+    bad = tmp_path / "bad.db"
+    if content is not None:
+        bad.write_bytes(content)
+    with pytest.raises(ConfigurationError, match="backup"):
+        restore(again, bad)
+    assert not list(tmp_path.glob("again.db*"))
+
+
+async def test_another_programs_database_is_no_backup(tmp_path, again):
+    foreign = sqlite3.connect(tmp_path / "shop.db")
+    foreign.execute("CREATE TABLE orders (number INTEGER)")
+    foreign.close()
+    with pytest.raises(ConfigurationError, match="another program"):
+        restore(again, tmp_path / "shop.db")
+
+
+async def test_a_store_in_memory_is_backed_up_too(sf, copy, again):
+    await sf.enqueue("mail", 1)
+    assert (await sf.backup(copy))["jobs"] == 1
+    assert restore(again, copy)["held"] == 1
+
+
+async def test_a_restore_that_was_interrupted_leaves_no_store_and_does_not_stand_in_the_way(
+    disk, copy, again, tmp_path, monkeypatch
+):
+    await disk.enqueue("mail")
+    await disk.backup(copy)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(backup_module, "_name", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        restore(again, copy)
+    monkeypatch.undo()
+    assert list(tmp_path.glob("again.db")) == []
+    assert restore(again, copy)["held"] == 1
+    assert [each.name for each in tmp_path.glob("again.db*")] == ["again.db"]

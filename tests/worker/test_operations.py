@@ -1,0 +1,353 @@
+"""What people do while workers work: cancel, pause, explain, listen."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from standfast import ConfigurationError, Standfast, Transient, UnknownJob, UnknownQueue, fixed
+from standfast.lifecycle import State
+from standfast.outcome import Lapsed
+from standfast.queue.notices import Notice
+from standfast.testing import drain
+from standfast.worker import worker as worker_module
+from tests.store.suite import claim_one, failed, sweep
+from tests.store.suite import ended as settled
+from tests.waiting import ended, job_of, reached, seen
+from tests.worker.inside import deaf, idle, looked, store_of
+from tests.worker.processes import Log, children
+
+SOON = 5.0
+"""Less than the ten seconds between two heartbeats."""
+
+
+@pytest.fixture
+def log(tmp_path) -> Log:
+    return Log(tmp_path / "log")
+
+
+# --- cancel
+
+
+@pytest.mark.parametrize("state", ["queued", "scheduled", "parked", "dead"])
+async def test_what_does_not_run_is_cancelled_at_once(sf, state):
+    @sf.handler("mail")
+    async def mail(_job):
+        return {"success": False, "error": "no", "error_kind": "validation"}
+
+    if state == "parked":
+        sf.queue("mail", coalesce="never")
+        await sf.enqueue("mail", {}, thread_key="t")
+    receipt = await sf.enqueue("mail", {}, thread_key="t", delay=60 if state == "scheduled" else 0)
+    if state == "dead":
+        sf.queue("mail", attempts=1)
+        await drain(sf)
+    assert state in {(await job_of(sf, receipt.id)).view, (await job_of(sf, receipt.id)).state}
+    assert (await sf.cancel(receipt.id)).state == "cancelled"
+    again = await sf.cancel(receipt.id)
+    assert (again.state, again.finished_at) == ("cancelled", (await job_of(sf, receipt.id)).finished_at)
+    assert (await sf.stats())["counters"]["cancelled"] == 1
+    with pytest.raises(UnknownJob):
+        await sf.cancel("x")
+
+
+async def test_a_running_handler_is_cancelled_and_its_job_ends_cancelled(sf):
+    begun, cut = asyncio.Event(), asyncio.Event()
+
+    @sf.handler("mail")
+    async def mail(job):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            assert job.cancelled
+            cut.set()
+
+    receipt = await sf.enqueue("mail", {})
+    async with sf.worker():
+        await begun.wait()
+        assert (await sf.cancel(receipt.id)).state == "running", "a request, until its attempt has ended"
+        job = await ended(sf, receipt.id, within=SOON)
+    assert cut.is_set()
+    assert (job.state, job.warning) == ("cancelled", "cancelled while it ran")
+    assert [kind async for kind in told(sf, 3)] == ["enqueued", "claimed", "cancel_asked"]
+
+
+async def told(sf: Standfast, number: int) -> Any:
+    async for notice in sf.subscribe(after=0):
+        yield notice.kind
+        number -= 1
+        if not number:
+            return
+
+
+async def test_an_attempt_that_succeeds_all_the_same_is_completed(sf):
+    begun = asyncio.Event()
+
+    @sf.handler("mail")
+    async def mail(_job):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "sent"
+
+    receipt = await sf.enqueue("mail", {})
+    async with sf.worker():
+        await begun.wait()
+        await sf.cancel(receipt.id)
+        job = await ended(sf, receipt.id, within=SOON)
+    assert (job.state, job.result) == ("completed", "sent")
+
+
+async def test_a_plain_function_sees_that_it_is_not_wanted(sf):
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @sf.handler("mail")
+    def mail(job):
+        loop.call_soon_threadsafe(begun.set)
+        give_up = time.monotonic() + 10
+        while not job.cancelled and time.monotonic() < give_up:
+            time.sleep(0.005)
+        raise Transient("stopped" if job.cancelled else "never told")
+
+    receipt = await sf.enqueue("mail", {})
+    async with sf.worker():
+        await begun.wait()
+        await sf.cancel(receipt.id)
+        assert (await ended(sf, receipt.id, within=SOON)).state == "cancelled"
+
+
+async def test_cancel_reaches_another_process_before_its_next_heartbeat(disk, path, log):
+    receipt = await disk.enqueue("mail", {"name": "a", "do": "hang"})
+    with children(path, log):
+        await seen(log.lines)
+        await disk.cancel(receipt.id)
+        assert (await ended(disk, receipt.id, within=SOON)).state == "cancelled"
+
+
+@pytest.mark.parametrize("outcome", [Lapsed(), failed()])
+async def test_an_unwanted_job_does_not_go_on_because_its_worker_never_heard_of_it(sf, outcome):
+    """A lost worker, or an attempt that failed before the request arrived, ends what was asked to end."""
+    receipt = await sf.enqueue("mail", {})
+    claim = await claim_one(store_of(sf))
+    await sf.cancel(receipt.id)
+    assert await settled(store_of(sf), claim, outcome)
+    job = await job_of(sf, receipt.id)
+    assert (job.state, job.warning) == ("cancelled", "cancelled while it ran")
+    assert job.history[-1].landed == outcome_landed(outcome), "what is known of its effect is kept"
+
+
+def outcome_landed(outcome: Any) -> str:
+    return "maybe" if isinstance(outcome, Lapsed) else "no"
+
+
+@pytest.mark.parametrize("then", ["claimed", "given back"])
+async def test_cancel_lands_although_the_job_moved_meanwhile(sf, monkeypatch, then):
+    """Between the look and the write a worker may claim it, or its attempt may end."""
+    sf.queue("mail", backoff=fixed(10))
+    receipt = await sf.enqueue("mail", {})
+    store = store_of(sf)
+    if then == "claimed":
+        stale = await store.job(receipt.id)
+        await claim_one(store)
+    else:
+        claim = await claim_one(store)
+        stale = await store.job(receipt.id)
+        await settled(store, claim, failed())
+    real, old = store.job, [stale]
+
+    async def job(job_id: str) -> Any:
+        return old.pop() if old else await real(job_id)
+
+    monkeypatch.setattr(store, "job", job)
+    view = await sf.cancel(receipt.id)
+    assert view.state == (State.RUNNING if then == "claimed" else State.CANCELLED)
+    assert (await sf.stats())["counters"].get("cancel_asked", 0) == (then == "claimed")
+
+
+async def test_retry_is_refused_while_running(sf):
+    """Capability 49."""
+    receipt = await sf.enqueue("mail", {})
+    await claim_one(store_of(sf))
+    reply = await sf.retry(receipt.id)
+    assert reply["status"] == "running"
+    assert "cannot be retried" in reply["hint"]
+    assert (await job_of(sf, receipt.id)).attempts == 1
+
+
+# --- pause
+
+
+async def test_a_pause_holds_for_every_process_and_resume_is_heard(disk, path, log):
+    await disk.enqueue("mail", {"name": "early", "do": "none"})
+    await disk.queues.pause("mail")
+    with children(path, log):
+        await disk.enqueue("print", {"name": "other"})
+        await seen(lambda: log.lines(name="other"))
+        assert log.lines(name="early") == []
+        assert (await disk.stats())["queues"]["mail"]["paused"] is True
+        await disk.queues.resume("mail")
+        await seen(lambda: log.lines("end", "early"), within=SOON)
+
+
+async def test_a_resume_is_found_although_its_hint_was_lost(disk, monkeypatch):
+    monkeypatch.setattr(worker_module, "POLL_EVERY", 0.05)
+
+    @disk.handler("mail")
+    async def mail(_job):
+        return "sent"
+
+    receipt = await disk.enqueue("mail", {})
+    await disk.queues.pause("mail")
+    async with disk.worker() as worker:
+        with deaf(disk, worker):
+            number = await store_of(disk).last_journal_number()
+            await seen(lambda: idle(worker) and looked(worker)[0] == number)
+            assert (await job_of(disk, receipt.id)).state == "queued"
+            await disk.queues.resume("mail")
+            assert (await ended(disk, receipt.id, within=SOON)).state == "completed"
+
+
+async def test_an_unknown_queue_is_refused(sf):
+    for ask in (sf.queues.pause, sf.queues.resume):
+        with pytest.raises(UnknownQueue, match="'nowhere'"):
+            await ask("nowhere")
+    sf.queue("mail")
+    await sf.queues.pause("mail")
+    assert "mail" in await sf.queues.list()
+    assert "nowhere" not in await sf.queues.list()
+
+
+# --- explain
+
+
+async def test_explain_reads_the_store(sf):
+    """Capability 106: the sentences are tested by themselves; here, that the facts get there."""
+    sf.queue("mail", attempts=1, coalesce="never")
+    first = await sf.enqueue("mail", {}, thread_key="t")
+    parked = await sf.enqueue("mail", {}, thread_key="t")
+    assert "has declared a handler 'mail'" in await sf.explain(first.id)
+    assert "thread:mail:t" in await sf.explain(parked.id)
+
+    @sf.handler("mail")
+    async def mail(_job):
+        raise RuntimeError("the disk is full")
+
+    assert "No live worker serves queue mail" in await sf.explain(first.id)
+    await sf.queues.pause("mail")
+    assert "Queue mail is paused" in await sf.explain(first.id)
+    await sf.queues.resume("mail")
+    later = await sf.enqueue("mail", {}, delay=60)
+    assert "due in 1.0 m" in await sf.explain(later.id)
+    await drain(sf)
+    sf.clock.advance(30)
+    assert "dead since 30.0 s after 1 attempts: max_attempts (the disk is full)" in await sf.explain(first.id)
+    with pytest.raises(UnknownJob):
+        await sf.explain("x")
+
+
+# --- notices
+
+
+async def first(number: int, source: Any) -> list[Notice]:
+    found = []
+    async for notice in source:
+        found.append(notice)
+        if len(found) == number:
+            return found
+    raise AssertionError
+
+
+async def test_notices_come_in_commit_order_and_resume_anywhere(sf):
+    """Capability 99, also in the middle of what one transaction told."""
+
+    @sf.handler("mail")
+    async def mail(job):
+        if job.payload == 1:
+            raise Transient("no")
+
+    ids = [receipt.id for receipt in await sf.enqueue_many("mail", [0, 1, 2])]
+    await sf.enqueue("chat", 0)
+    await drain(sf)
+    whole = await first(10, sf.subscribe(after=0))
+    assert [(each.kind, each.queue) for each in whole[:7]] == [
+        *[("enqueued", "mail")] * 3,
+        ("enqueued", "chat"),
+        *[("claimed", "mail")] * 3,
+    ]
+    assert [each.job for each in whole[:3]] == ids
+    assert {(each.kind, each.job) for each in whole[7:]} == {
+        ("completed", ids[0]),
+        ("retry", ids[1]),
+        ("completed", ids[2]),
+    }
+    assert [each.seq for each in whole] == sorted({each.seq for each in whole})
+    for place in range(9):
+        assert await first(9 - place, sf.subscribe(after=whole[place].seq)) == whole[place + 1 :]
+
+
+async def test_notices_are_filtered_and_an_unknown_kind_is_refused(sf):
+    for queue in ("mail", "chat", "mail"):
+        await sf.enqueue(queue, {}, thread_key="t")
+    await claim_one(store_of(sf), "chat")
+    kinds = [(each.kind, each.queue) for each in await first(2, sf.subscribe(["claimed", "coalesced"], after=0))]
+    assert kinds == [("coalesced", "mail"), ("claimed", "chat")]
+    [notice] = await first(1, sf.subscribe(queue="chat", after=0))
+    assert (notice.kind, notice.queue) == ("enqueued", "chat")
+    with pytest.raises(ConfigurationError, match="unknown notice 'born'; known are enqueued, coalesced"):
+        await first(1, sf.subscribe(["born"]))
+
+
+async def test_notices_of_other_processes_come_as_they_happen(disk, path, log):
+    async with asyncio.timeout(20):
+        with children(path, log):
+            await disk.enqueue("chat", {})
+            listening = asyncio.create_task(first(1, disk.subscribe(["completed"])))
+            receipt = await disk.enqueue("mail", {"name": "a", "do": 0.3})
+            [notice] = await listening
+            assert (notice.job, notice.queue) == (receipt.id, "mail")
+
+
+async def test_a_deep_queue_is_told_once_and_once_when_it_is_over(sf):
+    """Capability 99: by whoever sweeps, for the rule in force."""
+    sf.queue("mail", depth_warning=2)
+    receipts = await sf.enqueue_many("mail", [1, 2])
+    store = store_of(sf)
+    await sweep(store)
+    receipts += await sf.enqueue_many("mail", [3])
+    for _ in range(2):
+        await sweep(store)
+    await sf.cancel(receipts[0].id)
+    for _ in range(2):
+        await sweep(store)
+    await sf.queues.pause("mail")
+    kinds = ["depth_warning", "depth_normal", "paused"]
+    found = await first(3, sf.subscribe(kinds, after=0))
+    assert [(each.kind, each.queue, each.job) for each in found] == [(kind, "mail", None) for kind in kinds]
+
+
+# --- stats
+
+
+async def test_stats_count_what_is_there(sf):
+    """Capability 97."""
+    sf.queue("mail", coalesce="never")
+    for _ in range(3):
+        await sf.enqueue("mail", {}, thread_key="t")
+    await sf.enqueue("mail", {}, delay=60)
+    await claim_one(store_of(sf))
+    sf.clock.advance(5)
+    await sf.enqueue("mail", {})
+    await reached(sf, (await sf.enqueue("chat", {})).id, "queued")
+    stats = await sf.stats()
+    mail = stats["queues"]["mail"]
+    assert (mail["due"], mail["running"], mail["scheduled"], mail["parked"]) == (1, 1, 1, 2)
+    assert (stats["total_pending"], stats["total_processing"], stats["oldest_pending_seconds"]) == (2, 1, 0.0)
+    assert stats["queue_depths"] == {"mail": 1, "chat": 1}
+    assert stats["next_retry_at"].timestamp() == sf.clock.wall() + 55
+    assert stats["counters"] == {"enqueued": 6, "claimed": 1}

@@ -1,0 +1,238 @@
+"""`tx=`: a job is enqueued exactly if the caller's own transaction commits, and handed over once whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from standfast import ConfigurationError, PayloadRejected, Receipt, Standfast
+from standfast.store import store as store_module
+from standfast.store.sqlite import connection
+from tests.waiting import ended, failure_of, job_of, seen
+from tests.worker.outage import Outage
+from tests.worker.processes import environment
+
+RELAYING = Path(__file__).with_name("relaying.py")
+
+
+@pytest.fixture
+def database(tmp_path):
+    """Make a database of a user's own."""
+    path = str(tmp_path / "shop.db")
+    with sqlite3.connect(path) as shop:
+        shop.execute("CREATE TABLE orders (number INTEGER)")
+    shop.close()
+    return path
+
+
+@pytest.fixture
+def shop(database):
+    """Open it as the user does."""
+    opened = sqlite3.connect(database)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+async def outbox(disk, database):
+    relayed = disk.outbox(lambda: sqlite3.connect(database))
+    yield relayed
+    await relayed.close()
+
+
+def relay_and_die(store: str, database: str) -> None:
+    command = [sys.executable, str(RELAYING), store, database]
+    done = subprocess.run(command, check=False, env=environment(), timeout=30)
+    assert done.returncode == -signal.SIGKILL
+
+
+def waiting(shop: sqlite3.Connection) -> int:
+    [(number,)] = shop.execute("SELECT count(*) FROM standfast_outbox")
+    return int(number)
+
+
+async def test_committed_is_relayed_and_runs(disk, shop, database):
+    ran: list[int] = []
+    disk.handler("mail")(lambda job: ran.append(job.payload))
+    async with disk.worker(), disk.outbox(lambda: sqlite3.connect(database), every=0.01):
+        shop.execute("INSERT INTO orders VALUES (7)")
+        receipt = await disk.enqueue("mail", 7, tx=shop)
+        assert receipt == Receipt(receipt.id, "deferred", None)
+        assert await disk.status(receipt.id) is None
+        shop.commit()
+        await seen(lambda: ran)
+        await ended(disk, receipt.id)
+    assert ran == [7]
+    assert waiting(shop) == 0
+
+
+async def test_rolled_back_is_never_enqueued(disk, shop, outbox):
+    shop.execute("INSERT INTO orders VALUES (7)")
+    receipt = disk.enqueue_sync("mail", 7, tx=shop)
+    shop.rollback()
+    assert await outbox.relay() == 0
+    assert await disk.status(receipt.id) is None
+    assert await disk.jobs() == []
+
+
+async def test_nothing_of_ours_commits_for_the_caller(disk, shop, database):
+    shop.execute("INSERT INTO orders VALUES (7)")
+    await disk.enqueue("mail", 7, tx=shop)
+    assert shop.in_transaction
+    other = sqlite3.connect(database)
+    assert other.execute("SELECT * FROM orders").fetchall() == []
+    other.close()
+
+
+async def test_an_outbox_nobody_wrote_to_is_empty(outbox):
+    assert await outbox.relay() == 0
+
+
+@pytest.mark.parametrize("thread", [None, "t"])
+async def test_a_crash_between_handing_over_and_deleting_stores_it_once(disk, shop, database, outbox, thread):
+    ran: list[int] = []
+    disk.queue("mail", coalesce="latest")
+    disk.handler("mail")(lambda job: ran.append(job.payload))
+    ids = [disk.enqueue_sync("mail", number, tx=shop, thread_key=thread).id for number in (1, 2)]
+    shop.commit()
+    await asyncio.to_thread(relay_and_die, disk.settings.url.value, database)
+    assert waiting(shop) == 2
+    await disk.worker().run_due()  # what was handed over runs, and ends, before the next relay comes
+    assert await outbox.relay() == 2
+    await disk.worker().run_due()
+    assert ran == ([1, 2] if thread is None else [2])
+    assert {job.id for job in await disk.jobs()} == (set(ids) if thread is None else {ids[0]})
+    assert waiting(shop) == 0
+
+
+async def test_order_is_kept(disk, shop, outbox, monkeypatch):
+    monkeypatch.setattr("standfast.queue.outbox.ROWS_AT_ONCE", 3)
+    for number in range(10):
+        disk.enqueue_sync("mail", number, tx=shop)
+    shop.commit()
+    assert await outbox.relay() == 10
+    assert [job.payload for job in reversed(await disk.jobs())] == list(range(10))
+
+
+async def test_checks_happen_when_the_caller_calls(disk, shop):
+    with pytest.raises(PayloadRejected):
+        await disk.enqueue("mail", object(), tx=shop)
+    with pytest.raises(ConfigurationError, match="idempotency_key"):
+        await disk.enqueue("mail", 1, idempotency_key="", tx=shop)
+    with pytest.raises(ConfigurationError, match="connection of sqlite3"):
+        await disk.enqueue("mail", 1, tx="shop.db")
+    with pytest.raises(ConfigurationError, match="needs an idempotency_key"):
+        await disk.enqueue_http("mail", "POST", "https://a.example/", thread_key="t", tx=shop)
+    assert shop.execute("SELECT name FROM sqlite_master WHERE name = 'standfast_outbox'").fetchall() == []
+
+
+async def test_a_key_is_kept_and_a_conflict_becomes_a_letter(disk, shop, outbox):
+    first = await disk.enqueue("mail", 1, idempotency_key="k")
+    same = disk.enqueue_sync("mail", 1, idempotency_key="k", tx=shop)
+    other = disk.enqueue_sync("mail", 2, idempotency_key="k", tx=shop)
+    shop.commit()
+    assert await outbox.relay() == 2
+    assert await disk.status(same.id) is None  # a duplicate of the first
+    letter = await job_of(disk, other.id)
+    assert (letter.state, letter.payload, failure_of(letter).reason_code) == ("dead", 2, "idempotency_conflict")
+    assert str(first.id) in failure_of(letter).message
+    assert letter.triage is not None
+    assert (await disk.dead_letters.list())[0].id == other.id
+
+
+async def test_a_delay_counts_from_the_call(sf, shop, database):
+    receipt = sf.enqueue_sync("mail", delay=60, tx=shop)
+    shop.commit()
+    called = sf.clock.wall()
+    sf.clock.advance(45)
+    relayed = sf.outbox(lambda: sqlite3.connect(database))
+    assert await relayed.relay() == 1
+    await relayed.close()
+    assert (await job_of(sf, receipt.id)).due_at.timestamp() == pytest.approx(called + 60, abs=0.01)
+
+
+async def test_a_full_queue_keeps_its_jobs_waiting_in_order_and_lets_others_pass(disk, shop, outbox, monkeypatch):
+    monkeypatch.setattr("standfast.queue.outbox.ROWS_AT_ONCE", 2)
+    disk.queue("mail", max_depth=1)
+    disk.handler("mail")(lambda _job: None)
+    for queue in ("mail", "mail", "post", "mail"):
+        disk.enqueue_sync(queue, tx=shop)
+    shop.commit()
+    assert await outbox.relay() == 2
+    assert sorted(job.queue for job in await disk.jobs()) == ["mail", "post"]
+    await disk.worker(["mail"]).run_due()
+    assert await outbox.relay() == 1
+    assert waiting(shop) == 1
+
+
+async def test_what_a_full_queue_refused_is_not_overtaken_when_it_has_room_again(disk, shop, outbox, monkeypatch):
+    monkeypatch.setattr("standfast.queue.outbox.ROWS_AT_ONCE", 2)
+    disk.queue("mail", max_depth=1)
+    ran: list[int] = []
+    disk.handler("mail")(lambda job: ran.append(job.payload))
+    delete = outbox._table.delete  # noqa: SLF001 - the moment at which room is made
+
+    async def make_room(numbers: list[int]) -> None:
+        await delete(numbers)
+        await disk.worker().run_due()
+
+    monkeypatch.setattr(outbox._table, "delete", make_room)  # noqa: SLF001 - likewise
+    for number in range(4):
+        disk.enqueue_sync("mail", number, tx=shop)
+    shop.commit()
+    while await outbox.relay():
+        pass
+    assert ran == [0, 1, 2, 3]
+
+
+async def test_a_store_that_is_away_leaves_everything_in_the_outbox(disk, shop, database, monkeypatch, caplog):
+    monkeypatch.setattr(store_module, "PATIENCE", 0.2)
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.1)
+    await disk.open()
+    receipt = disk.enqueue_sync("mail", 1, tx=shop)
+    shop.commit()
+    outage = Outage(disk.settings.url.value)
+    async with disk.outbox(lambda: sqlite3.connect(database), every=0.01):
+        await seen(lambda: "will be tried again" in caplog.text)
+        assert waiting(shop) == 1
+        outage.end()
+        await seen(lambda: disk.status(receipt.id))
+        await seen(lambda: waiting(shop) == 0)
+
+
+async def test_a_database_that_is_away_is_tried_again(disk, shop, database, caplog):
+    receipt = disk.enqueue_sync("mail", 1, tx=shop)
+    shop.commit()
+    broken = [True]
+
+    def connect() -> sqlite3.Connection:
+        if broken.pop() if broken else False:
+            raise sqlite3.OperationalError("disk I/O error")
+        return sqlite3.connect(database)
+
+    async with disk.outbox(connect, every=0.01):
+        await seen(lambda: disk.status(receipt.id))
+    assert "disk I/O error" in caplog.text
+
+
+async def test_a_connection_without_transactions_of_its_own_will_do(disk, database, outbox):
+    plain = sqlite3.connect(database, isolation_level=None)
+    plain.execute("BEGIN")
+    await disk.enqueue("mail", 1, tx=plain)
+    plain.execute("ROLLBACK")
+    await disk.enqueue("mail", 2, tx=plain)
+    plain.close()
+    assert await outbox.relay() == 1
+    assert [job.payload for job in await disk.jobs()] == [2]
+
+
+async def test_enqueueing_needs_no_store_at_hand(tmp_path, shop):
+    sf = Standfast(str(tmp_path / "not" / "there.db"))
+    sf.enqueue_sync("mail", 1, tx=shop)
+    assert not (tmp_path / "not").exists()
