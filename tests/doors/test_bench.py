@@ -9,6 +9,7 @@ from io import StringIO
 from pathlib import Path
 from statistics import median
 
+import msgspec
 import pytest
 
 from standfast.bench import command, place, table
@@ -38,6 +39,8 @@ TINY = Sizes(
     seconds=10.0,
     drain_all_seconds=10.0,
 )
+
+pytestmark = pytest.mark.timeout(180)  # it starts a dozen processes, which a busy machine does slowly
 
 BARS = {
     "enqueue_64_one_row": "ratio >= 12",
@@ -162,6 +165,19 @@ def test_a_row_is_judged_by_the_median_of_its_rounds_ratios(fast: float, *, pass
     assert drain.ratio == median(value / 100 for value in values)
     assert drain.passes is passes
     assert table.verdict(drain) == ("pass" if passes else "falls short")
+
+
+def test_what_was_cut_short_says_so():
+    found = rounds_of(1.0, [1.0] * 3, [1.0] * 3)
+    found["drain"][1] = Figure(1.0, 1, 1.0, cut=True)
+    [drain] = [row for row in rows(found, FULL) if row.id == "drain"]
+    assert table.verdict(drain) == "pass, cut short"
+
+
+def test_a_disk_too_slow_for_the_backlog_is_refused(tmp_path: Path):
+    with pytest.raises(ConfigurationError, match="use --quick"):
+        run(tmp_path, msgspec.structs.replace(TINY, fill_seconds=0.0), 1, lambda _: None)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_could_not_be_measured_is_said_and_not_passed():

@@ -164,7 +164,7 @@ class DiskVFS(apsw.VFS):
         self._disk = disk
         super().__init__(self.name, "")
 
-    def xOpen(self, name: Any, flags: list[int]) -> _File:  # noqa: N802
+    def xOpen(self, name: Any, flags: list[int]) -> _File:  # type: ignore[override]  # noqa: N802
         flags[1] = flags[0]
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         return _File(self._disk, path or f"temporary-{next(_names)}")

@@ -17,7 +17,7 @@ from standfast.clock import SystemClock
 from standfast.decide.settle import settle
 from standfast.failure import Class, Failure, Landed
 from standfast.job import NewJob
-from standfast.outcome import Failed, Succeeded
+from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.store import scripts
 from standfast.store.orders import Order, Want
@@ -67,7 +67,7 @@ def _accept(store: SqliteEngine, told: Path, ids: list[str]) -> None:
 def _end(store: SqliteEngine, told: Path) -> None:
     [catch] = store.call_blocking(scripts.claim, [ORDER], seconds=None)
     report(told, claimed={claim.id: claim.token for claim in catch.claims})
-    outcomes = [Succeeded('{"sent":true}'), Failed(REFUSED)]
+    outcomes: list[Outcome] = [Succeeded('{"sent":true}'), Failed(REFUSED)]
     moves = [settle(claim, outcome, DEFAULTS, 0.0) for claim, outcome in zip(catch.claims, outcomes, strict=True)]
     report(told, ending=[move.id for move in moves])
     store.call_blocking(scripts.apply, moves, seconds=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -210,12 +211,18 @@ def test_a_worker_process_works_on_while_its_wall_clock_jumps(place, children):
 
     for n, skew in enumerate((6 * HOUR, -6 * HOUR, 0), start=1):
         asyncio.run(enqueue())
-        until(lambda n=n: count(place, "entered", "long") == n)
+        wait_for(place, "entered", {"long": n})
         (place / "skew").write_text(str(skew))
-        until(lambda n=n: [count(place, "effects", payload) for payload in ("good", "failing", "long")] == [n, n, n])
+        wait_for(place, "effects", {"good": n, "failing": n, "long": n})
     attempts = [(line["payload"], line["attempt"]) for line in reported(place / "entered")]
     assert sorted(attempts) == sorted([("good", 1), ("failing", 1), ("failing", 2), ("long", 1)] * 3)
 
 
-def count(place: Path, what: str, payload: str) -> int:
-    return sum(line["payload"] == payload for line in reported(place / what))
+def wait_for(place: Path, what: str, times: dict[str, int]) -> None:
+    """Wait until this was reported so often for each payload."""
+
+    def counted() -> bool:
+        counts = Counter(line["payload"] for line in reported(place / what))
+        return all(counts[payload] == number for payload, number in times.items())
+
+    until(counted)

@@ -20,7 +20,7 @@ from standfast.decide.settle import settle
 from standfast.errors import StoreUnavailable
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
-from standfast.outcome import Failed, Succeeded
+from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.store import scripts
 from standfast.store.orders import Order, Want
@@ -81,7 +81,7 @@ def scenario(store: SqliteEngine, told: Told, patience: float) -> None:
 
 
 def end(store: SqliteEngine, told: Told, claims: Sequence[Claim], patience: float) -> None:
-    outcomes = [Succeeded('{"sent":true}'), Failed(REFUSED)]
+    outcomes: list[Outcome] = [Succeeded('{"sent":true}'), Failed(REFUSED)]
     moves = [settle(claim, outcome, DEFAULTS, 0.0) for claim, outcome in zip(claims, outcomes, strict=False)]
     landed = store.call_blocking(scripts.apply, moves, seconds=patience)
     assert all(landed)
@@ -95,7 +95,7 @@ def _in_a_hurry(_quiet, monkeypatch):
 
 
 @pytest.fixture
-def template(place) -> Path:
+def template(place: Path) -> Path:
     """Give a store that was opened and closed before."""
     path = place / "template.db"
     store = SqliteEngine(Files(str(path)), SystemClock())

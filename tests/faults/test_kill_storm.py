@@ -7,6 +7,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,8 @@ class Storm:
         self._rng = random.Random()  # noqa: S311 - chance, not secrecy
         self._alive: dict[str, Child] = {}
         self._start: dict[str, Callable[[], Child]] = {
-            **{f"producer-{n}": lambda n=n: children.spawn(roles.produce, place, f"producer-{n}") for n in range(2)},
-            **{f"worker-{n}": lambda: children.spawn(roles.work, place) for n in range(3)},
+            **{f"producer-{n}": partial(children.spawn, roles.produce, place, f"producer-{n}") for n in range(2)},
+            **{f"worker-{n}": partial(children.spawn, roles.work, place) for n in range(3)},
         }
         self.kills = 0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -18,7 +20,8 @@ from standfast.clock import SystemClock
 from standfast.decide.settle import settle
 from standfast.errors import StoreUnavailable
 from standfast.failure import Class, Failure, Landed
-from standfast.job import NewJob
+from standfast.job import Claim, NewJob
+from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Lapsed, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.store import scripts
@@ -29,6 +32,7 @@ from standfast.store.sqlite import engine
 from standfast.store.sqlite.engine import Doubt, SqliteEngine
 from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round, Script
+from standfast.worker import executor
 from tests.faults.faulty import FailAt, underneath
 from tests.faults.verdict import look
 
@@ -60,13 +64,12 @@ async def behind_a_gate(store: SqliteEngine) -> AsyncIterator[None]:
     held = store.call(gate, [None], seconds=PATIENCE)
     await asyncio.to_thread(gate.reached.wait, PATIENCE)
     yield
-    await asyncio.sleep(0)  # the calls made inside put their requests in line now
     gate.open()
     await held
 
 
 @pytest.fixture
-def path(place) -> Path:
+def path(place: Path) -> Path:
     return place / "queue.db"
 
 
@@ -88,7 +91,7 @@ def new_job(name: str, **changes: Any) -> NewJob:
 
 
 def enqueue(store: SqliteEngine, job: NewJob) -> asyncio.Future[Any]:
-    return asyncio.ensure_future(store.call(scripts.enqueue, [job], seconds=PATIENCE))
+    return store.call(scripts.enqueue, [job], seconds=PATIENCE)
 
 
 async def journal_length(store: SqliteEngine) -> int:
@@ -123,7 +126,7 @@ async def test_sixty_four_callers_share_one_transaction(store):
 async def test_a_bad_call_fails_alone_and_the_others_get_their_receipts(store, path, bad):
     async with behind_a_gate(store):
         calls = [enqueue(store, new_job(f"job-{n}")) for n in range(31)]
-        broken = asyncio.ensure_future(bad(store))
+        broken = bad(store)
         calls += [enqueue(store, new_job(f"job-{n}")) for n in range(31, 63)]
     receipts = await asyncio.gather(*calls)
     assert [receipt.outcome for [receipt] in receipts] == ["accepted"] * 63
@@ -295,7 +298,9 @@ async def test_an_effect_is_not_run_again_however_long_its_bookkeeping_fails(pat
     with underneath(fault):
         async with working(path, ran, during=lambda: setattr(fault, "armed", True)) as sf:
             receipt = await sf.enqueue("post")
-            await until(lambda: fault.fired > 500)  # longer than the lease, which nobody can renew
+            await until(lambda: fault.fired)
+            lapses = time.monotonic() + 1.2
+            await until(lambda: time.monotonic() > lapses)  # two leases, which nobody can renew meanwhile
             fault.armed = False
             job = await sf.wait(receipt.id, PATIENCE)
     assert (job.state, job.attempts, ran) == ("completed", 1, [receipt.id])
@@ -313,7 +318,25 @@ async def test_two_ends_of_one_attempt_in_one_round_leave_one(store, path):
     [catch] = await store.call(scripts.claim, [Order("worker", (Want("post", ("post",), 1),))], seconds=PATIENCE)
     ends = [settle(catch.claims[0], outcome, DEFAULTS, 0.0) for outcome in (Succeeded(), Lapsed(), Failed(REFUSED))]
     async with behind_a_gate(store):
-        calls = [asyncio.ensure_future(store.call(scripts.apply, [end], seconds=PATIENCE)) for end in ends]
+        calls = [store.call(scripts.apply, [end], seconds=PATIENCE) for end in ends]
     assert await asyncio.gather(*calls) == [[True], [False], [False]]
     jobs, flaws = look(path)
     assert (jobs["job"].state, jobs["job"].lines, flaws) == ("completed", 0, [])
+
+
+async def test_an_end_that_cannot_be_written_strands_no_other_and_is_not_run_again(path, monkeypatch):
+    def unwritable(claim: Claim, *evidence: Any, **more: Any) -> Transition:
+        transition = settle(claim, *evidence, **more)
+        return msgspec.structs.replace(transition, result=object()) if claim.payload == '"bad"' else transition
+
+    monkeypatch.setattr(executor, "settle", unwritable)
+    ran: list[str] = []
+    async with working(path, ran) as sf:
+        receipts = await sf.enqueue_many("post", [*("good",) * 10, "bad", *("good",) * 10])
+        good = [receipt.id for n, receipt in enumerate(receipts) if n != 10]
+        assert {(await sf.wait(str(id_), PATIENCE)).state for id_ in good} == {"completed"}
+        beaten = time.monotonic()
+        await until(lambda: time.monotonic() > beaten + 1)  # five beats: nobody may take it for an orphan
+        job = await sf.status(str(receipts[10].id))
+    assert job is not None
+    assert (job.state, job.attempts, Counter(ran)[job.id]) == ("running", 1, 1)

@@ -159,7 +159,8 @@ class Machine:
         )
 
     def _outcome(self) -> Outcome:
-        return self._rng.choice([Succeeded(), Succeeded('{"sent":true}'), Failed(BROKEN), Failed(REFUSED)])
+        outcomes: list[Outcome] = [Succeeded(), Succeeded('{"sent":true}'), Failed(BROKEN), Failed(REFUSED)]
+        return self._rng.choice(outcomes)
 
 
 def cut_power(machines: int, directory: Path, **changed: int) -> Counter[str]:

@@ -11,6 +11,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Lapsed, Outcome, Succeeded
 from standfast.rules import queue_rules
 from standfast.store import scripts, upkeep
+from standfast.store.orders import Order, Publication, Want
 from standfast.store.requests import Answer, Request
-from standfast.store.scripts import Order, Round, Want
 from standfast.store.sqlite import engine
 from standfast.store.sqlite.engine import Doubt
 from standfast.store.sqlite.files import Files
+from standfast.store.steps import Round
 from standfast.testing import FrozenClock
 from tests.faults.stepped import Call, SteppedEngine
 from tests.faults.verdict import look
@@ -155,7 +157,7 @@ class Day:
             assert claim.attempts == claim.token, "every claim is an attempt, before anything is run"
             self.holds[claim.id] = claim.token
             self.trace.append(f"{self.clock.elapsed():.3f} {worker.name} {claim.id} {claim.token}")
-            self.after(self.rng.random() * 3, lambda claim=claim: self.effect(worker, claim))
+            self.after(self.rng.random() * 3, partial(self.effect, worker, claim))
         self.after(1 + self.rng.random() * 3, lambda: self.claim(worker))
 
     def effect(self, worker: Worker, claim: Claim) -> None:
@@ -211,7 +213,7 @@ class Day:
 def live(seed: int, path: Path, seconds: float = 1200) -> Day:
     """Live through some time of mishaps, and then in quiet until everything has ended."""
     day = Day(seed, path)
-    day.store.round([(scripts.publish, [scripts.Publication({"post": RULES}, [])])])
+    day.store.round([(scripts.publish, [Publication({"post": RULES}, [])])])
     for _ in range(WORKERS):
         day.start_worker()
     day.after(0.0, day.produce)

@@ -68,7 +68,7 @@ async def test_a_worker_that_beats_keeps_its_jobs_for_ever(store, clock):
     job_id = await one(store)
     beat(store)
     await claim_one(store)
-    assert await swept_for(store, clock, 20 * LEASE) == []
+    assert await swept_for(store, clock, 5 * LEASE) == []
     assert (await seen(store, job_id)).state == "running"
 
 

@@ -14,6 +14,8 @@ from standfast.rules import QueueRules
 from tests.store.suite import claimed, enqueued, new_job, publish
 
 HOUR = 3600.0
+ROUNDING = 0.001
+"""Seconds that sums of times may be off: more than that after the last is due, all are due."""
 HANDLERS = ("draft", "send", "purge")
 _queues = (f"queue-{number}" for number in itertools.count(1))
 
@@ -68,7 +70,7 @@ async def fill(store, queue, scene):
     return ids, [Candidate(n, job.priority, store.now() + job.delay) for n, job in enumerate(scene.jobs)]
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(scene=scenes)
 @example(Scene([Waiting("send", 0, 0.0), Waiting("send", 2, HOUR)], QueueRules(), 0, [2], {"send"}, 0.0))
 @example(Scene([Waiting("send", 9 - n, float(n)) for n in range(30)], QueueRules(), 9, [1, 1, 20], {"send"}, 0.0))
@@ -76,7 +78,7 @@ async def test_the_claim_is_decided_as_the_rule_says(store, clock, scene):
     queue = next(_queues)
     claims_so_far = scene.claims_so_far
     ids, candidates = await fill(store, queue, scene)
-    clock.advance(max((job.delay for job in scene.jobs), default=0.0) + scene.pause)
+    clock.advance(max((job.delay for job in scene.jobs), default=0.0) + scene.pause + ROUNDING)
     left = [each for each, job in zip(candidates, scene.jobs, strict=True) if job.handler in scene.handlers]
     for wanted in scene.slots:
         expected = order(left, store.now(), scene.rules, claims_so_far, wanted)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -99,6 +99,19 @@ def fail_next_beat(worker: Worker, error: Exception) -> threading.Event:
 
     worker._heartbeat.beat = fail  # type: ignore[method-assign]
     return failed
+
+
+def refuse_the_end_of(sf: Standfast, job_id: str | None) -> None:
+    """Have every write that holds the end of this job meet a fault, as a value nobody foresaw would."""
+    store = sf._store
+    real = store.apply
+
+    async def apply(transitions: Sequence[Transition]) -> list[bool]:
+        if any(transition.id == job_id and transition.move == "complete" for transition in transitions):
+            raise ValueError(job_id)
+        return await real(transitions)
+
+    store.apply = apply  # type: ignore[method-assign]
 
 
 def claim_through(

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from standfast import Cancel, JobView, Permanent, Snooze, Transient, Uncertain, fixed, no_backoff
+from standfast.store.upkeep import Sweep
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
+from standfast.worker.sweeper import Sweeper
 from tests.waiting import failure_of, job_of
+from tests.worker.inside import refuse_the_end_of, store_of
 
 
 class Raises:
@@ -320,3 +323,23 @@ async def test_backoff_doubles_up_to_its_cap_and_jitter_only_shortens(sf):
         waits = [each[repeat] for each in delays]
         assert all(expected * 0.9 <= wait <= expected for wait in waits)
         assert len(set(waits)) > 1, "no jitter: a thousand jobs would come back at once"
+
+
+# --- ends that cannot be written
+
+
+async def test_an_end_that_cannot_be_written_strands_neither_the_others_nor_the_drain(sf):
+    """Its job stays with the worker, to lapse when that is gone; giving it back would run its effect again."""
+    sf.queue("mail", lease=30, backoff=fixed(10))
+    sf.handler("mail")(handler := Raises(None))
+    receipts = await sf.enqueue_many("mail", ["a", "bad", "c"])
+    refuse_the_end_of(sf, receipts[1].id)
+    await drain(sf)
+    jobs = [await job_of(sf, receipt.id) for receipt in receipts]
+    assert [job.state for job in jobs] == ["completed", "running", "completed"]
+    assert len(handler.attempts) == 3
+    sweeper = Sweeper(store_of(sf), Sweep(every=1e9, patience=0))
+    sf.clock.advance(31)
+    await sweeper.sweep()
+    job = await job_of(sf, receipts[1].id)
+    assert (job.view, job.reason, job.history[0].possible_duplicate) == ("retry_pending", "worker_lost", True)

@@ -15,28 +15,30 @@ async def _drain(store: BenchStore, queue: str, count: int, seconds: float) -> D
 async def to_empty(store: BenchStore, queue: str, count: int, seconds: float) -> Figure:
     """Drain a queue of so many jobs to its end; timed from the first claim until the last end is on disk."""
     drained = await _drain(store, queue, count, seconds)
-    return _figure(drained, drained.ran, drained.seconds)
+    rate = drained.ran / drained.seconds
+    return Figure(rate, drained.ran, drained.seconds, _cpu(drained), cut=drained.ran < count)
 
 
 async def from_backlog(store: BenchStore, count: int, seconds: float) -> Figure:
     """Take so many jobs out of a standing backlog, timed from start to start, then put as many back."""
     drained = await _drain(store, BACKLOG, count, seconds)
     await store.fill(BACKLOG, drained.ran)
-    return _figure(drained, drained.steady, drained.steady_seconds)
+    rate = drained.steady / max(drained.steady_seconds, 1e-9)
+    return Figure(rate, drained.steady, drained.steady_seconds, _cpu(drained), cut=drained.ran < count)
 
 
 async def watching_memory(store: BenchStore, waiting: int, seconds: float) -> Figures:
     """Drain a whole backlog, and give the memory of the worker: early, late, and at its peak, in MB."""
     drained = await _drain(store, BACKLOG, waiting, seconds)
+    cut = drained.ran < waiting
     seen = {
         "memory_early": drained.memory_early,
         "memory_late": drained.memory_late,
         "memory_peak": drained.memory_peak,
     }
     known = {name: size for name, size in seen.items() if size is not None}
-    return {name: _figure(drained, drained.ran, drained.seconds, size / 1e6) for name, size in known.items()}
+    return {name: Figure(size / 1e6, drained.ran, drained.seconds, cut=cut) for name, size in known.items()}
 
 
-def _figure(drained: Drained, jobs: int, seconds: float, value: float | None = None) -> Figure:
-    rate = jobs / max(seconds, 1e-9)
-    return Figure(rate if value is None else value, jobs, seconds, drained.cpu / max(1, drained.ran) * 1e6)
+def _cpu(drained: Drained) -> float:
+    return drained.cpu / max(1, drained.ran) * 1e6

@@ -8,12 +8,16 @@ import msgspec
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A value, how many jobs it was measured on, and how long that took. `cpu` is microseconds per job."""
+    """A value, how many jobs it was measured on, and how long that took. `cpu` is microseconds per job.
+
+    `cut` says that the time was up before all the jobs were measured that should have been.
+    """
 
     value: float
     count: int
     seconds: float
     cpu: float | None = None
+    cut: bool = False
 
 
 Figures = dict[str, Figure]
@@ -50,4 +54,5 @@ class Budget:
         """Give jobs per second, from the start until now."""
         seconds = time.monotonic() - self._began
         cpu = time.process_time() - self._cpu
-        return Figure(self._done / seconds, self._done, seconds, cpu / max(1, self._done) * 1e6)
+        cut = self._done < self._most
+        return Figure(self._done / seconds, self._done, seconds, cpu / max(1, self._done) * 1e6, cut)

@@ -6,6 +6,7 @@ The only module beside the store that uses apsw.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ class RawQueue:
 
     def inserts(self, per_transaction: int, most: int, seconds: float) -> Figure:
         """Commit rows, so many in each transaction. They are made before the clock starts."""
-        batches = [self._rows(per_transaction) for _ in range(max(1, most // per_transaction))]
+        batches = [self._rows(per_transaction) for _ in range(math.ceil(most / per_transaction))]
         budget = Budget(most, seconds)
         for batch in batches:
             if not budget.take(per_transaction):

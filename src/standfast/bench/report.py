@@ -72,6 +72,9 @@ def _remarks(machine: dict[str, Any], rounds: int, found: list[Row]) -> list[str
         remarks.append(f"only {rounds} rounds: a median needs at least {FEWEST_ROUNDS}")
     if machine["load_before"] > machine["cores"] / 2:
         remarks.append(f"the machine was busy (load {machine['load_before']}) when this began")
+    cut = sorted({row.metric for row in found if row.cut})
+    if cut:
+        remarks.append(f"the time was up before everything was measured, see the counts: {'; '.join(cut)}")
     unmeasured = [row.metric for row in found if row.value is None]
     if unmeasured:
         remarks.append(f"not measured on this system: {'; '.join(unmeasured)}")

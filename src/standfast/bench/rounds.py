@@ -37,9 +37,9 @@ Rounds = dict[str, list[Figure]]
 async def prepared(place: Path, sizes: Sizes, say: Say) -> AsyncIterator[Bench]:
     """Fill the standing backlogs."""
     async with (
-        standing(place, sizes.small, say) as small,
-        standing(place, sizes.middle, say) as middle,
-        standing(place, sizes.large, say) as large,
+        standing(place, sizes.small, sizes.fill_seconds, say) as small,
+        standing(place, sizes.middle, sizes.fill_seconds, say) as middle,
+        standing(place, sizes.large, sizes.fill_seconds, say) as large,
     ):
         yield Bench(place, sizes, small, middle, large)
 

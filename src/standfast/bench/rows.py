@@ -69,6 +69,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs each round measured (the median)."""
     seconds: float
     """How long each round measured (the median)."""
+    cut: bool
+    """Whether the time was up before a round had measured everything."""
 
 
 def specs(sizes: Sizes) -> list[Spec]:
@@ -154,6 +156,7 @@ def _row(spec: Spec, rounds: Rounds) -> Row:
         rounds=pairs,
         count=round(_median([figure.count for figure in figures]) or 0),
         seconds=_median([figure.seconds for figure in figures]) or 0.0,
+        cut=any(figure.cut for figure in (*figures, *beside)),
     )
 
 

@@ -41,8 +41,10 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     idle_seconds: float = 12.0
     seconds: float = 20.0
     """The most one measurement may take."""
-    drain_all_seconds: float = 180.0
+    drain_all_seconds: float = 150.0
     """The most the drain of the large backlog may take."""
+    fill_seconds: float = 120.0
+    """The most that filling one backlog may take; a disk that needs more is too slow for it."""
 
 
 FULL = Sizes()
@@ -58,6 +60,7 @@ QUICK = Sizes(
     probes=30,
     longest_pause=0.015,
     idle_seconds=10.0,
-    seconds=4.0,
-    drain_all_seconds=20.0,
+    seconds=3.0,
+    drain_all_seconds=15.0,
+    fill_seconds=30.0,
 )

@@ -24,7 +24,7 @@ async def in_the_process(store: BenchStore, sizes: Sizes) -> Figures:
     async with store.sf.worker([PROBE]):
         calls = await _probe(store.sf, sizes)
         starts = await store.probes.wait(len(calls))
-    return _waits("start_inside", calls, starts)
+    return _waits("start_inside", calls, starts, sizes)
 
 
 async def across_processes(store: BenchStore, sizes: Sizes) -> Figures:
@@ -35,7 +35,7 @@ async def across_processes(store: BenchStore, sizes: Sizes) -> Figures:
         calls = await _probe(store.sf, sizes)
         await worker.say(len(calls))
         starts = await worker.answer(dict[int, float])
-    return _waits("start_across", calls, starts)
+    return _waits("start_across", calls, starts, sizes)
 
 
 async def _probe(sf: Standfast, sizes: Sizes) -> list[float]:
@@ -50,16 +50,17 @@ async def _probe(sf: Standfast, sizes: Sizes) -> list[float]:
     return calls
 
 
-def _waits(name: str, calls: list[float], starts: dict[int, float]) -> Figures:
+def _waits(name: str, calls: list[float], starts: dict[int, float], sizes: Sizes) -> Figures:
     """Give the median and the 99th percentile, in milliseconds."""
     missing = len(calls) - len(starts)
     if missing:
         raise RuntimeError(f"{missing} of {len(calls)} probes never started: is the machine stuck?")
     waits = sorted((starts[number] - called) * 1e3 for number, called in enumerate(calls) if number >= UNCOUNTED)
     seconds = calls[-1] - calls[0]
+    cut = len(waits) < sizes.probes
     return {
-        f"{name}_p50": Figure(_at(waits, 0.5), len(waits), seconds),
-        f"{name}_p99": Figure(_at(waits, 0.99), len(waits), seconds),
+        f"{name}_p50": Figure(_at(waits, 0.5), len(waits), seconds, cut=cut),
+        f"{name}_p99": Figure(_at(waits, 0.99), len(waits), seconds, cut=cut),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,13 +12,17 @@ from pathlib import Path
 from standfast.application import Standfast
 from standfast.bench.probes import Probes
 from standfast.bench.sizes import BULK, PAYLOAD
+from standfast.errors import ConfigurationError
 
-BACKLOG = "backlog"
+BACKLOG = "bench-backlog"
 """The queue in which a standing backlog waits."""
-WORK = "work"
+WORK = "bench-work"
 """The queue that is filled and emptied beside it."""
-PROBE = "probe"
+PROBE = "bench-probe"
 """The queue of lone jobs whose start is timed."""
+
+PART = 10 * BULK
+"""Jobs between two words about how far the filling is."""
 
 Say = Callable[[str], None]
 
@@ -29,17 +34,15 @@ class BenchStore:
         self.url = str(directory / "queue.db")
         self.sf = Standfast(self.url)
         self.probes = Probes()
+        for queue in (BACKLOG, WORK, PROBE):
+            self.sf.queue(queue)
         self.sf.handler(PROBE)(self.probes.note)
 
-    async def fill(self, queue: str, jobs: int, say: Say | None = None) -> None:
+    async def fill(self, queue: str, jobs: int) -> None:
         """Enqueue so many jobs in bulk."""
-        done = 0
-        while done < jobs:
-            size = min(BULK, jobs - done)
-            await self.sf.enqueue_many(queue, [PAYLOAD] * size)
-            done += size
-            if say is not None:
-                say(f"filling a backlog: {done:,} of {jobs:,}")
+        while jobs > 0:
+            await self.sf.enqueue_many(queue, [PAYLOAD] * min(BULK, jobs))
+            jobs -= BULK
 
 
 @asynccontextmanager
@@ -55,8 +58,15 @@ async def opened(place: Path) -> AsyncIterator[BenchStore]:
 
 
 @asynccontextmanager
-async def standing(place: Path, waiting: int, say: Say) -> AsyncIterator[BenchStore]:
-    """Give a store in which so many jobs wait."""
+async def standing(place: Path, waiting: int, seconds: float, say: Say) -> AsyncIterator[BenchStore]:
+    """Give a store in which so many jobs wait; refuse a disk that takes too long to get there."""
+    ends = time.monotonic() + seconds
     async with opened(place) as store:
-        await store.fill(BACKLOG, waiting, say)
+        for done in range(0, waiting, PART):
+            say(f"filling a backlog: {done:,} of {waiting:,}")
+            await store.fill(BACKLOG, min(PART, waiting - done))
+            if time.monotonic() > ends:
+                raise ConfigurationError(
+                    f"{waiting:,} jobs take over {seconds:.0f} s here; use --quick, or another disk"
+                )
         yield store

@@ -81,7 +81,8 @@ def verdict(row: Row) -> str:
     """Say whether the bar is met."""
     if row.value is None:
         return "not measured"
-    return {True: "pass", False: "falls short", None: ""}[row.passes]
+    word = {True: "pass", False: "falls short", None: ""}[row.passes]
+    return f"{word}, cut short" if word and row.cut else word
 
 
 def quantity(value: float | None, unit: Unit) -> str:

@@ -71,6 +71,7 @@ class Executor:
         self._context = copy_context()
         self.held: dict[tuple[int, int], Running] = {}
         """Every job claimed here whose end is not on disk yet, by number and token."""
+        self._unwritten: set[tuple[int, int]] = set()
         self.fenced = 0
         """Ends that landed nowhere, because another worker had taken the job over."""
 
@@ -154,7 +155,10 @@ class Executor:
         self._freed(freed)
 
     async def _apply(self, transitions: list[Transition]) -> None:
-        landed = await self._store.apply(transitions)
+        [landed] = await asyncio.gather(self._store.apply(transitions), return_exceptions=True)
+        if isinstance(landed, BaseException):
+            await self._apply_each(transitions, landed)
+            return
         for transition, ok in zip(transitions, landed, strict=True):
             self.held.pop((transition.n, transition.token), None)
             if not ok:
@@ -162,6 +166,19 @@ class Executor:
                 log.warning(
                     "job %s was taken over; the end of its attempt %d landed nowhere", transition.id, transition.attempt
                 )
+
+    async def _apply_each(self, transitions: list[Transition], error: BaseException) -> None:
+        """Write one by one what could not be written together; what cannot be written at all lapses in its time.
+
+        Such a job counts as running while this worker lives: giving it back would run its effect again.
+        """
+        if len(transitions) > 1:
+            for transition in transitions:
+                await self._apply([transition])
+            return
+        [transition] = transitions
+        self._unwritten.add((transition.n, transition.token))
+        log.error("the end of job %s, %s, cannot be written", transition.id, transition.move, exc_info=error)
 
     # --- stopping
 
@@ -211,7 +228,7 @@ class Executor:
 
     async def idle(self) -> None:
         """Wait until nothing runs and every end is on disk."""
-        while self.held or self._settled:
+        while self._settled or self.held.keys() - self._unwritten:
             under_way = [running.task for running in self.held.values() if running.task and not running.task.done()]
             await asyncio.wait([*under_way, *self._flushes]) if under_way or self._flushes else await asyncio.sleep(0)
 

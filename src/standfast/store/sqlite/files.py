@@ -16,9 +16,10 @@ import apsw
 
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.store.hints import Hint
 from standfast.store.sqlite.backup import Contents, back_up
 from standfast.store.sqlite.baton import Baton
-from standfast.store.sqlite.bell import Bell, Hint
+from standfast.store.sqlite.bell import Bell
 from standfast.store.sqlite.connection import (
     check_engine_version,
     check_file_system,
