@@ -122,12 +122,16 @@ def work(directory: str) -> None:
 # --- frozen and blocked workers
 
 
+LEASE = 2.0
+"""Seconds: long enough for a busy machine, whose threads may wait for their turn."""
+
+
 def work_when_let(directory: str, name: str, mode: str) -> None:
     """Run jobs whose handler waits for a file to appear; report entering, effect, and every warning logged."""
     place = Path(directory)
     logging.getLogger("standfast").addHandler(_Reporting(place / f"log-{name}"))
     sf = Standfast(str(place / "queue.db"))
-    sf.queue("post", lease=1.0, backoff="none")
+    sf.queue("post", lease=LEASE, backoff="none")
     go = place / f"go-{name}"
 
     def entered(job: Job) -> None:
@@ -185,7 +189,7 @@ def work_by_a_moving_clock(directory: str) -> None:
     """Run good, failing and long jobs; a long one takes longer than its lease."""
     place = Path(directory)
     sf = Standfast(str(place / "queue.db"), clock=MovingClock(place / "skew"))
-    sf.queue("post", lease=0.6, backoff=lambda _: 0.3)
+    sf.queue("post", lease=1.5, backoff=lambda _: 0.3)
 
     @sf.handler("post")
     async def post(job: Job) -> None:
@@ -193,7 +197,7 @@ def work_by_a_moving_clock(directory: str) -> None:
         if job.payload == "failing" and job.attempt == 1:
             raise Transient("not yet")
         if job.payload == "long":
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.8)
         report(place / "effects", payload=job.payload)
 
     report(place / "working")

@@ -114,7 +114,7 @@ def test_a_handler_that_blocks_the_loop_keeps_its_lease(place, children):
     until(lambda: entered(place, "blocked") == [1])
     children.spawn(roles.work_when_let, place, "other", "async")
     blocked_since = time.monotonic()
-    until(lambda: time.monotonic() > blocked_since + 3)  # three leases
+    until(lambda: time.monotonic() > blocked_since + 2 * roles.LEASE)
     (place / "go-blocked").touch()
     until(lambda: look(path)[0][id_].state == "completed")
     job = job_of(path, id_)
@@ -127,14 +127,14 @@ async def test_a_job_claimed_while_the_loop_is_blocked_is_run_once(place, monkey
     claim = Store.claim
 
     async def claim_and_block(store: Store, order: Order) -> Catch:
-        """Block the loop as some handler may, at the worst moment: five heartbeats long the answer waits for it."""
+        """Block the loop as some handler may, at the worst moment: for four heartbeats the answer waits."""
         asking = asyncio.ensure_future(claim(store, order))
         await asyncio.sleep(0)
-        time.sleep(1)  # noqa: ASYNC251
+        time.sleep(2)  # noqa: ASYNC251
         return await asking
 
     async with Standfast(str(place / "queue.db")) as sf:
-        sf.queue("post", lease=0.6)
+        sf.queue("post", lease=1.5)
 
         @sf.handler("post")
         async def post(job):

@@ -136,10 +136,11 @@ def filled(store: SqliteEngine) -> tuple[set[str], StoreUnavailable]:
     for n in count():
         ids = [f"job-{n}", f"copy-{n}"]
         try:
-            store.call_blocking(scripts.enqueue, [letter(id_) for id_ in ids], seconds=0.1)
+            store.call_blocking(scripts.enqueue, [letter(id_) for id_ in ids], seconds=1)
+            accepted.update(ids)
         except StoreUnavailable as refusal:
-            return accepted, refusal
-        accepted.update(ids)
+            if "FullError" in (store.trouble or "") and refusal.definite:  # else the machine was only slow
+                return accepted, refusal
     raise AssertionError("the file never fills up")
 
 
@@ -155,7 +156,6 @@ def test_a_full_file_takes_nothing_by_halves_and_goes_on_when_there_is_room(plac
     accepted, refusal = filled(store)
     assert refusal.definite
     assert len(accepted) > 10
-    assert (store.trouble or "").startswith("FullError")
     assert set(look(place / "queue.db")[0]) == accepted
     most_pages(1_000)
     store.call_blocking(scripts.enqueue, [letter("afterwards")], seconds=PATIENCE)

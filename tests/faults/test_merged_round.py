@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,10 @@ from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round, Script
 from standfast.worker import executor
 from tests.faults.faulty import FailAt, underneath
-from tests.faults.verdict import look
+from tests.faults.verdict import beside, look
 
 PATIENCE = 20.0
+LEASE = 1.5
 REFUSED = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="request_rejected")
 
 
@@ -236,7 +237,7 @@ async def test_an_end_that_landed_unanswered_is_written_once(store, path, lose_a
 
 
 def counted(path: Path, name: str) -> int:
-    with closing(apsw.Connection(str(path))) as connection:
+    with beside(path) as connection:
         return int(connection.execute("SELECT coalesce(sum(value), 0) FROM counter WHERE name = ?", (name,)).get)
 
 
@@ -255,7 +256,7 @@ async def test_a_refusal_for_lack_of_disk_says_that_an_earlier_try_may_have_land
 @asynccontextmanager
 async def working(path: Path, ran: list[str], during: Callable[[], None] = lambda: None) -> AsyncIterator[Standfast]:
     async with Standfast(str(path)) as sf:
-        sf.queue("post", lease=0.6)
+        sf.queue("post", lease=LEASE)
 
         @sf.handler("post")
         async def post(job):
@@ -299,8 +300,8 @@ async def test_an_effect_is_not_run_again_however_long_its_bookkeeping_fails(pat
         async with working(path, ran, during=lambda: setattr(fault, "armed", True)) as sf:
             receipt = await sf.enqueue("post")
             await until(lambda: fault.fired)
-            lapses = time.monotonic() + 1.2
-            await until(lambda: time.monotonic() > lapses)  # two leases, which nobody can renew meanwhile
+            lapses = time.monotonic() + 2 * LEASE
+            await until(lambda: time.monotonic() > lapses)  # nobody can renew it meanwhile
             fault.armed = False
             job = await sf.wait(receipt.id, PATIENCE)
     assert (job.state, job.attempts, ran) == ("completed", 1, [receipt.id])
@@ -335,8 +336,8 @@ async def test_an_end_that_cannot_be_written_strands_no_other_and_is_not_run_aga
         receipts = await sf.enqueue_many("post", [*("good",) * 10, "bad", *("good",) * 10])
         good = [receipt.id for n, receipt in enumerate(receipts) if n != 10]
         assert {(await sf.wait(str(id_), PATIENCE)).state for id_ in good} == {"completed"}
-        beaten = time.monotonic()
-        await until(lambda: time.monotonic() > beaten + 1)  # five beats: nobody may take it for an orphan
+        four_beats_later = time.monotonic() + 4 * LEASE / 3
+        await until(lambda: time.monotonic() > four_beats_later)  # nobody may take it for an orphan
         job = await sf.status(str(receipts[10].id))
     assert job is not None
     assert (job.state, job.attempts, Counter(ran)[job.id]) == ("running", 1, 1)

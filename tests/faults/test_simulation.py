@@ -32,7 +32,7 @@ from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round
 from standfast.testing import FrozenClock
 from tests.faults.stepped import Call, SteppedEngine
-from tests.faults.verdict import look
+from tests.faults.verdict import beside, look
 
 RULES = queue_rules(attempts=4, backoff=lambda repeat: 5.0 * repeat, lease=30.0)
 BEAT = 10.0
@@ -242,11 +242,10 @@ def flaws_of(day: Day) -> list[str]:
 
 
 def told_twice(path: Path) -> list[str]:
-    connection = apsw.Connection(str(path))
-    ends = connection.execute("""
-        SELECT id.value, count(*) FROM journal, json_each(journal.entries) AS entry, json_each(entry.value->2) AS id
-        WHERE entry.value->>0 IN ('completed', 'dead_letter') GROUP BY id.value HAVING count(*) > 1""").fetchall()
-    connection.close()
+    with beside(path) as connection:
+        ends = connection.execute("""
+            SELECT id.value, count(*) FROM journal, json_each(journal.entries) AS entry, json_each(entry.value->2) AS id
+            WHERE entry.value->>0 IN ('completed', 'dead_letter') GROUP BY id.value HAVING count(*) > 1""").fetchall()
     return [f"{id_} has ended {times} times" for id_, times in ends]
 
 

@@ -6,7 +6,8 @@ The judge reads the tables itself, so that no reader of the product can gloss ov
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,8 +77,16 @@ def read(path: str | Path) -> tuple[dict[str, Found], list[str]]:
 
 def look(path: str | Path) -> tuple[dict[str, Found], list[str]]:
     """Do the same beside a store that is open."""
-    with closing(apsw.Connection(str(path))) as connection:
+    with beside(path) as connection:
         return _jobs(connection), flaws(connection)
+
+
+@contextmanager
+def beside(path: str | Path) -> Iterator[apsw.Connection]:
+    """Open a file that the product may have open too; whoever recovers it from a crash is waited for."""
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.set_busy_timeout(10_000)
+        yield connection
 
 
 def _jobs(connection: apsw.Connection) -> dict[str, Found]:

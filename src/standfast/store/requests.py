@@ -55,8 +55,8 @@ class Request:
 
     def put_back(self, *, doubtful: bool) -> None:
         """Return this from a failed transaction; doubtful if its COMMIT may have landed."""
+        self.doubtful = self.doubtful or doubtful  # first: its caller may give up between the two
         self.taken = False
-        self.doubtful = self.doubtful or doubtful
 
     def give_up(self) -> StoreUnavailable:
         """Withdraw, and word the error for the caller whose time ran out."""

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+LONGEST_WAIT = 1.0
+"""Seconds to wait for a turn; a process that was frozen with the baton in its hand must not stop the others."""
+PAUSE = 0.0002
 
 
 class Baton:
@@ -19,12 +24,24 @@ class Baton:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for this process's turn to ask."""
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        """Wait for this process's turn to ask, but not for long: fairness is not worth a call that hangs."""
+        took = self._take(time.monotonic() + LONGEST_WAIT)
         try:
             yield
         finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            if took:
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def _take(self, until: float) -> bool:
+        while True:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    return False
+                time.sleep(PAUSE)
+            else:
+                return True
 
     def close(self) -> None:
         """Let go of the file."""
