@@ -34,7 +34,7 @@ WANTS = (Want("post", ("post",), 6),)
 SWEEP = upkeep.Sweep(every=1.0, patience=0.0)
 
 CUTS_PER_MACHINE = 8
-LATEST_CUT = 450
+LATEST_CUT = 320
 """Writes and syncs; a round makes about twenty, a new file some hundred."""
 
 
