@@ -131,7 +131,7 @@ def test_the_table_says_every_row_with_its_figures(report: Report):
 
 def test_the_notes_say_how_much_was_measured_and_what_weakens_it(report: Report):
     notes = "\n".join(table.notes(report))
-    assert f"drain of no-op jobs to empty: once, {TINY.drained} jobs in " in notes
+    assert f"drain of no-op jobs to empty, 512 slots: once, {TINY.drained} jobs in " in notes
     assert "only 1 rounds: a median needs at least 3" in notes
     assert f"of {len(BARS)} bars are met" in notes
 

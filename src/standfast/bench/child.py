@@ -16,6 +16,9 @@ from standfast.handlers.job import Job
 
 Program = Literal["drain", "probe", "idle"]
 
+SLOTS = 512
+"""Slots of the draining worker: jobs that do nothing are bound by transactions, and each takes what fits."""
+
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Which program to run, on which queue of which store, for how many jobs or seconds."""
@@ -98,7 +101,7 @@ class Drain:
         """Work until the count is reached or the time is up."""
         sf = Standfast(order.url)
         sf.handler(order.queue)(self.noop)
-        async with sf, sf.worker([order.queue]) as worker:
+        async with sf, sf.worker([order.queue], concurrency=SLOTS) as worker:
             cpu, began = time.process_time(), time.monotonic()
             if not await wait_for(self._over, order.seconds):
                 self._last()

@@ -88,7 +88,7 @@ def _throughput(sizes: Sizes) -> list[Spec]:
         Spec("enqueue_64_64_rows", callers, "/s", "enqueue_64", *by_64, Bar("ratio", 0.3)),
         Spec("enqueue_one", one, "/s", "enqueue_one", *single, Bar("ratio", 0.5)),
         Spec("bulk", "bulk of 1 000", "/s", "bulk", *by_1000, Bar("ratio", 0.5)),
-        Spec("drain", "drain of no-op jobs to empty", "/s", "drain", *merged, Bar("ratio", 0.2)),
+        Spec("drain", "drain of no-op jobs to empty, 512 slots", "/s", "drain", *merged, Bar("ratio", 0.2)),
         Spec("drain_backlog", backlog, "/s", "drain_large", "drain_middle", middle, Bar("ratio", 0.85)),
     ]
 

@@ -17,6 +17,8 @@ log = logging.getLogger("standfast.worker")
 
 MOST_PER_CLAIM = 512
 """Jobs one claim takes at most, so that a lone enqueue never waits long behind it."""
+WORTH_A_CLAIM = 128
+"""Slots below this are filled at once: a transaction for fewer jobs costs nearly as much."""
 PAUSE_AFTER_REFUSAL = 0.5
 
 Start = Callable[[list[Claim], dict[str, QueueRules]], None]
@@ -110,8 +112,8 @@ class Claimer:
             await idle()
 
     def _share(self, queue: str) -> int:
-        """Half the slots at most: while one half runs, the other half is claimed."""
-        return min(self._free[queue], max(1, self._slots // 2), MOST_PER_CLAIM)
+        """Half the slots at most, where they are many: while one half runs, the other half is claimed."""
+        return min(self._free[queue], max(WORTH_A_CLAIM, self._slots // 2), MOST_PER_CLAIM)
 
     async def _claim(self, order: Order) -> None:
         hungry = {want.queue for want in order.wants}
