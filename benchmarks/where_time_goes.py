@@ -3,7 +3,7 @@
 
     python benchmarks/where_time_goes.py one|callers|bulk|drain [--jobs 20000] [--slots 64] [--functions]
 
-It counts processor time, which says the same on a busy machine; `standfast bench` measures how fast it is.
+It counts processor time, which a busy machine stretches less than the clock; `standfast bench` measures how fast it is.
 """
 
 from __future__ import annotations
