@@ -32,6 +32,7 @@ TINY = Sizes(
     by_callers=192,
     by_bulk=1000,
     drained=60,
+    one_beside_backlog=5,
     beside_backlog=64,
     probes=4,
     longest_pause=0.006,
@@ -115,7 +116,7 @@ def test_throughput_is_jobs_over_seconds(report: Report):
     assert report.figures["enqueue_one"][0].count == TINY.one_at_a_time
     assert report.figures["enqueue_64"][0].count == TINY.by_callers
     assert report.figures["drain"][0].count == TINY.drained
-    assert report.figures["large.drain"][0].count == TINY.one_at_a_time // 4 + TINY.beside_backlog + 1000
+    assert report.figures["large.drain"][0].count == TINY.one_beside_backlog + TINY.beside_backlog + 1000
     assert report.figures["memory_peak"][0].count == TINY.large
 
 

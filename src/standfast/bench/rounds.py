@@ -28,6 +28,11 @@ class Bench(msgspec.Struct, frozen=True):
     large: BenchStore
 
 
+ENQUEUES = {
+    "enqueue_one": enqueueing.one_caller,
+    "enqueue_64": enqueueing.many_callers,
+    "bulk": enqueueing.bulk,
+}
 Step = Callable[[Bench], Awaitable[Figures]]
 Rounds = dict[str, list[Figure]]
 """Each figure by name, one for each round it was measured in."""
@@ -114,26 +119,26 @@ async def starts(bench: Bench) -> Figures:
         return inside | await starting.across_processes(store, bench.sizes)
 
 
-async def beside_small(bench: Bench) -> Figures:
-    """Everything beside the small backlog."""
-    return _named("small", await _beside(bench.small, bench.sizes))
+async def beside_backlogs(bench: Bench) -> Figures:
+    """Measure beside the small backlog and beside the large one, each figure right after its counterpart.
 
-
-async def beside_large(bench: Bench) -> Figures:
-    """Everything beside the large backlog."""
-    return _named("large", await _beside(bench.large, bench.sizes))
-
-
-async def _beside(store: BenchStore, sizes: Sizes) -> Figures:
-    """Enqueue each way, drain what was enqueued, time starts; the backlog waits in another queue of the same tables."""
-    one = await enqueueing.one_caller(store.sf, WORK, max(1, sizes.one_at_a_time // 4), sizes.seconds)
-    callers = await enqueueing.many_callers(store.sf, WORK, sizes.beside_backlog, sizes.seconds)
-    bulk = await enqueueing.bulk(store.sf, WORK, sizes.beside_backlog, sizes.seconds)
-    jobs = one.count + callers.count + bulk.count
-    drain = await draining.to_empty(store, WORK, jobs, sizes.seconds)
-    inside = await starting.in_the_process(store, sizes)
-    across = await starting.across_processes(store, sizes)
-    return {"enqueue_one": one, "enqueue_64": callers, "bulk": bulk, "drain": drain, **inside, **across}
+    The backlog waits in another queue of the same tables; what was enqueued beside it is then drained.
+    """
+    found: Figures = {}
+    stores = {"small": bench.small, "large": bench.large}
+    jobs = dict.fromkeys(stores, 0)
+    for kind, enqueue in ENQUEUES.items():
+        for name, store in stores.items():
+            most = bench.sizes.one_beside_backlog if kind == "enqueue_one" else bench.sizes.beside_backlog
+            figure = await enqueue(store.sf, WORK, most, bench.sizes.seconds)
+            found[f"{name}.{kind}"] = figure
+            jobs[name] += figure.count
+    for name, store in stores.items():
+        found[f"{name}.drain"] = await draining.to_empty(store, WORK, jobs[name], bench.sizes.seconds)
+    for start in (starting.in_the_process, starting.across_processes):
+        for name, store in stores.items():
+            found |= _named(name, await start(store, bench.sizes))
+    return found
 
 
 @contextmanager
@@ -162,8 +167,7 @@ STEPS: list[tuple[str, Step]] = [
     ("drain to empty", drains),
     ("drain from standing backlogs", drains_of_backlogs),
     ("from enqueue to start", starts),
-    ("beside the small backlog", beside_small),
-    ("beside the large backlog", beside_large),
+    ("beside a small and a large backlog", beside_backlogs),
 ]
 
 

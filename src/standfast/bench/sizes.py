@@ -32,6 +32,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     by_bulk: int = 60_000
     drained: int = 50_000
     """Jobs drained to empty, and taken from each standing backlog."""
+    one_beside_backlog: int = 500
     beside_backlog: int = 10_000
     """Jobs enqueued by 64 callers and in bulk beside a standing backlog, then drained."""
     probes: int = 200
@@ -56,6 +57,7 @@ QUICK = Sizes(
     by_callers=6_000,
     by_bulk=20_000,
     drained=5_000,
+    one_beside_backlog=100,
     beside_backlog=1_000,
     probes=25,
     longest_pause=0.015,
