@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -108,7 +108,7 @@ class Standfast:
         disk is full. `tx` is a connection of `sqlite3` to a database of yours: the job is written there, by your
         commit, and `sf.outbox(...)` brings it here.
         """
-        job = self._new_job(queue, payload, options)
+        [job] = self._new_jobs(queue, (payload,), options)
         if tx is not None:
             return outbox.defer(tx, job, self.clock.wall())
         if otherwise is not None:
@@ -127,7 +127,7 @@ class Standfast:
         self, queue: str, payload: Any = None, *, otherwise: Otherwise | None = None, tx: Any = None, **options: Any
     ) -> Receipt:
         """Store one job from code without an event loop; it is on disk when this returns."""
-        job = self._new_job(queue, payload, options)
+        [job] = self._new_jobs(queue, (payload,), options)
         if tx is not None:
             return outbox.defer(tx, job, self.clock.wall())
         if otherwise is not None:
@@ -175,16 +175,16 @@ class Standfast:
 
     async def enqueue_many(self, queue: str, payloads: Sequence[Any], **options: Any) -> list[Receipt]:
         """Store several jobs in one transaction: all of them, or none."""
-        jobs = [self._new_job(queue, payload, options) for payload in payloads]
+        jobs = self._new_jobs(queue, payloads, options)
         check_shared_key(jobs)
         await self._ready()
         answers = await self._store.enqueue_together(jobs)
         return [receipt(answer, job) for answer, job in zip(answers, jobs, strict=True)]
 
-    def _new_job(self, queue: str, payload: Any, options: dict[str, Any]) -> NewJob:
+    def _new_jobs(self, queue: str, payloads: Iterable[Any], options: dict[str, Any]) -> list[NewJob]:
         if self.settings.strict_queues.value and queue not in self._rules and queue not in PROFILES:
             raise UnknownQueue(f"no queue is called {queue!r}, and [store] strict_queues is on; declare it first")
-        return self._acceptor.job(queue, payload, **options)
+        return self._acceptor.jobs(queue, payloads, **options)
 
     # --- looking
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import getpass
+import os
+import random
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 
 import msgspec
@@ -15,7 +19,7 @@ from standfast.errors import ConfigurationError, IdempotencyConflict, PayloadRej
 from standfast.handlers.registry import Declaration, Handler, Registry
 from standfast.job import Details, Receipt
 from standfast.queue.accept import Acceptor, check_shared_key, receipt
-from standfast.queue.ids import chance, job_id
+from standfast.queue.ids import IDS, Ids
 from standfast.queue.payload import fingerprint
 from standfast.store.orders import Conflict
 from standfast.testing import FrozenClock, memory
@@ -37,7 +41,8 @@ def registry():
 
 @pytest.fixture
 def accept(registry):
-    return Acceptor(registry, FrozenClock(), luck=lambda: (1, 2, 3)).job
+    acceptor = Acceptor(registry, FrozenClock(), Ids(lambda bits: bits))
+    return lambda queue, payload=None, **options: acceptor.jobs(queue, [payload], **options)[0]
 
 
 def details(job):
@@ -202,11 +207,9 @@ def test_one_key_is_for_one_payload(accept):
 
 
 @settings(deadline=None)
-@given(
-    st.floats(0, 2**47 / 1000), st.tuples(st.integers(0, 4095), st.integers(0, 2**14 - 1), st.integers(0, 2**48 - 1))
-)
+@given(st.floats(0, 2**47 / 1000), st.floats(0, 1, exclude_max=True))
 def test_an_id_is_a_uuid_of_version_seven(wall, luck):
-    text = job_id(wall, luck)
+    text = Ids(lambda bits: int(luck * 2**bits)).mint(wall)
     assert UUID7.fullmatch(text)
     assert int(text.replace("-", "")[:12], 16) == int(wall * 1000)
 
@@ -214,8 +217,40 @@ def test_an_id_is_a_uuid_of_version_seven(wall, luck):
 @settings(deadline=None)
 @given(st.integers(0, 10**12), st.integers(1, 10**12))
 def test_later_ids_sort_last(millisecond, later):
-    assert job_id(millisecond / 1000, chance()) <= job_id((millisecond + later + 1) / 1000, (0, 0, 0))
+    earlier = Ids(lambda bits: 2**bits - 1).mint(millisecond / 1000)
+    assert earlier <= Ids(lambda _bits: 0).mint((millisecond + later + 1) / 1000)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**12), st.floats(0, 1, exclude_max=True))
+def test_ids_of_one_millisecond_sort_as_they_were_minted(millisecond, luck):
+    ids = Ids(lambda bits: int(luck * 2**bits))
+    minted = [ids.mint(millisecond / 1000) for _ in range(100)]
+    assert minted == sorted(set(minted))
+
+
+def test_a_millisecond_begins_by_chance():
+    assert len({Ids(random.getrandbits).mint(0.0)[14:] for _ in range(100)}) == 100
 
 
 def test_ids_do_not_meet():
-    assert len({job_id(0.0, chance()) for _ in range(10_000)}) == 10_000
+    assert len({IDS.mint(moment / 1000) for moment in (5, 6, 5) for _ in range(10_000)}) == 30_000
+
+
+def test_threads_mint_side_by_side():
+    with ThreadPoolExecutor(4) as pool:
+        parts = pool.map(lambda _: [IDS.mint(time.time()) for _ in range(5_000)], range(4))
+    assert len({minted for part in parts for minted in part}) == 20_000
+
+
+def test_a_forked_child_does_not_go_on_where_its_parent_does():
+    IDS.mint(7.0)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, IDS.mint(7.0).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 100).decode() != IDS.mint(7.0)
+    os.close(read)
+    os.close(write)

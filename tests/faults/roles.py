@@ -19,7 +19,7 @@ from standfast.failure import Class, Failure, Landed
 from standfast.job import NewJob
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
-from standfast.store import scripts
+from standfast.store import intake, scripts
 from standfast.store.orders import Order, Want
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
@@ -60,7 +60,7 @@ def live_and_die(directory: str, n: int) -> None:
 def _accept(store: SqliteEngine, told: Path, ids: list[str]) -> None:
     report(told, offered=ids)
     jobs = [NewJob(id=id_, queue="post", handler="post", payload="null", budget=1) for id_ in ids]
-    store.call_blocking(scripts.enqueue, jobs, seconds=None)
+    store.call_blocking(intake.enqueue, jobs, seconds=None)
     report(told, accepted=ids)
 
 

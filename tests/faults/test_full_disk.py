@@ -12,7 +12,7 @@ import pytest
 from standfast import Permanent, Standfast, StoreUnavailable
 from standfast.clock import SystemClock
 from standfast.job import NewJob
-from standfast.store import scripts
+from standfast.store import intake
 from standfast.store.sqlite import connection, engine
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
@@ -136,7 +136,7 @@ def filled(store: SqliteEngine) -> set[str]:
     for n in count():
         ids = [f"job-{n}", f"copy-{n}"]
         try:
-            store.call_blocking(scripts.enqueue, [letter(id_) for id_ in ids], seconds=1)
+            store.call_blocking(intake.enqueue, [letter(id_) for id_ in ids], seconds=1)
             accepted.update(ids)
         except StoreUnavailable as refusal:
             if "FullError" in (store.trouble or "") and refusal.definite:  # else the machine was only slow
@@ -157,7 +157,7 @@ def test_a_full_file_takes_nothing_by_halves_and_goes_on_when_there_is_room(plac
     assert len(accepted) > 10
     assert set(look(place / "queue.db")[0]) == accepted
     most_pages(1_000)
-    store.call_blocking(scripts.enqueue, [letter("afterwards")], seconds=PATIENCE)
+    store.call_blocking(intake.enqueue, [letter("afterwards")], seconds=PATIENCE)
     store.close()
     jobs, flaws = read(place / "queue.db")
     assert (set(jobs), flaws) == (accepted | {"afterwards"}, [])

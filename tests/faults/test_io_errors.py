@@ -22,7 +22,7 @@ from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
-from standfast.store import scripts
+from standfast.store import intake, scripts
 from standfast.store.orders import Order, Want
 from standfast.store.sqlite import connection, engine, files
 from standfast.store.sqlite.engine import SqliteEngine
@@ -70,7 +70,7 @@ def scenario(store: SqliteEngine, told: Told, patience: float) -> None:
     for turn in range(3):
         ids = [f"job-{turn}-{n}" for n in range(2)]
         try:
-            store.call_blocking(scripts.enqueue, [new_job(id_) for id_ in ids], seconds=patience)
+            store.call_blocking(intake.enqueue, [new_job(id_) for id_ in ids], seconds=patience)
         except StoreUnavailable as error:
             told.refused(error, ids)
             return
@@ -149,7 +149,7 @@ def run(path: Path, fault: FailAt, patience: float) -> Told:
         store = opened(path, fault)
         scenario(store, told, patience)
         fault.armed = False
-        store.call_blocking(scripts.enqueue, [new_job("afterwards")], seconds=LONG)
+        store.call_blocking(intake.enqueue, [new_job("afterwards")], seconds=LONG)
         told.accepted.add("afterwards")
         assert store.trouble is None
         store.close()
@@ -223,7 +223,7 @@ def test_a_store_that_cannot_be_put_in_order_is_closed_all_the_same(place):
         with underneath(fault):
             store = SqliteEngine(Files(str(place / f"{n}.db")), SystemClock())
             store.open()
-            store.call_blocking(scripts.enqueue, [new_job("job")], seconds=LONG)
+            store.call_blocking(intake.enqueue, [new_job("job")], seconds=LONG)
             fault.armed = True
             store.close()
         assert open_files(place) == []
@@ -239,8 +239,8 @@ def test_a_file_another_process_keeps_locked_is_refused_in_time_and_used_when_it
     with other_process_holding(path):
         for _ in range(3):
             with pytest.raises(StoreUnavailable, match="nothing was written") as refusal:
-                store.call_blocking(scripts.enqueue, [new_job("refused")], seconds=SHORT)
+                store.call_blocking(intake.enqueue, [new_job("refused")], seconds=SHORT)
             assert refusal.value.definite
-    store.call_blocking(scripts.enqueue, [new_job("accepted")], seconds=LONG)
+    store.call_blocking(intake.enqueue, [new_job("accepted")], seconds=LONG)
     store.close()
     assert set(read(path)[0]) == {"accepted"}

@@ -24,7 +24,7 @@ from standfast.job import Claim, NewJob
 from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Lapsed, Succeeded
 from standfast.rules import DEFAULTS
-from standfast.store import scripts
+from standfast.store import intake, scripts
 from standfast.store import store as store_verbs
 from standfast.store.orders import Order, Want
 from standfast.store.requests import Answer, Request
@@ -92,7 +92,7 @@ def new_job(name: str, **changes: Any) -> NewJob:
 
 
 def enqueue(store: SqliteEngine, job: NewJob) -> asyncio.Future[Any]:
-    return store.call(scripts.enqueue, [job], seconds=PATIENCE)
+    return store.call(intake.enqueue, [job], seconds=PATIENCE)
 
 
 async def journal_length(store: SqliteEngine) -> int:
@@ -119,8 +119,8 @@ async def test_sixty_four_callers_share_one_transaction(store):
     "bad",
     [
         lambda store: store.call(broken_script, [None], seconds=PATIENCE),
-        lambda store: store.call(scripts.enqueue, [new_job("bad", payload=object())], seconds=PATIENCE),
-        lambda store: store.call(scripts.enqueue, [new_job("bad", priority="high")], seconds=PATIENCE),
+        lambda store: store.call(intake.enqueue, [new_job("bad", payload=object())], seconds=PATIENCE),
+        lambda store: store.call(intake.enqueue, [new_job("bad", priority="high")], seconds=PATIENCE),
     ],
     ids=["another-script", "an-object-in-the-same-script", "a-constraint-in-the-same-script"],
 )
@@ -213,7 +213,7 @@ def is_a_claim(answer: Answer) -> bool:
 
 @pytest.mark.parametrize("key", [None, "key"])
 async def test_an_enqueue_that_landed_unanswered_is_stored_and_told_once(store, path, lose_answer, key):
-    lose_answer(from_(scripts.enqueue))
+    lose_answer(from_(intake.enqueue))
     async with behind_a_gate(store):
         calls = [
             enqueue(store, new_job(f"job-{n}", idempotency_key=key and f"{key}-{n}", fingerprint=key)) for n in (1, 2)
@@ -242,11 +242,11 @@ def counted(path: Path, name: str) -> int:
 
 
 async def test_a_refusal_for_lack_of_disk_says_that_an_earlier_try_may_have_landed(store, lose_answer, monkeypatch):
-    lose_answer(from_(scripts.enqueue))
+    lose_answer(from_(intake.enqueue))
     free = iter([1 << 40])
     monkeypatch.setattr(Files, "free_bytes", lambda _files: next(free, 0))
     with pytest.raises(StoreUnavailable, match="may have been written") as refusal:
-        await store.call(scripts.enqueue, [new_job("job")], seconds=PATIENCE, room=1)
+        await store.call(intake.enqueue, [new_job("job")], seconds=PATIENCE, room=1)
     assert not refusal.value.definite
 
 

@@ -17,7 +17,7 @@ from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Lapsed, Outcome, Succeeded
 from standfast.rules import queue_rules
-from standfast.store import scripts, upkeep
+from standfast.store import intake, scripts, upkeep
 from standfast.store.orders import Order, Want
 from standfast.store.sqlite import connection, engine
 from standfast.store.sqlite.files import Files
@@ -128,7 +128,7 @@ class Machine:
     def _end(self, store: SteppedEngine, ends: list[tuple[Claim, Outcome]], callers: list[list[NewJob]]) -> None:
         moves = [settle(claim, outcome, RULES, 0.0) for claim, outcome in ends]
         self.promises.handed_in.update(move.id for move in moves)
-        calls: list[Call] = [(scripts.enqueue, jobs) for jobs in callers]
+        calls: list[Call] = [(intake.enqueue, jobs) for jobs in callers]
         worker = self._clock.boot()
         order, card = Order(worker, WANTS), upkeep.WorkerCard(worker, "host", 1, "[]", "{}")
         landed, catches, _, *receipts = store.round(

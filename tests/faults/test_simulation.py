@@ -23,7 +23,7 @@ from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Lapsed, Outcome, Succeeded
 from standfast.rules import queue_rules
-from standfast.store import scripts, upkeep
+from standfast.store import intake, scripts, upkeep
 from standfast.store.orders import Order, Publication, Want
 from standfast.store.requests import Answer, Request
 from standfast.store.sqlite import engine
@@ -104,7 +104,7 @@ class Day:
         """Make one call, sometimes with another caller's in the same round."""
         calls: list[Call] = [(script, items)]
         if self.rng.random() < 0.1 and not self.quiet:
-            calls.insert(self.rng.randrange(2), (scripts.enqueue, [self.new_job()]))
+            calls.insert(self.rng.randrange(2), (intake.enqueue, [self.new_job()]))
         answers = self.store.round(calls)
         return answers[[each for each, _ in calls].index(script)]
 
@@ -121,7 +121,7 @@ class Day:
 
     def produce(self) -> None:
         if not self.quiet:
-            self.call(scripts.enqueue, [self.new_job()])
+            self.call(intake.enqueue, [self.new_job()])
             self.after(self.rng.expovariate(1 / 6), self.produce)
 
     def start_worker(self) -> None:

@@ -92,6 +92,11 @@ def test_the_settings_are_the_durable_ones():
     assert SETTINGS["secure_delete"] == 1
 
 
+def test_a_statement_is_planned_once_and_not_anew_for_every_value(path):
+    with closing(connection.connect(str(built(path)))) as opened:
+        assert opened.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1) == 1
+
+
 @pytest.mark.parametrize(("name", "value"), [("journal_mode", "nonsense"), ("synchronous", 9), ("foreign_keys", 5)])
 def test_a_setting_that_does_not_stick_refuses_the_file(path, monkeypatch, name, value):
     monkeypatch.setitem(connection.SETTINGS, name, value)

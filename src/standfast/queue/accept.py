@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from standfast.errors import Backpressure, ConfigurationError, IdempotencyConfli
 from standfast.handlers.registry import Registry
 from standfast.handlers.request import HttpRequest
 from standfast.job import Details, NewJob, Receipt
-from standfast.queue.ids import chance, job_id
+from standfast.queue.ids import IDS, Ids
 from standfast.queue.payload import canonical, fingerprint
 from standfast.rules import seconds
 from standfast.store.orders import Conflict, Full
@@ -36,27 +36,33 @@ _details = msgspec.json.Encoder().encode
 class Acceptor:
     """Turns calls into jobs. What it refuses was not written."""
 
-    def __init__(self, registry: Registry, clock: Clock, luck: Callable[[], tuple[int, int, int]] = chance) -> None:
+    def __init__(self, registry: Registry, clock: Clock, ids: Ids = IDS) -> None:
         self._registry = registry
         self._clock = clock
-        self._luck = luck
+        self._ids = ids
 
-    def job(self, queue: str, payload: Any = None, *, handler: str | None = None, **options: Any) -> NewJob:
-        """Check everything a caller gave and lay it out as a new job."""
+    def jobs(self, queue: str, payloads: Iterable[Any], *, handler: str | None = None, **options: Any) -> list[NewJob]:
+        """Check everything a caller gave, what the payloads share once, and lay each out as a new job."""
         queue = _name("queue", queue)
         name = queue if handler is None else _name("handler", handler)
-        text = canonical(payload)
+        shared = _read_options(**options) if options else _nothing_asked()
+        lay_out = partial(NewJob, queue=queue, handler=name, **shared)
         known = self._registry.find(queue, name)
-        given = known.read(text) if known is not None and known.input is not None else None
-        same = given.identity if isinstance(given, HttpRequest) else text
-        new_id = job_id(self._clock.wall(), self._luck())
-        extra = _read_options(name, same, **options) if options else {"details": _anonymous()}
-        return NewJob(id=new_id, queue=queue, handler=name, payload=text, **extra)
+        read = known.read if known is not None and known.input is not None else None
+        keyed = "idempotency_key" in shared
+        found = []
+        for payload in payloads:
+            text = canonical(payload)
+            given = None if read is None else read(text)
+            job = lay_out(id=self._ids.mint(self._clock.wall()), payload=text)
+            if keyed:
+                same = given.identity if isinstance(given, HttpRequest) else text
+                job = msgspec.structs.replace(job, fingerprint=fingerprint(name, same))
+            found.append(job)
+        return found
 
 
 def _read_options(
-    handler: str,
-    text: str,
     *,
     idempotency_key: str | None = None,
     priority: int | None = None,
@@ -71,7 +77,6 @@ def _read_options(
     labels: dict[str, str] | None = None,
     thread_key: str | None = None,
 ) -> dict[str, Any]:
-    keyed = idempotency_key is not None
     return {
         "details": _described(session, requester, risk, labels),
         "priority": _whole("priority", priority),
@@ -80,10 +85,13 @@ def _read_options(
         "expires": _moment("expires", expires),
         "budget": _whole("attempts", attempts, least=1),
         "lease": _span("lease", lease, least=SHORTEST_LEASE),
-        "idempotency_key": _name("idempotency_key", idempotency_key) if keyed else None,
         "thread_key": None if thread_key is None else _name("thread_key", thread_key),
-        "fingerprint": fingerprint(handler, text) if keyed else None,
-    }
+    } | ({} if idempotency_key is None else {"idempotency_key": _name("idempotency_key", idempotency_key)})
+
+
+@cache
+def _nothing_asked() -> dict[str, Any]:
+    return {"details": _anonymous()}
 
 
 def check_shared_key(jobs: Sequence[NewJob]) -> None:

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
+from collections.abc import Callable, Iterator
+
+Series = tuple[int, str, Iterator[int]]
+"""A millisecond, the beginning that its ids share, and their tails."""
+
+
+class Ids:
+    """Mints ids. Those of one millisecond count up from a random start: they sort as they were minted."""
+
+    def __init__(self, bits: Callable[[int], int]) -> None:
+        self._bits = bits
+        self._series: Series = (-1, "", iter(()))
+
+    def mint(self, wall: float) -> str:
+        """Mint an id from the wall clock (48 bits of milliseconds) and chance. Threads may mint side by side."""
+        millisecond, beginning, tails = self._series
+        now = int(wall * 1000)
+        if now != millisecond:
+            self._series = _, beginning, tails = self._begin(now)
+        return f"{beginning}{next(tails):012x}"
+
+    def _begin(self, now: int) -> Series:
+        first, second, third = self._bits(12), self._bits(14), self._bits(47)  # a bit of room to count up
+        return now, f"{now >> 16:08x}-{now & 0xFFFF:04x}-7{first:03x}-{0x8000 | second:04x}-", itertools.count(third)
+
+    def start_anew(self) -> None:
+        """Take up chance afresh: a forked child must not go on where its parent does."""
+        self._series = (-1, "", iter(()))
+
 
 _random = random.Random()  # noqa: S311 - ids must not collide; nobody's safety hangs on guessing them
-os.register_at_fork(after_in_child=_random.seed)
+IDS = Ids(_random.getrandbits)
+"""This process's ids. The kernel is asked for chance once; for each id it would cost too much."""
 
 
-def chance() -> tuple[int, int, int]:
-    """Give 74 random bits in three parts. The kernel is asked once per process: for each id it would cost too much."""
-    return _random.getrandbits(12), _random.getrandbits(14), _random.getrandbits(48)
+def _begin_in_child() -> None:
+    _random.seed()
+    IDS.start_anew()
 
 
-def job_id(wall: float, luck: tuple[int, int, int]) -> str:
-    """Mint an id from the wall clock (48 bits of milliseconds) and chance."""
-    now = int(wall * 1000)
-    first, second, third = luck
-    return f"{now >> 16:08x}-{now & 0xFFFF:04x}-7{first:03x}-{0x8000 | second:04x}-{third:012x}"
+os.register_at_fork(after_in_child=_begin_in_child)

@@ -10,9 +10,10 @@ import msgspec
 from standfast.failure import Failure
 from standfast.job import NewJob
 from standfast.lifecycle import Move, State, Transition, Triage
+from standfast.store.intake import enqueue
 from standfast.store.orders import Full
 from standfast.store.reads import JobRow
-from standfast.store.scripts import apply, enqueue
+from standfast.store.scripts import apply
 from standfast.store.steps import Round, Script, text
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from standfast.job import NewJob, Receipt
 from standfast.store.orders import Conflict, Full
@@ -13,14 +13,28 @@ Answers = dict[str, Any]
 """A Receipt, a Conflict or a Full for each job that has its answer, by id."""
 
 
-def limits(queues: set[str]) -> Generator[Step, Rows, dict[str, int]]:
-    """Read the limit of each of these queues that has one."""
-    return dict((yield "depth_limits", {"queues": text(list(queues))}))
+class Known(NamedTuple):
+    """What the store knows of a queue that its newcomers must know. Nothing, of a queue nobody declared."""
+
+    priority: int | None = None
+    max_age: float | None = None
+    max_depth: int | None = None
 
 
-def admitted(jobs: Sequence[NewJob], answers: Answers) -> Generator[Step, Rows, Sequence[NewJob]]:
+def known_queues(queues: set[str]) -> Generator[Step, Rows, dict[str, Known]]:
+    """Read what newcomers to these queues must know; a queue nobody declared is written down."""
+    rows = yield "known_queues", {"queues": text(list(queues))}
+    known = {name: Known(*rest) for name, *rest in rows}
+    if len(known) < len(queues):
+        yield "ensure_queues", {"queues": text(list(queues))}
+    return {queue: known.get(queue, Known()) for queue in queues}
+
+
+def admitted(
+    jobs: Sequence[NewJob], known: Mapping[str, Known], answers: Answers
+) -> Generator[Step, Rows, Sequence[NewJob]]:
     """Give the jobs their queues have room for, in the order they came; the others are answered with Full."""
-    limited = yield from limits({job.queue for job in jobs})
+    limited = {queue: facts.max_depth for queue, facts in known.items() if facts.max_depth is not None}
     for queue, most in limited.items():
         theirs = [job.id for job in jobs if job.queue == queue]
         answers |= dict.fromkeys((yield from _beyond(queue, most, theirs)), Full(most))

@@ -58,7 +58,7 @@ def hurry(round_: Round, ids: Sequence[str]) -> Script:
 
 def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script:
     """Count calls that went to their fallback while nothing could be stored, and note when the last ones were told."""
-    yield "add_counters", {"counts": text([(queue, "fallback", number) for queue, number in counts])}
+    yield "add_counters", [(queue, "fallback", number) for queue, number in counts]
     for queue, _ in counts:
         yield "mark_upkeep", {"name": f"fallback {queue}", "now": round_.now}
     return [None] * len(counts)

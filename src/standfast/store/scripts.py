@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from standfast.job import Claim, NewJob, Receipt
+from standfast.job import Claim
 from standfast.lifecycle import FINAL, MOVES, Move, State, Transition
 from standfast.profiles import defaults_for
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.store import depth, operations, threads
-from standfast.store.orders import Catch, Conflict, Full, Order, Publication, Want
+from standfast.store import operations, threads
+from standfast.store.orders import Catch, Order, Publication, Want
 from standfast.store.steps import Round, Rows, Script, Step, text
 
 DUE_PER_CLAIM = 500
@@ -53,136 +53,7 @@ def close(round_: Round) -> Script:
         return
     entries = [(kind, queue, ids) for (kind, queue), ids in round_.told.items()]
     yield "write_journal", {"now": round_.now, "entries": text(entries)}
-    yield "add_counters", {"counts": text([(queue, kind, len(ids)) for kind, queue, ids in entries])}
-
-
-def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script:
-    """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
-    answers: depth.Answers = yield from _settle_keys(round_, [job for job in jobs if job.idempotency_key is not None])
-    taken_in: dict[str, str | None] = {}
-    fresh = [job for job in jobs if job.id not in answers] if answers else jobs
-    plain = [job for job in fresh if job.thread_key is None]
-    if plain:
-        yield from _insert(round_, (yield from depth.admitted(plain, answers)))
-    for job in fresh:
-        if job.thread_key is not None:
-            receipt = yield from _enqueue_in_thread(round_, job, threads.gate_of(job.queue, job.thread_key))
-            answers[job.id] = receipt
-            if isinstance(receipt, Receipt):
-                taken_in[job.id] = receipt.id
-    yield from depth.take_back(answers)
-    return [
-        _naming(taken_in, answers[job.id]) if job.id in answers else Receipt(job.id, "accepted", State.QUEUED)
-        for job in jobs
-    ]
-
-
-def _naming(taken_in: dict[str, str | None], answer: Receipt | Conflict | Full) -> Receipt | Conflict | Full:
-    """Have an answer about a job of this round name the one that took it in."""
-    if isinstance(answer, Full):
-        return answer
-    if isinstance(answer, Conflict):
-        return Conflict(taken_in.get(answer.job_id) or answer.job_id)
-    return answer._replace(id=taken_in.get(answer.id or "", answer.id))
-
-
-def _settle_keys(round_: Round, keyed: Sequence[NewJob]) -> Generator[Step, Rows, dict[str, Receipt | Conflict]]:
-    """Find the keyed jobs that are already here, by the unique index alone."""
-    if not keyed:
-        return {}
-    keys = [(job.queue, job.idempotency_key, job.id, job.fingerprint, round_.now) for job in keyed]
-    yield "take_keys", keys
-    owners = yield "key_owners", {"keys": text(keys)}
-    prints = {job.id: job.fingerprint for job in keyed}
-    return {
-        job_id: Receipt(owner, "duplicate", state or (State.QUEUED if owner in prints else None))
-        if fingerprint == prints[job_id]
-        else Conflict(owner)
-        for job_id, owner, fingerprint, state in owners
-        if owner != job_id
-    }
-
-
-def _insert(round_: Round, jobs: Sequence[NewJob]) -> Generator[Step, Rows, list[tuple[int, float]]]:
-    """Write bodies and hot rows; give each new job's number and due time."""
-    defaults = yield from _queue_defaults({job.queue for job in jobs})
-    [(first,)] = yield "next_number", {}
-    bodies = [
-        (n, job.id, job.payload, job.idempotency_key, job.details, round_.now) for n, job in enumerate(jobs, first)
-    ]
-    [(inserted,)] = yield "insert_bodies", bodies
-    numbered = list(enumerate(jobs, first))
-    if inserted < len(jobs):  # some came before, with a commit nobody knew of
-        here = {n for (n,) in (yield "numbers_from", {"first": first})}
-        numbered = [(n, job) for n, job in numbered if n in here]
-    rows = [_job_row(round_, n, job, *defaults[job.queue]) for n, job in numbered]
-    for (_, job), row in zip(numbered, rows, strict=True):
-        round_.told["enqueued", job.queue].append(job.id)
-        round_.work_in(job.queue, row[5] - round_.now)
-    if rows:
-        yield "insert_jobs", rows
-    return [(row[0], row[5]) for row in rows]
-
-
-def _enqueue_in_thread(round_: Round, job: NewJob, gate: str) -> Generator[Step, Rows, Receipt | Full]:
-    """Fold a job into one of its thread that was never claimed, or let it join the thread as a job of its own."""
-    here = yield "state_of", {"id": job.id}
-    if here:  # it came before, with a commit nobody knew of
-        return Receipt(job.id, "accepted", here[0][0])
-    rules = (yield from rules_in_force([job.queue]))[job.queue]
-    mode = threads.mode_of(job, rules)
-    payload = f"[{job.payload}]" if mode == "collect" else job.payload
-    priority = rules.priority if job.priority is None else job.priority
-    job = msgspec.structs.replace(job, payload=payload, priority=priority)
-    found = yield from threads.members(gate, mode)
-    bearer = threads.bearer(found, job.id)
-    if bearer is not None:
-        return Receipt(bearer.id, "coalesced", bearer.state)
-    into = threads.carrier(found, job)
-    if into is not None and (yield from threads.fold(round_, into, job, mode)):
-        return Receipt(into.id, "coalesced", State.QUEUED)
-    refused: dict[str, Full] = {}
-    if not (yield from depth.admitted([job], refused)):
-        return refused[job.id]
-    first_seen_at, highest = threads.inherited(found, job)
-    [(n, due_at)] = yield from _insert(round_, [job])
-    yield from _apply(round_, threads.superseded(found, job, mode, gate))
-    yield "enter_thread", {"n": n, "thread_key": job.thread_key, "first_seen_at": first_seen_at}
-    if highest is not None:
-        yield "raise_priority", {"n": n, "priority": highest}
-    yield from threads.join(n, gate, due=due_at <= round_.now)
-    return Receipt(job.id, "accepted", State.QUEUED)
-
-
-def _queue_defaults(queues: set[str]) -> Generator[Step, Rows, dict[str, tuple[int | None, float | None]]]:
-    """Read priority and max_age of each queue; a queue nobody declared is written down with neither."""
-    known = yield "known_queues", {"queues": text(list(queues))}
-    defaults = {name: (priority, max_age) for name, priority, max_age in known}
-    if len(defaults) < len(queues):
-        yield "ensure_queues", {"queues": text(list(queues))}
-    return {queue: defaults.get(queue, (None, None)) for queue in queues}
-
-
-def _job_row(round_: Round, n: int, job: NewJob, priority: int | None, max_age: float | None) -> tuple[Any, ...]:
-    """Lay a job out as its hot row. Wall times become queue times here."""
-    now = round_.now
-    due_at = threads.due_at(round_, job)
-    asked = None if job.expires is None else job.expires - round_.skew
-    limit = asked if max_age is None else now + max_age if asked is None else min(asked, now + max_age)
-    return (
-        n,
-        job.queue,
-        job.handler,
-        job.priority if job.priority is not None else priority or 0,
-        State.QUEUED,
-        due_at,
-        now if due_at <= now else None,
-        now,
-        job.budget,
-        job.lease,
-        asked,
-        limit,
-    )
+    yield "add_counters", [(queue, kind, len(ids)) for kind, queue, ids in entries]
 
 
 def claim(round_: Round, orders: Sequence[Order]) -> Script:
@@ -295,10 +166,11 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script:
         if each.gate is not None and each.target == State.QUEUED:
             rules = yield from rules_in_force([each.queue])
             decided[place] = yield from threads.unless_superseded(each, rules[each.queue].coalesce)
-    return (yield from _apply(round_, decided))
+    return (yield from apply_decided(round_, decided))
 
 
-def _apply(round_: Round, transitions: Sequence[Transition]) -> Generator[Step, Rows, list[bool]]:
+def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Generator[Step, Rows, list[bool]]:
+    """Move jobs, whatever was asked of them meanwhile."""
     standing = yield from _standing(transitions)
     pairs = list(zip(transitions, standing, strict=True))
     moved: dict[int, Transition] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib.resources import files
 
 import msgspec
@@ -19,8 +20,13 @@ class Statement(msgspec.Struct, frozen=True):
 
     def for_rows(self, rows: int, columns: int) -> str:
         """Write the statement out for a batch of so many rows."""
-        row = "(" + ",".join("?" * columns) + ")"
-        return self.sql.replace(":rows", ",".join([row] * rows))
+        return _for_rows(self.sql, rows, columns)
+
+
+@cache
+def _for_rows(sql: str, rows: int, columns: int) -> str:
+    row = "(" + ",".join("?" * columns) + ")"
+    return sql.replace(":rows", ",".join([row] * rows))
 
 
 def load(dialect: str) -> dict[str, Statement]:

@@ -28,6 +28,10 @@ class Round:
         """What happened, by kind and queue, to which jobs: for the journal and the counters."""
         self.work: dict[str, float] = {}
 
+    def due_at(self, delay: float, at: float | None) -> float:
+        """Give the queue time a newcomer is due at; `at` is wall time, and a time in the past is now."""
+        return self.now + delay if at is None else max(self.now, at - self.skew)
+
     def work_in(self, queue: str, delay: float) -> None:
         """Note that a queue has work after so many seconds, so that workers wake in time."""
         if delay < self.work.get(queue, 9e99):

@@ -12,7 +12,7 @@ from standfast.errors import ConfigurationError
 from standfast.job import NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
-from standfast.store import births, operations, reads, scripts, together, upkeep
+from standfast.store import births, intake, operations, reads, scripts, together, upkeep
 from standfast.store.births import Burial, Holding
 from standfast.store.orders import Catch, Conflict, Full, Order, Publication
 from standfast.store.reads import Facts, Filter, JobRecord, JournalRow, LetterFilter, Tallies
@@ -116,7 +116,7 @@ class Store:
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
         """Store new jobs, each by itself: one of them may be refused and the others stored."""
-        return self._engine.call(scripts.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)
+        return self._engine.call(intake.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)
 
     async def enqueue_together(self, jobs: Sequence[NewJob]) -> list[Accepted]:
         """Store all of these new jobs, or none if their queue has no room for all."""
@@ -127,7 +127,7 @@ class Store:
 
     def enqueue_blocking(self, jobs: Sequence[NewJob]) -> list[Accepted]:
         """Store new jobs from code without a loop."""
-        return self._engine.call_blocking(scripts.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)  # type: ignore[no-any-return]
+        return self._engine.call_blocking(intake.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)  # type: ignore[no-any-return]
 
     async def bury(self, burial: Burial) -> bool:
         """Store a job as a dead one; False if its queue is full."""

@@ -73,11 +73,6 @@ def carrier(found: Sequence[Member], job: NewJob) -> Member | None:
     return next(fitting, None)
 
 
-def due_at(round_: Round, job: NewJob) -> float:
-    """Give the queue time a newcomer is due at; a time in the past is now."""
-    return round_.now + job.delay if job.at is None else max(round_.now, job.at - round_.skew)
-
-
 def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Generator[Step, Rows, bool]:
     """Fold a newcomer into a waiting job: payload and key replace (or join) the old ones. False if it is too big."""
     [(held, old_key, old_details)] = yield "body_of", {"n": into.n}
@@ -89,7 +84,7 @@ def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Generator[
     coalesced = text(Coalesced(count=known["count"] + 1, last=last[-KEPT:]))
     body = {"payload": payload, "key": job.idempotency_key, "details": job.details, "coalesced": coalesced}
     yield "fold_body", {"n": into.n, **body}
-    due = due_at(round_, job)
+    due = round_.due_at(job.delay, job.at)
     expiry = _expiry(round_, into, job, mode)
     yield "fold_job", {"n": into.n, "priority": job.priority, "due_at": due, "asked_expiry": expiry}
     if due <= round_.now and into.parked_on is None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from standfast.job import NewJob
 from standfast.store import depth
+from standfast.store.intake import enqueue
 from standfast.store.orders import Full
-from standfast.store.scripts import enqueue
 from standfast.store.steps import Round, Script
 
 
@@ -15,7 +15,8 @@ def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Scri
     """Store each batch whole, or answer for all of its jobs that their queue is full."""
     answers = []
     for jobs in batches:
-        limited = yield from depth.limits({job.queue for job in jobs})
+        known = yield from depth.known_queues({job.queue for job in jobs})
+        limited = any(facts.max_depth is not None for facts in known.values())
         answers.append((yield from _all_or_none(round_, jobs) if limited else enqueue(round_, jobs)))
     return answers
 

@@ -280,8 +280,12 @@ class SqliteEngine:
         answers: list[Answer] = []
         for script, group in by_script.items():
             items = group[0].items if len(group) == 1 else [item for request in group for item in request.items]
-            results = iter(drive(connection, script(round_, items)))
-            answers += [(request, [next(results) for _ in request.items]) for request in group]
+            results = drive(connection, script(round_, items))
+            start = 0
+            for request in group:
+                end = start + len(request.items)
+                answers.append((request, results[start:end]))
+                start = end
         return answers
 
     def _one_by_one(self, pending: list[Request], error: Exception) -> list[Request]:

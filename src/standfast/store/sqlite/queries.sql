@@ -2,7 +2,7 @@
 -- `VALUES :rows` takes a batch of rows: any number of them cross from Python in a few statements.
 
 -- name: known_queues
-SELECT name, priority, max_age FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
+SELECT name, priority, max_age, max_depth FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
 
 -- name: ensure_queues
 INSERT INTO queue (name)
@@ -33,12 +33,14 @@ SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'body'), 0) + 1
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at) VALUES :rows
 ON CONFLICT (id) DO NOTHING
 
--- name: numbers_from
-SELECT n FROM body WHERE n >= :first
+-- name: bodies_from
+SELECT n, id FROM body WHERE n >= :first
 
 -- name: insert_jobs
+-- One hot row for each of these bodies, all alike.
 INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at)
-VALUES :rows
+SELECT n, :queue, :handler, :priority, 'queued', :due_at, :ready_at, :now, :budget, :asked_lease, :asked_expiry, :expires_at
+FROM body WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: promote_due
 UPDATE job SET ready_at = due_at
@@ -97,24 +99,19 @@ UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, toke
 WHERE n IN (SELECT value FROM json_each(:numbers)) AND handler = :handler
 
 -- name: held_claims
--- Field order is that of the Claim struct.
-SELECT json_group_array(json_array(n, token, id, queue, handler, worker, payload, attempts, max_attempts, round_start,
-  lease, timeout, replay_mode, claimed_at, entered_at, expires_at, idempotency_key, json(details), thread_gate, json(coalesced)))
-FROM (
-  SELECT j.*, b.id, b.payload, b.idempotency_key, b.details, b.coalesced
-  FROM json_each(:numbers) AS e JOIN job AS j ON j.n = e.value JOIN body AS b ON b.n = e.value
-  ORDER BY e.key
-)
+-- Field order is that of the Claim struct. CROSS JOIN keeps the order of the numbers.
+SELECT json_group_array(json_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
+  j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
+  json(b.details), j.thread_gate, json(b.coalesced)))
+FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
 
 -- name: count_claims
 UPDATE queue SET claims = claims + :claims, claimed_at = :now WHERE name = :queue
 
 -- name: standing_states
 -- The state of each job that still has its mover's token, in the order of the moves; null where the token moved on.
-SELECT json_group_array(state) FROM (
-  SELECT j.state FROM json_each(:held) AS e LEFT JOIN job AS j ON j.n = e.value->>0 AND j.token = e.value->>1
-  ORDER BY e.key
-)
+SELECT json_group_array(j.state)
+FROM json_each(:held) AS e LEFT JOIN job AS j ON j.n = e.value->>0 AND j.token = e.value->>1
 
 -- name: move_jobs
 -- The one statement that moves jobs, all alike. Their tokens were checked in this transaction, by standing_states.
@@ -161,8 +158,7 @@ WHERE until IS NULL AND id IN (SELECT b.id FROM json_each(:numbers) AS e JOIN bo
 INSERT INTO journal (at, entries) VALUES (:now, :entries)
 
 -- name: add_counters
-INSERT INTO counter (queue, name, value)
-SELECT e.value->>0, e.value->>1, e.value->>2 FROM json_each(:counts) AS e WHERE true
+INSERT INTO counter (queue, name, value) VALUES :rows
 ON CONFLICT (queue, name) DO UPDATE SET value = value + excluded.value
 
 -- name: changed_ages
@@ -170,10 +166,12 @@ SELECT e.key FROM json_each(:queues) AS e JOIN queue AS q ON q.name = e.key
 WHERE q.max_age IS NOT CAST(e.value->>'max_age' AS REAL)
 
 -- name: publish_queues
-INSERT INTO queue (name, rules, priority, max_age, declared_at)
-SELECT e.key, e.value, e.value->>'priority', CAST(e.value->>'max_age' AS REAL), :now FROM json_each(:queues) AS e WHERE true
+INSERT INTO queue (name, rules, priority, max_age, max_depth, declared_at)
+SELECT e.key, e.value, e.value->>'priority', CAST(e.value->>'max_age' AS REAL), e.value->>'max_depth', :now
+FROM json_each(:queues) AS e WHERE true
 ON CONFLICT (name) DO UPDATE
-SET rules = excluded.rules, priority = excluded.priority, max_age = excluded.max_age, declared_at = excluded.declared_at
+SET rules = excluded.rules, priority = excluded.priority, max_age = excluded.max_age, max_depth = excluded.max_depth,
+  declared_at = excluded.declared_at
 WHERE queue.rules IS NOT excluded.rules
 
 -- name: restamp_expiry
@@ -422,10 +420,6 @@ UPDATE job SET ready_at = due_at WHERE n = :n AND ready_at IS NULL
 -- name: recent_fallbacks
 SELECT c.queue, c.value FROM counter AS c JOIN upkeep AS u ON u.name = 'fallback ' || c.queue
 WHERE c.name = 'fallback' AND u.at > :since
-
--- name: depth_limits
-SELECT name, rules->>'max_depth' FROM queue
-WHERE name IN (SELECT value FROM json_each(:queues)) AND rules->>'max_depth' IS NOT NULL
 
 -- name: count_due
 SELECT count(*) FROM (SELECT 1 FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue LIMIT :most)

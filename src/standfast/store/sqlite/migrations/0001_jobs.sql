@@ -95,6 +95,7 @@ CREATE TABLE queue (
   rules       TEXT,
   priority    INTEGER,
   max_age     REAL,
+  max_depth   INTEGER,
   declared_at REAL,
   paused      INTEGER NOT NULL DEFAULT 0,
   claims      INTEGER NOT NULL DEFAULT 0,

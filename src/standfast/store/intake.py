@@ -1,0 +1,173 @@
+"""How jobs come in: keys and threads first, then their bodies, then a hot row for each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.job import NewJob, Receipt
+from standfast.lifecycle import State, Transition
+from standfast.store import depth, threads
+from standfast.store.orders import Conflict, Full
+from standfast.store.scripts import apply_decided, rules_in_force
+from standfast.store.steps import Round, Rows, Script, Step, text
+
+
+def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script:
+    """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
+    answers: depth.Answers = yield from _settle_keys(round_, [job for job in jobs if job.idempotency_key is not None])
+    taken_in: dict[str, str | None] = {}
+    fresh = [job for job in jobs if job.id not in answers] if answers else jobs
+    plain = [job for job in fresh if job.thread_key is None]
+    if plain:
+        yield from _insert(round_, plain, answers)
+    if len(plain) < len(fresh):
+        for job in fresh:
+            if job.thread_key is not None:
+                receipt = yield from _enqueue_in_thread(round_, job, threads.gate_of(job.queue, job.thread_key))
+                answers[job.id] = receipt
+                if isinstance(receipt, Receipt):
+                    taken_in[job.id] = receipt.id
+    if not answers:
+        return [Receipt(job.id, "accepted", State.QUEUED) for job in jobs]
+    yield from depth.take_back(answers)
+    return [
+        _naming(taken_in, answers[job.id]) if job.id in answers else Receipt(job.id, "accepted", State.QUEUED)
+        for job in jobs
+    ]
+
+
+def _naming(taken_in: dict[str, str | None], answer: Receipt | Conflict | Full) -> Receipt | Conflict | Full:
+    """Have an answer about a job of this round name the one that took it in."""
+    if isinstance(answer, Full):
+        return answer
+    if isinstance(answer, Conflict):
+        return Conflict(taken_in.get(answer.job_id) or answer.job_id)
+    return answer._replace(id=taken_in.get(answer.id or "", answer.id))
+
+
+def _settle_keys(round_: Round, keyed: Sequence[NewJob]) -> Generator[Step, Rows, dict[str, Receipt | Conflict]]:
+    """Find the keyed jobs that are already here, by the unique index alone."""
+    if not keyed:
+        return {}
+    keys = [(job.queue, job.idempotency_key, job.id, job.fingerprint, round_.now) for job in keyed]
+    yield "take_keys", keys
+    owners = yield "key_owners", {"keys": text(keys)}
+    prints = {job.id: job.fingerprint for job in keyed}
+    return {
+        job_id: Receipt(owner, "duplicate", state or (State.QUEUED if owner in prints else None))
+        if fingerprint == prints[job_id]
+        else Conflict(owner)
+        for job_id, owner, fingerprint, state in owners
+        if owner != job_id
+    }
+
+
+class Terms(NamedTuple):
+    """What a job's hot row is made of: jobs with the same terms get theirs by one statement."""
+
+    queue: str
+    handler: str
+    priority: int | None
+    delay: float
+    at: float | None
+    expires: float | None
+    budget: int | None
+    lease: float | None
+
+
+def _by_terms(jobs: Sequence[NewJob], first: int) -> dict[Terms, list[int]]:
+    """Give each job a number in the order they came, by terms: jobs of the same terms are written alike."""
+    alike: defaultdict[Any, list[int]] = defaultdict(list)
+    for n, job in enumerate(jobs, first):
+        terms = (job.queue, job.handler, job.priority, job.delay, job.at, job.expires, job.budget, job.lease)
+        alike[terms].append(n)
+    return {Terms(*terms): numbers for terms, numbers in alike.items()}
+
+
+def _insert(round_: Round, jobs: Sequence[NewJob], answers: depth.Answers) -> Generator[Step, Rows, int]:
+    """Write bodies and hot rows of the jobs there is room for, numbered from the number this gives."""
+    known = yield from depth.known_queues({job.queue for job in jobs})
+    admitted = yield from depth.admitted(jobs, known, answers)
+    [(first,)] = yield "next_number", {}
+    bodies = [
+        (n, job.id, job.payload, job.idempotency_key, job.details, round_.now) for n, job in enumerate(admitted, first)
+    ]
+    [(inserted,)] = yield "insert_bodies", bodies
+    ids = {n: job_id for n, job_id, *_ in bodies} if inserted == len(bodies) else (yield from _came_now(first))
+    for terms, numbers in _by_terms(admitted, first).items():
+        new = [ids[n] for n in numbers if n in ids]
+        if new:
+            row = _hot_row(round_, terms, known[terms.queue])
+            yield "insert_jobs", {"numbers": text(numbers), **row}
+            round_.told["enqueued", terms.queue] += new
+            round_.work_in(terms.queue, row["due_at"] - round_.now)
+    return int(first)
+
+
+def _came_now(first: int) -> Generator[Step, Rows, dict[int, str]]:
+    """Read which bodies are new; the others came before, with a commit nobody knew of, and have their hot rows."""
+    return dict((yield "bodies_from", {"first": first}))
+
+
+def _hot_row(round_: Round, terms: Terms, queue: depth.Known) -> dict[str, Any]:
+    """Lay the hot row of these terms out. Wall times become queue times here."""
+    now = round_.now
+    due_at = round_.due_at(terms.delay, terms.at)
+    asked = None if terms.expires is None else terms.expires - round_.skew
+    oldest = None if queue.max_age is None else now + queue.max_age
+    limit = asked if oldest is None else oldest if asked is None else min(asked, oldest)
+    return {
+        "queue": terms.queue,
+        "handler": terms.handler,
+        "priority": terms.priority if terms.priority is not None else queue.priority or 0,
+        "due_at": due_at,
+        "ready_at": now if due_at <= now else None,
+        "now": now,
+        "budget": terms.budget,
+        "asked_lease": terms.lease,
+        "asked_expiry": asked,
+        "expires_at": limit,
+    }
+
+
+def _enqueue_in_thread(round_: Round, job: NewJob, gate: str) -> Generator[Step, Rows, Receipt | Full]:
+    """Fold a job into one of its thread that was never claimed, or let it join the thread as a job of its own."""
+    here = yield "state_of", {"id": job.id}
+    if here:  # it came before, with a commit nobody knew of
+        return Receipt(job.id, "accepted", here[0][0])
+    rules = (yield from rules_in_force([job.queue]))[job.queue]
+    mode = threads.mode_of(job, rules)
+    payload = f"[{job.payload}]" if mode == "collect" else job.payload
+    priority = rules.priority if job.priority is None else job.priority
+    job = msgspec.structs.replace(job, payload=payload, priority=priority)
+    found = yield from threads.members(gate, mode)
+    bearer = threads.bearer(found, job.id)
+    if bearer is not None:
+        return Receipt(bearer.id, "coalesced", bearer.state)
+    into = threads.carrier(found, job)
+    if into is not None and (yield from threads.fold(round_, into, job, mode)):
+        return Receipt(into.id, "coalesced", State.QUEUED)
+    refused: dict[str, Full] = {}
+    n = yield from _insert(round_, [job], refused)
+    if refused:
+        return refused[job.id]
+    yield from _join_thread(round_, n, job, found, threads.superseded(found, job, mode, gate))
+    return Receipt(job.id, "accepted", State.QUEUED)
+
+
+def _join_thread(
+    round_: Round, n: int, job: NewJob, found: Sequence[threads.Member], superseded: Sequence[Transition]
+) -> Script:
+    """Make a new row a member of its thread, in the place of those it supersedes."""
+    first_seen_at, highest = threads.inherited(found, job)
+    yield from apply_decided(round_, superseded)
+    yield "enter_thread", {"n": n, "thread_key": job.thread_key, "first_seen_at": first_seen_at}
+    if highest is not None:
+        yield "raise_priority", {"n": n, "priority": highest}
+    yield from threads.join(
+        n, threads.gate_of(job.queue, job.thread_key or ""), due=round_.due_at(job.delay, job.at) <= round_.now
+    )
