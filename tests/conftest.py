@@ -1,7 +1,34 @@
 """What every test shares."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from hypothesis import settings
+
+from tests.postgres import NAMED, Lender, PostgresServer, borrow, drop_schema, fresh_schema, in_schema
+
+LENDER = pytest.StashKey[Lender]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Only the process that starts the workers, or has none, owns the server: it is the last to go."""
+    if not hasattr(config, "workerinput"):
+        config.stash[LENDER] = Lender()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker whom to ask."""
+    node.workerinput["lender"] = node.config.stash[LENDER].address
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if LENDER in config.stash:
+        config.stash[LENDER].close()
 
 
 @pytest.fixture(scope="session")
@@ -9,5 +36,69 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="session")
+def shared_server(pytestconfig: pytest.Config) -> str:
+    """Give the URL of the server that all tests share; the first that asks waits for its start."""
+    if os.environ.get(NAMED):
+        return os.environ[NAMED]
+    told = getattr(pytestconfig, "workerinput", None)
+    return borrow(*(told["lender"] if told else pytestconfig.stash[LENDER].address))
+
+
+@pytest.fixture
+def postgres_url(shared_server: str) -> Iterator[str]:
+    """Give a place of the test's own: the product makes the schema that the URL names."""
+    url = in_schema(shared_server, fresh_schema())
+    yield url
+    drop_schema(url)
+
+
+@pytest.fixture(scope="session")
+def _own_server() -> Iterator[PostgresServer]:
+    if os.environ.get(NAMED):
+        pytest.skip(f"stops the server, and {NAMED} names one that is not the test's")
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def own_server(_own_server: PostgresServer) -> Iterator[PostgresServer]:
+    """Give a server to stop and start: no other test uses it, and the next one finds it running, without clients."""
+    yield _own_server
+    _own_server.stop("immediate")
+    _own_server.start()
+
+
+@pytest.fixture
+def own_url(own_server: PostgresServer) -> str:
+    """Give a place of the test's own on the server it may stop."""
+    return in_schema(own_server.url, fresh_schema())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _spools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what tests spool out of the home of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.delenv("STANDFAST_SPOOL", raising=False)
+        yield
+
+
 settings.register_profile("standfast", deadline=None)  # a busy machine is no failure
 settings.load_profile("standfast")
+
+
+LONG_ON_POSTGRES = ("tests/scenarios/", "tests/doors/")
+"""Rooms whose tests run on a file in every run, and on PostgreSQL in script/soak: a run may take five minutes."""
+LONG_IN_PART = {
+    "tests/worker/test_promote.py": ("under_load", "killed_at", "everything_arrives", "every_verb", "not_empty"),
+    "tests/doors/test_bench_postgres.py": ("bar", "row", "named"),
+}
+"""Files of which only the tests with one of these words in their names run every time."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    on_postgres = "postgres" in item.name and item.nodeid.startswith(LONG_ON_POSTGRES)
+    words = LONG_IN_PART.get(item.nodeid.partition("::")[0], ("",))
+    if on_postgres or not any(word in item.name for word in words):
+        item.add_marker(pytest.mark.long)

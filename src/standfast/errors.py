@@ -2,10 +2,12 @@
 
 StandfastError
 ├── StoreUnavailable      the store did not answer; `.definite` says whether anything can have been written
+│   └── StoreMoved        the store was promoted and is elsewhere now
 ├── Backpressure          the queue is full; nothing was written
 ├── IdempotencyConflict   the key is taken by another payload; nothing was written
 ├── PayloadRejected       the payload cannot be stored or does not fit its handler; nothing was written
 ├── UnknownJob            no job has this id
+│   └── NotALetter        it has, and is neither dead nor held
 ├── UnknownQueue          no such queue
 ├── PolicyDenied          the policy says no
 ├── ApprovalRequired      the policy wants a person first
@@ -19,6 +21,8 @@ StandfastError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class StandfastError(Exception):
     """The root: catching it catches everything standfast raises on purpose."""
@@ -30,6 +34,15 @@ class StoreUnavailable(StandfastError):
     def __init__(self, message: str, *, definite: bool) -> None:
         super().__init__(message)
         self.definite = definite
+
+
+class StoreMoved(StoreUnavailable):
+    """The store was promoted: it is at `home` now, and here nothing is written or read any more."""
+
+    def __init__(self, home: str, *, definite: bool = True) -> None:
+        written = "nothing was written" if definite else "an earlier try may have been written, and moved with it"
+        super().__init__(f"this store has moved to {home}; {written}: use that one from now on", definite=definite)
+        self.home = home
 
 
 class Backpressure(StandfastError):
@@ -51,6 +64,15 @@ class PayloadRejected(StandfastError):
 class UnknownJob(StandfastError):
     """No job has this id: it never existed here, or it was pruned."""
 
+    @classmethod
+    def named(cls, job_id: str | None) -> UnknownJob:
+        """Word it for an id."""
+        return cls(f"no job has the id {job_id!r}: it never existed here, or it was pruned")
+
+
+class NotALetter(UnknownJob):
+    """The job is here, and is neither dead nor held."""
+
 
 class UnknownQueue(StandfastError):
     """No queue has this name."""
@@ -70,6 +92,16 @@ class LeaseLost(StandfastError):
 
 class ConfigurationError(StandfastError):
     """Something must be mended before this can work; the message says what."""
+
+    @classmethod
+    def unknown(cls, what: str, given: object, known: Iterable[str]) -> ConfigurationError:
+        """Word it for a word that is none of the known ones, with the one that was probably meant."""
+        from difflib import get_close_matches  # noqa: PLC0415 - a slip is to pay, not every start
+
+        words = list(known)
+        near = get_close_matches(str(given), words, n=1)
+        meant = f" (did you mean {near[0]!r}?)" if near else ""
+        return cls(f"unknown {what} {given!r}{meant}; known are {', '.join(words)}")
 
 
 class HandlerFailure(StandfastError):

@@ -27,6 +27,8 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     risk: Risk | None = None
     labels: dict[str, str] | None = None
     queue_reason: QueueReason = "event"
+    collected: bool = False
+    """Whether the payload is a list of payloads, one for each job that was folded into this one, itself first."""
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -126,7 +128,7 @@ def _method(payload: str) -> str:
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a job's history: an attempt that did not complete, or one that was given back."""
+    """One line of a job's history: an attempt that did not complete or was given back, or a replay."""
 
     attempt: int
     at: datetime
@@ -138,6 +140,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     delay: float | None = None
     worker: str | None = None
     possible_duplicate: bool = False
+    by: str | None = None
+    reason: str | None = None
+    """Who asked for a replay, and why."""
 
 
 class Receipt(NamedTuple):
@@ -146,6 +151,7 @@ class Receipt(NamedTuple):
     id: str | None
     outcome: Literal["accepted", "duplicate", "coalesced", "spooled", "fallback", "deferred"]
     state: str | None
+    """Where the job is, a `State`; None while it is not in the store yet, or not any more."""
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):

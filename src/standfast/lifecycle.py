@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from standfast.failure import Action, Failure
+from standfast.failure import Action, Failure, Landed
 
 
 class State(StrEnum):
@@ -81,6 +81,13 @@ class Standing(msgspec.Struct, frozen=True):
     gate: str | None = None
 
 
+REPLAY_STATUSES = (
+    *("none", "scheduled", "pending_review", "approval_pending", "denied"),
+    *("replayed", "resolved", "quarantined", "discarded"),
+)
+"""Where a letter can be in its triage."""
+
+
 class Triage(msgspec.Struct, frozen=True, kw_only=True):
     """What the policy says should happen to a letter."""
 
@@ -115,9 +122,14 @@ class Transition(msgspec.Struct, frozen=True):
     result: str | None = None
     warning: str | None = None
     triage: Triage | None = None
+    landed: Landed | None = None
+    """Whether the effect may exist, where no failure says it."""
     possible_duplicate: bool = False
     gate: str | None = None
     superseded_by: str | None = None
+    by: str | None = None
+    reason: str | None = None
+    """Who asked for this and why, where a person did."""
 
     def __post_init__(self) -> None:
         """Refuse a move the table does not have: a decision that cannot be is a bug of ours."""
@@ -128,6 +140,23 @@ class Transition(msgspec.Struct, frozen=True):
     def target(self) -> State:
         """The state this ends in."""
         return MOVES[self.move][1]
+
+    @property
+    def effect(self) -> Landed | None:
+        """Whether the effect may exist, as far as this tells."""
+        return self.landed if self.failure is None else self.failure.landed
+
+
+def unwanted(decided: Transition) -> Transition:
+    """Let a job end cancelled that somebody cancelled while it ran, unless its attempt succeeded.
+
+    What is known of its effect is kept, but nothing is repeated.
+    """
+    if decided.target in FINAL:
+        return decided
+    return msgspec.structs.replace(
+        decided, move=Move.CANCEL, warning="cancelled while it ran", triage=None, possible_duplicate=False
+    )
 
 
 def view(state: str, *, attempts: int, due_later: bool, parked: bool) -> str:

@@ -12,8 +12,8 @@ import pytest
 from standfast import Permanent, Standfast, StoreUnavailable
 from standfast.clock import SystemClock
 from standfast.job import NewJob
-from standfast.store import intake
-from standfast.store.sqlite import connection, engine
+from standfast.store import engine, intake
+from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
 from standfast.store.store import ROOM_TO_ACCEPT, ROOM_TO_CLAIM

@@ -22,9 +22,10 @@ from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
-from standfast.store import intake, scripts
+from standfast.store import engine, intake, scripts
 from standfast.store.orders import Order, Want
-from standfast.store.sqlite import connection, engine, files
+from standfast.store.sqlite import connection, files
+from standfast.store.sqlite import engine as sqlite_engine
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
 from tests.faults.faulty import FailAt, underneath
@@ -205,6 +206,7 @@ async def test_a_read_that_fails_is_a_typed_error_and_leaves_no_handle_behind(pl
 
 async def test_an_opening_that_is_refused_leaves_no_handle_behind(template, place, monkeypatch):
     monkeypatch.setattr(connection, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(sqlite_engine, "LONGEST_OPENING", 0.1)
     sf = Standfast(str(template))
     with other_process_holding(template):
         for _ in range(3):

@@ -24,12 +24,12 @@ from standfast.job import Claim, NewJob
 from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Lapsed, Succeeded
 from standfast.rules import DEFAULTS
-from standfast.store import intake, scripts
+from standfast.store import engine, intake, scripts
 from standfast.store import store as store_verbs
+from standfast.store.engine import Doubt
 from standfast.store.orders import Order, Want
 from standfast.store.requests import Answer, Request
-from standfast.store.sqlite import engine
-from standfast.store.sqlite.engine import Doubt, SqliteEngine
+from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round, Script
 from standfast.worker import executor

@@ -17,9 +17,9 @@ from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Lapsed, Outcome, Succeeded
 from standfast.rules import queue_rules
-from standfast.store import intake, scripts, upkeep
+from standfast.store import engine, intake, scripts, upkeep
 from standfast.store.orders import Order, Want
-from standfast.store.sqlite import connection, engine
+from standfast.store.sqlite import connection
 from standfast.store.sqlite.files import Files
 from standfast.testing import FrozenClock
 from tests.faults.disk import Disk, DiskVFS, lay_out

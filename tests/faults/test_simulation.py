@@ -23,11 +23,10 @@ from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Lapsed, Outcome, Succeeded
 from standfast.rules import queue_rules
-from standfast.store import intake, scripts, upkeep
+from standfast.store import engine, intake, scripts, upkeep
+from standfast.store.engine import Doubt
 from standfast.store.orders import Order, Publication, Want
 from standfast.store.requests import Answer, Request
-from standfast.store.sqlite import engine
-from standfast.store.sqlite.engine import Doubt
 from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round
 from standfast.testing import FrozenClock

@@ -97,6 +97,18 @@ def enqueue_until_told(path: str, name: str) -> None:
     store.close()
 
 
+def enqueue_in_thread(path: str, name: str, count: str) -> None:
+    """Store jobs of one thread, one after the other; tell each payload's name with its receipt."""
+
+    async def call() -> list[tuple[object, ...]]:
+        async with Standfast(path) as sf:
+            wait_for_go()
+            names = [f"{name}-{number}" for number in range(int(count))]
+            return [(each, *await sf.enqueue("gather", {"name": each}, thread_key="t")) for each in names]
+
+    say(*asyncio.run(call()))
+
+
 def replay_at_once(path: str, job_id: str, callers: str) -> None:
     """Have several callers replay one letter at the same moment; tell what each was told."""
     letters = Standfast(path).dead_letters

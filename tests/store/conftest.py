@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-import apsw
 import pytest
 
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
+from tests.store import behind
 from tests.store.processes import Processes
 from tests.store.suite import Look
 
@@ -20,16 +20,22 @@ def clock() -> FrozenClock:
     return FrozenClock()
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["file", "memory", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Every kind of store there is."""
-    return ":memory:" if request.param == "memory" else str(tmp_path / "queue.db")
+    return _url(request, tmp_path)
 
 
-@pytest.fixture(params=["file"])
-def shared_url(tmp_path: Path) -> str:
+@pytest.fixture(params=["file", "postgres"])
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Every kind of store that several processes can open."""
-    return str(tmp_path / "queue.db")
+    return _url(request, tmp_path)
+
+
+def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return ":memory:" if request.param == "memory" else str(tmp_path / "queue.db")
 
 
 @pytest.fixture
@@ -50,16 +56,10 @@ def processes() -> Iterator[Processes]:
 @pytest.fixture
 def look(store: Store) -> Look:
     """Look behind the verbs: rows of a plain SELECT, read beside the writer."""
-
-    def rows(sql: str) -> list[tuple[Any, ...]]:
-        return _files(store).read(sql, _select).result()  # type: ignore[no-any-return]
-
-    return rows
+    return partial(behind.rows, store)
 
 
-def _files(store: Store) -> Any:
-    return store._engine._files  # noqa: SLF001 - no verb shows these rows, and none should
-
-
-def _select(connection: apsw.Connection, sql: Any) -> list[tuple[Any, ...]]:
-    return connection.execute(sql).fetchall()
+@pytest.fixture
+def change(store: Store) -> Callable[[str], None]:
+    """Damage what no verb damages."""
+    return partial(behind.change, store)

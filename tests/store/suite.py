@@ -7,11 +7,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from standfast.decide.operate import replay
 from standfast.decide.settle import settle
 from standfast.failure import Class, Failure, Landed
 from standfast.handlers.registry import Declaration
 from standfast.job import Claim, JobView, NewJob, Receipt
+from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Outcome
+from standfast.queue.letters import standing
 from standfast.queue.payload import fingerprint
 from standfast.queue.view import job_view
 from standfast.rules import DEFAULTS, QueueRules
@@ -83,6 +86,16 @@ async def ended(store: Store, claim: Claim, outcome: Outcome, rules: QueueRules 
 def failed(cls: Class = Class.TRANSIENT, landed: Landed = Landed.NO, code: str = "timeout") -> Failed:
     """Make an attempt's failure."""
     return Failed(Failure(cls=cls, landed=landed, reason_code=code, message="it broke"))
+
+
+async def replayed(store: Store, job_id: str) -> Transition:
+    """Have a letter replayed; give the move, for somebody who decided the same and comes too late."""
+    record = await store.job(job_id)
+    assert record is not None
+    move = replay(standing(record.row))
+    assert isinstance(move, Transition)
+    assert await store.apply([move]) == [True]
+    return move
 
 
 async def seen(store: Store, job_id: str) -> JobView:

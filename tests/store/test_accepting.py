@@ -99,16 +99,6 @@ async def test_a_delay_is_waited_out(store, clock):
     assert (await claim_one(store)).id == job_id
 
 
-async def test_at_is_a_moment_of_the_wall_clock(store, clock):
-    clock.jump_wall(3600)  # the machine's wall clock now runs an hour before the queue's
-    job_id = await one(store, at=clock.wall() + 60)
-    assert (await seen(store, job_id)).due_at == START + timedelta(seconds=3660)
-    clock.advance(59)
-    assert await claimed(store) == []
-    clock.advance(1)
-    assert (await claim_one(store)).id == job_id
-
-
 async def test_at_in_the_past_is_now(store, clock):
     job_id = await one(store, at=clock.wall() - 9999)
     assert (await seen(store, job_id)).due_at == START

@@ -5,17 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from standfast import ConfigurationError, Permanent, Standfast, Transient, UnknownJob, fixed
+from standfast import (
+    Cancel,
+    ConfigurationError,
+    Permanent,
+    QueueRules,
+    Snooze,
+    Standfast,
+    Transient,
+    UnknownJob,
+    fixed,
+)
+from standfast.failure import Class
+from standfast.outcome import Lapsed, NotEntered, Succeeded
 from standfast.queue.notices import Notice
 from standfast.testing import drain, memory
 from standfast.testing.kit import InMemory
+from tests.store import behind
 from tests.store.processes import Processes
-from tests.store.suite import everything
+from tests.store.suite import claim_one, ended, everything, failed, one, publish, replayed, seen, states, swept
 from tests.waiting import failure_of, job_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -56,12 +70,7 @@ async def dead(sf: InMemory, fail: str = "denied", **options) -> str:
 
 
 def rows(sf: Standfast) -> list[list[tuple[Any, ...]]]:
-    files: Any = sf._store._engine._files  # noqa: SLF001 - to see that looking leaves no trace
-
-    def look(sql: str) -> list[tuple[Any, ...]]:
-        return files.read(sql, lambda connection, text: connection.execute(text).fetchall()).result()  # type: ignore[no-any-return]
-
-    return everything(look, *TABLES)
+    return everything(partial(behind.rows, sf._store), *TABLES)  # noqa: SLF001 - to see that looking leaves no trace
 
 
 # --- looking
@@ -111,6 +120,20 @@ async def test_an_unknown_filter_is_refused(sf):
         await sf.dead_letters.list({"older_than": "soon"})
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"class": "x"}, "unknown class 'x'; known are transient, permanent, unknown"),
+        ({"landed": "yes"}, "unknown landed 'yes'; known are no, maybe"),
+        ({"replay_status": "replay"}, "unknown replay_status 'replay' .*'replayed'"),
+    ],
+)
+async def test_a_word_that_no_letter_has_is_refused(sf, wrong, words):
+    """An empty page would say that there is none."""
+    with pytest.raises(ConfigurationError, match=words):
+        await sf.dead_letters.list(wrong)
+
+
 async def test_what_is_no_letter_is_refused_by_name(sf):
     receipt = await sf.enqueue("mail", {})
     for ask in (sf.dead_letters.get(receipt.id), sf.dead_letters.replay(receipt.id, by="ann")):
@@ -131,9 +154,10 @@ async def test_a_replay_is_the_same_job_in_a_new_round(sf):
     answer = await sf.dead_letters.replay(job_id, by="ann", reason="receiver is back")
     assert answer == {"outcome": "replayed", "rule": "built-in", "why": "receiver is back"}
     after = await job_of(sf, job_id)
-    for name in ("id", "payload", "payload_sha256", "idempotency_key", "labels", "generation", "history", "created_at"):
+    for name in ("id", "payload", "payload_sha256", "idempotency_key", "labels", "generation", "created_at"):
         assert getattr(after, name) == getattr(before, name), name
     assert (after.state, after.attempts, after.max_attempts, after.replays) == ("queued", 2, 4, 1)
+    assert after.history[:-1] == before.history
     assert (after.finished_at, after.last_entered_at) == (None, START + timedelta(seconds=70))
     assert after.triage is not None
     assert after.triage.replay_status == "replayed"
@@ -156,7 +180,8 @@ async def test_dying_again_keeps_lineage_and_first_cause(sf):
         assert (again.state, again.reason, again.replays) == ("dead", "max_attempts", replays)
         assert (again.attempts, again.max_attempts) == (attempts, attempts)
         assert (again.first_failure, again.first_seen_at) == (first.first_failure, first.first_seen_at)
-        assert [line.attempt for line in again.history] == list(range(1, attempts + 1))
+        tried = [line.attempt for line in again.history if line.reason_code != "replayed"]
+        assert tried == list(range(1, attempts + 1))
         assert again.history[:2] == first.history
         assert again.triage == first.triage
 
@@ -167,13 +192,57 @@ async def test_a_replay_that_completes_leaves_its_history(sf):
     await sf.dead_letters.replay(job_id, by="ann")
     await drain(sf)
     done = await job_of(sf, job_id)
-    assert (done.state, done.failure, done.replays, len(done.history)) == ("completed", None, 1, 2)
+    assert (done.state, done.failure, done.replays, len(done.history)) == ("completed", None, 1, 3)
     assert done.triage is not None
     assert done.triage.replay_status == "replayed"
 
 
 async def _well(_job):
     return "sent"
+
+
+async def test_a_replay_stands_in_the_history_with_who_asked_and_why(sf):
+    job_id = await dead(sf)
+    await sf.dead_letters.replay(job_id, by="ann", reason="ticket 42")
+    *_, line = (await job_of(sf, job_id)).history
+    assert (line.reason_code, line.attempt, line.by, line.reason) == ("replayed", 1, "ann", "ticket 42")
+    assert (line.possible_duplicate, line.cls, line.worker) == (False, None, None)
+
+
+async def test_a_replay_of_what_may_have_landed_is_a_possible_duplicate_before_it_starts(sf):
+    receipt = await sf.enqueue("chat", {}, attempts=1)
+    await drain(sf)
+    await sf.dead_letters.replay(receipt.id, by="ann")
+    *_, line = (await job_of(sf, receipt.id)).history
+    assert (line.reason_code, line.possible_duplicate) == ("replayed", True)
+
+
+@pytest.mark.parametrize(("died_after", "kept"), [(60, True), (600, False)])
+async def test_a_replay_drops_only_an_expiry_that_is_past(sf, died_after, kept):
+    """Whoever replays what expired wants it all the same; a limit that still lies ahead still holds."""
+    until = sf.clock.wall() + 300
+    job_id = await dead(sf, expires=until)
+    sf.clock.advance(died_after)
+    await sf.dead_letters.replay(job_id, by="ann")
+    expires_at = (await job_of(sf, job_id)).expires_at
+    assert (None if expires_at is None else expires_at.timestamp()) == (until if kept else None)
+    sf.clock.advance(3600)
+    await drain(sf)
+    assert (await job_of(sf, job_id)).reason == ("expired" if kept else "denied")
+
+
+@pytest.mark.parametrize(
+    ("waited", "max_age", "limit"),
+    [(60, None, 300), (300, None, None), (60, 100.0, 160), (60, 900.0, 300), (300, 100.0, 400)],
+)
+async def test_a_replay_ends_at_the_earlier_of_its_expiry_and_its_queues_age(store, clock, waited, max_age, limit):
+    publish(store, mail=QueueRules(max_age=max_age))
+    job_id = await one(store, expires=clock.wall() + 300)
+    await ended(store, await claim_one(store), failed(Class.PERMANENT))
+    clock.advance(waited)
+    await replayed(store, job_id)
+    expires_at = (await seen(store, job_id)).expires_at
+    assert expires_at == (None if limit is None else START + timedelta(seconds=limit))
 
 
 # --- exactly once
@@ -216,6 +285,39 @@ async def _told(app: Standfast, kind: str) -> list[Notice]:
             break
         told.append(notice)
     return told
+
+
+def name_of(outcome: object) -> str:
+    return type(outcome).__name__
+
+
+@pytest.mark.parametrize(
+    "outcome", [Succeeded(), failed(), Snooze(60), Cancel(), NotEntered("draining"), Lapsed()], ids=name_of
+)
+async def test_a_worker_whose_job_was_given_up_and_replayed_cannot_end_it(store, look, outcome):
+    """The job died behind its back and somebody replayed the letter: the new round is not its own, whatever it says."""
+    publish(store, mail=QueueRules(attempts=2))
+    job_id = await one(store)
+    late = await claim_one(store)
+    await ended(store, late, failed(Class.PERMANENT))
+    await replayed(store, job_id)
+    before = everything(look)
+    assert not await ended(store, late, outcome)
+    assert everything(look) == before
+    assert (await claim_one(store)).token > late.token
+
+
+async def test_whoever_decided_about_an_earlier_death_does_not_replay_the_next_one(store, clock):
+    """Also if the job died again without having been claimed, so that only the replay came between."""
+    publish(store, mail=QueueRules(max_age=60.0))
+    job_id = await one(store)
+    await ended(store, await claim_one(store), failed(Class.PERMANENT))
+    late = await replayed(store, job_id)
+    clock.advance(61)
+    await swept(store)
+    assert await states(store, job_id) == ["dead"]
+    assert await store.apply([late]) == [False]
+    assert (await seen(store, job_id)).replays == 1
 
 
 # --- retry, by state

@@ -20,16 +20,6 @@ def silent(store):
     return found
 
 
-@pytest.fixture
-def change(store):
-    """Damage what no verb damages."""
-
-    def write(sql):
-        store._engine._connection.execute(sql)  # noqa: SLF001 - no verb does this, and none should
-
-    return write
-
-
 async def test_a_due_job_nobody_claims_is_silent_after_two_sweeps(store, clock, silent):
     await one(store)
     clock.advance(TWO_SWEEPS - 1)
@@ -81,18 +71,6 @@ async def test_a_running_job_is_silent_once_its_lease_is_over_and_nobody_swept(s
     clock.advance(11)
     await swept(store)  # one that comes back after a gap reclaims nothing at first
     assert await silent() == {}
-
-
-async def test_a_running_job_of_an_earlier_boot_is_silent(store, clock, silent):
-    await one(store, lease=1e6)
-    beat(store)
-    await claim_one(store)
-    clock.advance(TWO_SWEEPS + 1)
-    beat(store)
-    assert await silent() == {}
-    store._engine._clock.reboot()  # noqa: SLF001 - queue time is not set anew here: only the boot counts
-    clock.advance(2000)
-    assert await silent() == {"mail": 1}
 
 
 async def test_a_job_parked_on_a_gate_is_silent_only_without_the_gate(store, clock, silent, change):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from standfast import clock as clock_module
+from standfast.clock import UNKNOWN_BOOT
 from standfast.store.store import Store
 from standfast.store.upkeep import Prune
 from standfast.testing import FrozenClock
-from tests.store.suite import EVERY, beat, claim_one, new_job, one, seen, sweep, swept
+from tests.store.suite import EVERY, beat, claim_one, claimed, new_job, one, seen, sweep, swept
 
 DAY = 86400.0
 
@@ -127,3 +129,63 @@ async def test_a_new_boot_lapses_nothing_that_was_claimed_since(path, clock):
         beat(store, "since")
         assert (await sweep(store)).lapsed == []
     store.close()
+
+
+async def test_at_is_a_moment_of_the_wall_clock(path, clock):
+    store = opened(path, clock)
+    clock.jump_wall(3600)  # the machine's wall clock now runs an hour before the queue's
+    job_id = await one(store, at=clock.wall() + 60)
+    clock.advance(59)
+    assert await claimed(store) == []
+    clock.advance(1)
+    assert (await claim_one(store)).id == job_id
+    store.close()
+
+
+async def test_a_running_job_of_an_earlier_boot_is_silent(path, clock):
+    store = opened(path, clock)
+    await one(store, lease=1e6)
+    beat(store)
+    await claim_one(store)
+    clock.advance(2 * EVERY + 1)
+    beat(store)
+    assert (await store.facts(silent_after=60.0, unmoved_for=2 * EVERY)).silent == {}
+    clock.reboot()  # queue time is not set anew here: only the boot counts
+    clock.advance(2000)
+    assert (await store.facts(silent_after=60.0, unmoved_for=2 * EVERY)).silent == {"mail": 1}
+    store.close()
+
+
+class Nameless(FrozenClock):
+    """The clock of a machine that does not say which boot it is."""
+
+    def boot(self) -> str:
+        return UNKNOWN_BOOT
+
+
+async def test_a_machine_that_names_no_boot_goes_on_where_queue_time_stood(path):
+    before = Nameless()
+    before.advance(100_000)
+    store = opened(path, before)
+    await one(store, delay=1.0)
+    stood = store.now()
+    store.close()
+    after = Nameless()  # up for a moment only, while the wall clock went on
+    after.jump_wall(100_010)
+    store = opened(path, after)
+    assert store.now() == stood + 10
+    after.advance(60)
+    store.close()
+    store = opened(path, after)
+    assert store.now() == stood + 70, "no reboot this time"
+    store.close()
+
+
+def test_the_kernel_names_the_boot_or_sysctl_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(clock_module, "BOOT_ID", tmp_path / "none")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert clock_module.boot_id() == UNKNOWN_BOOT
+    sysctl = tmp_path / "sysctl"
+    sysctl.write_text('#!/bin/sh\n[ "$2" = kern.boot_id ] && echo 1-2-3 || exit 1\n')
+    sysctl.chmod(0o700)
+    assert clock_module.boot_id() == "1-2-3"

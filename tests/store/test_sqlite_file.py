@@ -13,10 +13,11 @@ import apsw
 import pytest
 
 from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.store.places import sqlite_path
 from standfast.store.sqlite import bell, connection
 from standfast.store.sqlite.connection import SETTINGS, check_engine_version, check_file_system
 from standfast.store.sqlite.migrate import migrations
-from standfast.store.store import Store, sqlite_path
+from standfast.store.store import Store
 from tests.store.suite import new_job, put
 
 NEWEST = migrations()[-1].number
@@ -76,8 +77,8 @@ def test_the_engine_is_checked_before_the_file_is_touched(path, monkeypatch):
 async def test_every_connection_has_every_setting(path):
     store = Store(str(path))
     store.open()
-    files: Any = store._engine._files  # noqa: SLF001
-    writer = store._engine._connection  # noqa: SLF001
+    engine: Any = store._engine  # noqa: SLF001
+    files, writer = engine._files, engine._connection  # noqa: SLF001
     assert writer is not None
     assert {name: writer.pragma(name) for name in SETTINGS} == SETTINGS
     read = files.read("", lambda reader, _: {name: reader.pragma(name) for name in SETTINGS}).result()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import socket
 import sqlite3
 import tempfile
@@ -12,11 +13,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 
+import apsw
 import pytest
 
 from standfast import Standfast
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.store.sqlite import bell
+from standfast.store.sqlite.files import Files
 from standfast.store.store import Store
 from tests.store.suite import claimed, new_job, one, put
 
@@ -134,7 +137,7 @@ def test_a_fork_opens_a_handle_of_its_own(path, processes):
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_of_a_process_too_busy_to_pause_is_told(path, monkeypatch):
     """The engine is in a round that does not end: what the child inherits cannot be trusted, so it must not be used."""
-    monkeypatch.setattr("standfast.store.sqlite.engine.LONGEST_WAIT_FOR_PAUSE", 0.01)
+    monkeypatch.setattr("standfast.store.engine.LONGEST_WAIT_FOR_PAUSE", 0.01)
     store = Store(path)
     store.open()
     with store._engine._round:  # noqa: SLF001
@@ -204,13 +207,35 @@ async def test_a_locked_store_is_told_in_time_and_nothing_was_written(store, pro
 
 
 async def test_a_store_that_is_locked_when_it_is_opened_is_told_in_time(path, processes, monkeypatch):
-    monkeypatch.setattr("standfast.store.sqlite.connection.BUSY_SECONDS", 0.3)
+    monkeypatch.setattr("standfast.store.sqlite.connection.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("standfast.store.sqlite.engine.LONGEST_OPENING", 0.3)
     built(path)
     processes.ready("hold_write_lock", path)
     sf = Standfast(path)
     with pytest.raises(StoreUnavailable, match="nothing was written: call again") as caught:
         await sf.enqueue("mail", {})
     assert caught.value.definite
+    await sf.close()
+
+
+async def test_a_store_that_is_locked_for_a_while_is_opened_when_it_is_free(path, processes, monkeypatch):
+    """The lock outlasts several tries of opening, and not the caller's patience."""
+    monkeypatch.setattr("standfast.store.sqlite.connection.BUSY_SECONDS", 0.02)
+    built(path)
+    tries: SimpleQueue[None] = SimpleQueue()
+    opening = Files.open
+
+    def open_counted(files: Files) -> apsw.Connection:
+        tries.put(None)
+        return opening(files)
+
+    monkeypatch.setattr(Files, "open", open_counted)
+    other = processes.ready("hold_write_lock", path)
+    sf = Standfast(path)
+    stored = asyncio.create_task(sf.enqueue("mail", {}))
+    await asyncio.to_thread(lambda: [tries.get(timeout=10) for _ in range(3)])
+    other.go()
+    assert (await stored).outcome == "accepted"
     await sf.close()
 
 
@@ -267,11 +292,21 @@ def test_what_cannot_be_written_is_told_with_the_next_step(theirs, locked):
         place.chmod(mode)
         with pytest.raises(StoreUnavailable, match="nothing was written: let this user write the file") as caught:
             Store(str(path)).open()
+        assert f"its directory {theirs}, or name another place" in str(caught.value)
         assert caught.value.definite
         place.chmod(0o700)
         store = Store(str(path))
         assert put(store) == "accepted"
         store.close()
+
+
+@pytest.mark.parametrize("name", ["a file/queue.db", "a file/below/queue.db"])
+def test_a_directory_that_cannot_be_is_named_with_the_next_step(tmp_path, name):
+    (tmp_path / "a file").touch()
+    path = tmp_path / name
+    with pytest.raises(StoreUnavailable, match="make it a directory, or name another place") as caught:
+        Store(str(path)).open()
+    assert f"nothing was written: {path.parent} cannot be made or entered" in str(caught.value)
 
 
 # --- the bell
@@ -318,6 +353,30 @@ async def test_a_hint_too_long_to_send_harms_nobody(store, processes, path):
     jobs = [new_job(f"{number:0200d}") for number in range(2000)]
     assert len(await store.enqueue(jobs)) == 2000
     await one(store)
+
+
+async def test_a_store_whose_bell_was_deleted_is_closed_all_the_same(path):
+    store = Store(path)
+    store.listen(print)
+    shutil.rmtree(bell.bell_directory(path))
+    store.close()
+    assert open_files(path) == []
+    assert "standfast-bell" not in {thread.name for thread in threading.enumerate()}
+
+
+async def test_where_no_bell_can_be_hung_work_goes_on(path):
+    bell.bell_directory(path).write_text("in the way")
+    store = Store(path)
+    store.listen(print)
+    await one(store)
+    store.close()
+    assert open_files(path) == []
+
+
+def open_files(path):
+    """Give what this process has open of a store."""
+    targets = [os.path.realpath(descriptor) for descriptor in Path("/proc/self/fd").iterdir()]
+    return [target for target in targets if target.startswith(path)]
 
 
 async def test_a_listener_that_died_is_forgotten(store, path):

@@ -8,13 +8,25 @@ from typing import Any
 
 import pytest
 
-from standfast.failure import Landed
+from standfast.failure import Class, Landed
 from standfast.job import Receipt
-from standfast.outcome import Succeeded
+from standfast.outcome import Drained, Succeeded
 from standfast.rules import QueueRules, fixed
 from standfast.store.store import Store
 from standfast.worker.pruner import Pruner
-from tests.store.suite import claim_one, claimed, ended, failed, new_job, one, publish, seen, states, swept
+from tests.store.suite import (
+    claim_one,
+    claimed,
+    ended,
+    failed,
+    new_job,
+    one,
+    publish,
+    replayed,
+    seen,
+    states,
+    swept,
+)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LATEST = QueueRules(backoff=fixed(10))
@@ -282,6 +294,45 @@ async def test_a_running_job_is_superseded_only_when_it_would_return(store, outc
     assert [claim.id for claim in await claimed(store)] == ([] if outcome is MAYBE else [newer])
 
 
+@pytest.mark.parametrize(("outcome", "state"), [(failed(), "cancelled"), (MAYBE, "queued"), (Drained(), "queued")])
+async def test_a_newer_job_takes_a_returning_ones_place_also_before_it_is_due(store, clock, outcome, state):
+    publish(store, mail=LATEST)
+    older = await thread_job(store)
+    running = await claim_one(store)
+    newer = await thread_job(store, 2, delay=60.0)
+    assert await ended(store, running, outcome, LATEST)
+    job = await seen(store, older)
+    assert (job.state, job.superseded_by) == (state, newer if state == "cancelled" else None)
+    clock.advance(60)
+    assert (await claim_one(store)).id == (newer if state == "cancelled" else older)
+
+
+async def test_what_was_claimed_before_takes_no_returning_ones_place(store):
+    """Only a job nobody has begun can stand for what came before it."""
+    publish(store, mail=NEVER)
+    older, newer = [await thread_job(store, each) for each in (1, 2)]
+    running = await claim_one(store)
+    await ended(store, running, failed(Class.PERMANENT))
+    await ended(store, await claim_one(store), failed(Class.PERMANENT))
+    publish(store, mail=LATEST)
+    for letter in (older, newer):
+        await replayed(store, letter)
+    running = await claim_one(store)
+    assert running.id == older
+    assert await ended(store, running, failed(), LATEST)
+    assert [(await seen(store, each)).view for each in (older, newer)] == ["retry_pending", "parked"]
+
+
+async def test_what_a_drain_cut_is_not_superseded_either(store):
+    """It had been entered: nobody knows what it did."""
+    publish(store, mail=LATEST)
+    older = await thread_job(store)
+    await ended(store, await claim_one(store), Drained(), LATEST)
+    newer = await thread_job(store, 2)
+    assert [(await seen(store, each)).view for each in (older, newer)] == ["queued", "parked"]
+    assert [claim.id for claim in await claimed(store)] == [older]
+
+
 async def test_only_a_job_of_the_same_handler_takes_a_returning_ones_place(store):
     older = await thread_job(store)
     running = await claim_one(store)
@@ -318,6 +369,27 @@ async def test_a_full_collection_is_followed_by_another(store):
     second = await thread_job(store, large)
     assert await arrive(store, 1) == (second, "coalesced", "queued")
     assert [len((await seen(store, job)).payload) for job in (first, second)] == [1, 2]
+
+
+@pytest.mark.parametrize("before", [LATEST, NEVER])
+async def test_what_waited_before_its_queue_collected_is_the_first_of_the_collection(store, before):
+    publish(store, mail=before)
+    first = await thread_job(store, '{"n":1}')
+    publish(store, mail=COLLECT)
+    for number in (2, 3):
+        assert await arrive(store, f'{{"n":{number}}}') == (first, "coalesced", "queued")
+    claim = await claim_one(store)
+    assert (claim.payload, claim.details.collected) == ('[{"n":1},{"n":2},{"n":3}]', True)
+
+
+async def test_a_collection_tells_that_it_is_one_whatever_the_rules_are_by_then(store):
+    publish(store, mail=COLLECT)
+    await thread_job(store, 1)
+    await thread_job(store, 2, thread_key="pr-2")
+    publish(store, mail=LATEST)
+    await arrive(store, 3)
+    found = [(claim.payload, claim.details.collected) for claim in await claimed(store, slots=2)]
+    assert found == [("3", False), ("[2]", True)]
 
 
 async def test_requests_are_never_collected(store):

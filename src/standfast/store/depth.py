@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from standfast.job import NewJob, Receipt
 from standfast.store.orders import Conflict, Full
-from standfast.store.steps import Rows, Step, text
+from standfast.store.steps import Rows, Script, Step, text
 
 Answers = dict[str, Any]
 """A Receipt, a Conflict or a Full for each job that has its answer, by id."""
@@ -21,18 +21,25 @@ class Known(NamedTuple):
     max_depth: int | None = None
 
 
+Queues = Mapping[str, Known]
+
+
 def known_queues(queues: set[str]) -> Generator[Step, Rows, dict[str, Known]]:
     """Read what newcomers to these queues must know; a queue nobody declared is written down."""
-    rows = yield "known_queues", {"queues": text(list(queues))}
+    rows = yield "known_queues", {"queues": text(sorted(queues))}
     known = {name: Known(*rest) for name, *rest in rows}
     if len(known) < len(queues):
-        yield "ensure_queues", {"queues": text(list(queues))}
+        yield "ensure_queues", {"queues": text(sorted(queues))}
     return {queue: known.get(queue, Known()) for queue in queues}
 
 
-def admitted(
-    jobs: Sequence[NewJob], known: Mapping[str, Known], answers: Answers
-) -> Generator[Step, Rows, Sequence[NewJob]]:
+def lock(known: Queues) -> Script:
+    """Let nobody else hand in to the queues that hold only so much, and take them in the order everybody does."""
+    for queue in sorted(queue for queue, facts in known.items() if facts.max_depth is not None):
+        yield "lock_queue", {"queue": queue}
+
+
+def admitted(jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Generator[Step, Rows, Sequence[NewJob]]:
     """Give the jobs their queues have room for, in the order they came; the others are answered with Full."""
     limited = {queue: facts.max_depth for queue, facts in known.items() if facts.max_depth is not None}
     for queue, most in limited.items():

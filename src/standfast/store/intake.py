@@ -12,22 +12,26 @@ from standfast.job import NewJob, Receipt
 from standfast.lifecycle import State, Transition
 from standfast.store import depth, threads
 from standfast.store.orders import Conflict, Full
-from standfast.store.scripts import apply_decided, rules_in_force
+from standfast.store.scripts import apply_decided, decode_numbers, rules_in_force
 from standfast.store.steps import Round, Rows, Script, Step, text
 
 
 def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script:
     """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
+    yield from threads.lock(round_, threads.gates_of(jobs))
+    known = yield from depth.known_queues({job.queue for job in jobs})
+    yield from depth.lock(known)
     answers: depth.Answers = yield from _settle_keys(round_, [job for job in jobs if job.idempotency_key is not None])
     taken_in: dict[str, str | None] = {}
     fresh = [job for job in jobs if job.id not in answers] if answers else jobs
     plain = [job for job in fresh if job.thread_key is None]
     if plain:
-        yield from _insert(round_, plain, answers)
+        yield from _insert(round_, plain, known, answers)
     if len(plain) < len(fresh):
         for job in fresh:
             if job.thread_key is not None:
-                receipt = yield from _enqueue_in_thread(round_, job, threads.gate_of(job.queue, job.thread_key))
+                gate = threads.gate_of(job.queue, job.thread_key)
+                receipt = yield from _enqueue_in_thread(round_, job, gate, known)
                 answers[job.id] = receipt
                 if isinstance(receipt, Receipt):
                     taken_in[job.id] = receipt.id
@@ -54,8 +58,10 @@ def _settle_keys(round_: Round, keyed: Sequence[NewJob]) -> Generator[Step, Rows
     if not keyed:
         return {}
     keys = [(job.queue, job.idempotency_key, job.id, job.fingerprint, round_.now) for job in keyed]
-    yield "take_keys", keys
-    owners = yield "key_owners", {"keys": text(keys)}
+    owners: Rows = []
+    while len(owners) < len(keys):  # a key that just expired may be deleted between the two statements
+        yield "take_keys", sorted(keys, key=lambda row: row[:2])  # in the order every transaction takes them
+        owners = yield "key_owners", {"keys": text(keys)}
     prints = {job.id: job.fingerprint for job in keyed}
     return {
         job_id: Receipt(owner, "duplicate", state or (State.QUEUED if owner in prints else None))
@@ -79,38 +85,42 @@ class Terms(NamedTuple):
     lease: float | None
 
 
-def _by_terms(jobs: Sequence[NewJob], first: int) -> dict[Terms, list[int]]:
-    """Give each job a number in the order they came, by terms: jobs of the same terms are written alike."""
+def _by_terms(jobs: Sequence[NewJob], numbers: Sequence[int]) -> dict[Terms, list[int]]:
+    """Put the numbers of jobs together that have the same terms: they are written alike."""
     alike: defaultdict[Any, list[int]] = defaultdict(list)
-    for n, job in enumerate(jobs, first):
+    for n, job in zip(numbers, jobs, strict=True):
         terms = (job.queue, job.handler, job.priority, job.delay, job.at, job.expires, job.budget, job.lease)
         alike[terms].append(n)
-    return {Terms(*terms): numbers for terms, numbers in alike.items()}
+    return {Terms(*terms): theirs for terms, theirs in alike.items()}
 
 
-def _insert(round_: Round, jobs: Sequence[NewJob], answers: depth.Answers) -> Generator[Step, Rows, int]:
-    """Write bodies and hot rows of the jobs there is room for, numbered from the number this gives."""
-    known = yield from depth.known_queues({job.queue for job in jobs})
+def _insert(
+    round_: Round, jobs: Sequence[NewJob], known: depth.Queues, answers: depth.Answers
+) -> Generator[Step, Rows, int]:
+    """Write bodies and hot rows of the jobs there is room for; give the first one's number."""
     admitted = yield from depth.admitted(jobs, known, answers)
-    [(first,)] = yield "next_number", {}
+    if not admitted:
+        return 0
+    numbers = decode_numbers((yield "next_numbers", {"count": len(admitted)})[0][0])
     bodies = [
-        (n, job.id, job.payload, job.idempotency_key, job.details, round_.now) for n, job in enumerate(admitted, first)
+        (n, job.id, job.payload, job.idempotency_key, job.details, round_.now)
+        for n, job in zip(numbers, admitted, strict=True)
     ]
     [(inserted,)] = yield "insert_bodies", bodies
-    ids = {n: job_id for n, job_id, *_ in bodies} if inserted == len(bodies) else (yield from _came_now(first))
-    for terms, numbers in _by_terms(admitted, first).items():
-        new = [ids[n] for n in numbers if n in ids]
+    ids = {n: job_id for n, job_id, *_ in bodies} if inserted == len(bodies) else (yield from _came_now(numbers))
+    for terms, theirs in _by_terms(admitted, numbers).items():
+        new = [ids[n] for n in theirs if n in ids]
         if new:
             row = _hot_row(round_, terms, known[terms.queue])
-            yield "insert_jobs", {"numbers": text(numbers), **row}
+            yield "insert_jobs", {"numbers": text(theirs), **row}
             round_.told["enqueued", terms.queue] += new
             round_.work_in(terms.queue, row["due_at"] - round_.now)
-    return int(first)
+    return numbers[0]
 
 
-def _came_now(first: int) -> Generator[Step, Rows, dict[int, str]]:
+def _came_now(numbers: Sequence[int]) -> Generator[Step, Rows, dict[int, str]]:
     """Read which bodies are new; the others came before, with a commit nobody knew of, and have their hot rows."""
-    return dict((yield "bodies_from", {"first": first}))
+    return dict((yield "bodies_of", {"numbers": text(numbers)}))
 
 
 def _hot_row(round_: Round, terms: Terms, queue: depth.Known) -> dict[str, Any]:
@@ -134,25 +144,31 @@ def _hot_row(round_: Round, terms: Terms, queue: depth.Known) -> dict[str, Any]:
     }
 
 
-def _enqueue_in_thread(round_: Round, job: NewJob, gate: str) -> Generator[Step, Rows, Receipt | Full]:
+def _enqueue_in_thread(
+    round_: Round, job: NewJob, gate: str, known: depth.Queues
+) -> Generator[Step, Rows, Receipt | Full]:
     """Fold a job into one of its thread that was never claimed, or let it join the thread as a job of its own."""
     here = yield "state_of", {"id": job.id}
     if here:  # it came before, with a commit nobody knew of
-        return Receipt(job.id, "accepted", here[0][0])
+        owner, state = here[0]
+        return Receipt(owner, "accepted" if owner == job.id else "coalesced", state)
     rules = (yield from rules_in_force([job.queue]))[job.queue]
     mode = threads.mode_of(job, rules)
-    payload = f"[{job.payload}]" if mode == "collect" else job.payload
     priority = rules.priority if job.priority is None else job.priority
-    job = msgspec.structs.replace(job, payload=payload, priority=priority)
+    job = msgspec.structs.replace(threads.collected(job) if mode == "collect" else job, priority=priority)
     found = yield from threads.members(gate, mode)
     bearer = threads.bearer(found, job.id)
     if bearer is not None:
         return Receipt(bearer.id, "coalesced", bearer.state)
+    replaced_by = threads.newer(found, job, mode, round_)
+    if replaced_by is not None:
+        yield from threads.fold_under(round_, replaced_by, job)
+        return Receipt(replaced_by.id, "coalesced", replaced_by.state)
     into = threads.carrier(found, job)
     if into is not None and (yield from threads.fold(round_, into, job, mode)):
         return Receipt(into.id, "coalesced", State.QUEUED)
     refused: dict[str, Full] = {}
-    n = yield from _insert(round_, [job], refused)
+    n = yield from _insert(round_, [job], known, refused)
     if refused:
         return refused[job.id]
     yield from _join_thread(round_, n, job, found, threads.superseded(found, job, mode, gate))

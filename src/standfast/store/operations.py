@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-import msgspec
-
-from standfast.lifecycle import FINAL, Move, State, Transition
+from standfast.lifecycle import FINAL, State, Transition, unwanted
 from standfast.store import threads
 from standfast.store.hints import STOPS
 from standfast.store.steps import Round, Rows, Script, Step, text
@@ -26,26 +24,19 @@ def ask_to_stop(round_: Round, ids: Sequence[str]) -> Script:
 
 
 def unless_unwanted(transitions: Sequence[Transition]) -> Generator[Step, Rows, list[Transition]]:
-    """Let a job end cancelled that was asked to stop, unless its attempt succeeded.
-
-    Its worker may not have heard of it, or be gone.
-    """
+    """Have jobs end cancelled that were asked to stop: their workers may not have heard of it, or be gone."""
     stopping = [each.n for each in transitions if each.source == State.RUNNING and each.target not in FINAL]
     if not stopping:
         return list(transitions)
-    unwanted = {n for (n,) in (yield "unwanted_numbers", {"numbers": text(stopping)})}
-    return [
-        msgspec.structs.replace(each, move=Move.CANCEL, warning="cancelled while it ran", triage=None)
-        if each.n in unwanted and each.target not in FINAL
-        else each
-        for each in transitions
-    ]
+    asked = {n for (n,) in (yield "unwanted_numbers", {"numbers": text(stopping)})}
+    return [unwanted(each) if each.n in asked else each for each in transitions]
 
 
 def hurry(round_: Round, ids: Sequence[str]) -> Script:
     """Make waiting jobs due now; answer for each whether it was waiting."""
     answers = []
     for job_id in ids:
+        yield from threads.lock(round_, (gate for (gate,) in (yield "gate_of_job", {"id": job_id})))
         rows = yield "hurry_job", {"id": job_id, "now": round_.now}
         for n, queue, gate in rows:
             if gate is not None:
@@ -59,7 +50,7 @@ def hurry(round_: Round, ids: Sequence[str]) -> Script:
 def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script:
     """Count calls that went to their fallback while nothing could be stored, and note when the last ones were told."""
     yield "add_counters", [(queue, "fallback", number) for queue, number in counts]
-    for queue, _ in counts:
+    for queue, _ in sorted(counts):
         yield "mark_upkeep", {"name": f"fallback {queue}", "now": round_.now}
     return [None] * len(counts)
 

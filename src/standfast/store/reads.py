@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any, NamedTuple
 
+import msgspec
+
 from standfast.job import HTTP
+from standfast.profiles import defaults_for
+from standfast.rules import QueueRules
 from standfast.store.steps import Script, text
 
 
@@ -109,14 +113,20 @@ class Tallies(NamedTuple):
 
     doing: dict[tuple[str, str], int]
     told: dict[tuple[str, str], int]
+    at_least: frozenset[str]
+    """What of the first stopped at the bound: every queue may have more of it."""
 
 
-def tallies(now: float, most: int = 100_000) -> Script:
+def tallies(now: float) -> Script:
     """Read the unfinished jobs by queue, and the counters."""
-    counts = yield "queue_counts", {"now": now, "most": most}
+    counts = yield "queue_counts", {"now": now, "most": MOST_COUNTED}
     counters = yield "counters", {}
     doing = {(queue, what): number for queue, what, number in counts}
-    return Tallies(doing, {(queue, kind): number for queue, kind, number in counters})
+    sums: Counter[str] = Counter()
+    for _, what, number in counts:
+        sums[what] += number
+    at_least = frozenset(what for what, number in sums.items() if number >= MOST_COUNTED)
+    return Tallies(doing, {(queue, kind): number for queue, kind, number in counters}, at_least)
 
 
 def job(job_id: str) -> Script:
@@ -124,6 +134,20 @@ def job(job_id: str) -> Script:
     rows = yield "job_by_id", {"id": job_id}
     records = yield from _with_history(rows)
     return records[0] if records else None
+
+
+class Holder(NamedTuple):
+    """The worker of a running job: when it was last heard of, the job's lease, whether it is of the present boot."""
+
+    heard_at: float
+    lease: float
+    of_this_boot: bool
+
+
+def holder(number: int, boot: str) -> Script:
+    """Read what is known of a running job's worker; None if the job does not run."""
+    rows = yield "holder_of_job", {"n": number, "boot": boot}
+    return Holder(*rows[0]) if rows else None
 
 
 def jobs(wanted: Filter) -> Script:
@@ -139,6 +163,14 @@ def _with_history(rows: list[tuple[Any, ...]]) -> Script:
     for n, entry in lines:
         history[n].append(entry)
     return [JobRecord(row, history[row.n]) for row in found]
+
+
+def published_rules(queue: str) -> Script:
+    """Read the rules somebody published for a queue, its defaults if only a handler was; None if nothing was."""
+    rows = yield "published_rules", {"queue": queue}
+    for (rules,) in rows:
+        return msgspec.json.decode(rules, type=QueueRules) if rules else defaults_for(queue)
+    return None
 
 
 def queue_names() -> Script:
@@ -165,7 +197,7 @@ def survey(now: float, boot: str, *, silent_after: float) -> Script:
 
 
 class QueueRow(NamedTuple):
-    """What the store knows of a queue. Counts stop at the bound they were asked with."""
+    """What the store knows of a queue. Counts stop at a bound; `at_least` names those that did."""
 
     name: str
     rules: str | None
@@ -175,6 +207,7 @@ class QueueRow(NamedTuple):
     letters: int
     oldest_ready_at: float | None
     handler_known: int
+    at_least: tuple[str, ...] = ()
 
 
 class WorkerRow(NamedTuple):
@@ -197,42 +230,54 @@ class Facts(NamedTuple):
     upkeep: dict[str, float]
     overdue: dict[str, int]
     unknown_handlers: list[tuple[str, str]]
-    """Queue and name of each handler that due jobs ask for and nobody has declared."""
+    """Queue and name of each handler that waiting jobs ask for and nobody has declared."""
     next_due_at: float | None
     fallbacks: list[tuple[str, int]]
     """Queues whose calls went to their fallback within the last day, with how many ever did."""
+    abandoned: dict[str, int]
+    """Running jobs of each queue whose worker is silent; only where no worker is alive to take them back."""
     silent: dict[str, int]
     """Jobs of each queue that nothing moves and no reason is given for."""
+    in_force: dict[str, str]
+    """Queue or queue/handler → what is in force, as JSON text; only where workers are there to compare with."""
 
 
+MOST_COUNTED = 100_000
+"""How far jobs of one kind are counted, so that looking takes milliseconds whatever the backlog."""
 FALLBACKS_SHOWN = 86400.0
 LOOKED_THROUGH = 10_000
-"""How many jobs of each kind are looked through for silent ones."""
+"""How many jobs of each kind are looked through for silent ones, and for handlers nobody has declared."""
 
 
-def facts(
-    now: float, boot: str, *, silent_after: float, unmoved_for: float | None = None, most: int = 100_000
-) -> Script:
+def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | None = None) -> Script:
     """Read what health and stats are made of."""
-    queues = yield "queue_facts", {"most": most}
-    late = {queue: rest for queue, *rest in (yield "late_jobs", {"now": now, "most": most})}
+    queues = yield "queue_facts", {"most": MOST_COUNTED}
+    late = {queue: rest for queue, *rest in (yield "late_jobs", {"now": now, "most": MOST_COUNTED})}
+    all_late = sum(number for number, _ in late.values())
     workers = yield "live_workers", {"boot": boot, "since": now - silent_after}
     upkeep = yield "upkeep_times", {}
     overdue = yield "overdue_jobs", {"now": now}
-    unknown = [(queue, handler) for queue, handler in (yield "unknown_handlers", {}) if handler != HTTP]
+    named = yield "unknown_handlers", {"most": LOOKED_THROUGH}
+    unknown = [(queue, handler) for queue, handler in named if handler != HTTP]
     [(next_due_at,)] = yield "next_due", {}
-    found = [_with_late(QueueRow(*row), *late.get(row[0], (0, None))) for row in queues]
+    found = [_with_late(QueueRow(*row), late.get(row[0], [0, None]), all_late) for row in queues]
     live = [WorkerRow(*row) for row in workers]
     fallbacks = [(*row,) for row in (yield "recent_fallbacks", {"since": now - FALLBACKS_SHOWN})]
+    since = {"boot": boot, "since": now - silent_after}
+    abandoned: dict[str, int] = {} if live else dict((yield "abandoned_jobs", since))
     silent = {} if unmoved_for is None else (yield from _silent(now - unmoved_for, boot))
-    return Facts(found, live, dict(upkeep), dict(overdue), unknown, next_due_at, fallbacks, silent)
+    in_force: dict[str, str] = dict((yield "rules_and_handlers", {})) if live else {}
+    return Facts(found, live, dict(upkeep), dict(overdue), unknown, next_due_at, fallbacks, abandoned, silent, in_force)
 
 
 def _silent(since: float, boot: str) -> Script:
     return dict((yield "silent_jobs", {"since": since, "boot": boot, "most": LOOKED_THROUGH}))
 
 
-def _with_late(queue: QueueRow, due: int, oldest: float | None) -> QueueRow:
+def _with_late(queue: QueueRow, late: list[Any], all_late: int) -> QueueRow:
     """Count what is due and was not made claimable yet: without a worker nobody does that."""
+    due, oldest = late
     known = [at for at in (queue.oldest_ready_at, oldest) if at is not None]
-    return queue._replace(due=queue.due + due, oldest_ready_at=min(known, default=None))
+    counted = {"due": max(queue.due, all_late), "letters": queue.letters}
+    at_least = tuple(name for name, number in counted.items() if number >= MOST_COUNTED)
+    return queue._replace(due=queue.due + due, oldest_ready_at=min(known, default=None), at_least=at_least)

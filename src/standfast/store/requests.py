@@ -22,10 +22,25 @@ NEVER = float("inf")
 class Request:
     """The items of one caller for one script. Requests of one round that share a script run as one batch.
 
+    One that is `apart` has a round of its own.
+
     A caller may give up until its request is taken into a transaction; then nothing was written, for certain.
     """
 
-    __slots__ = ("deadline", "doubtful", "future", "items", "loop", "room", "script", "size", "taken", "withdrawn")
+    __slots__ = (
+        "apart",
+        "deadline",
+        "doubtful",
+        "future",
+        "held_up",
+        "items",
+        "loop",
+        "room",
+        "script",
+        "size",
+        "taken",
+        "withdrawn",
+    )
 
     def __init__(
         self,
@@ -36,8 +51,11 @@ class Request:
         deadline: float = NEVER,
         room: int = 0,
         size: int | None = None,
+        apart: bool = False,
     ) -> None:
         self.script = script
+        self.apart = apart
+        self.held_up = False
         self.items = items
         self.size = len(items) if size is None else size
         self.future = future
@@ -131,6 +149,8 @@ class Line:
         items = sum(request.size for request in serving)
         while self._waiting and items < most:
             request = self._waiting[0]
+            if serving and (request.apart or serving[-1].apart):
+                return
             serving.append(request)  # before it leaves the line: whoever watches its deadline must always find it
             self._waiting.popleft()
             items += request.size

@@ -7,9 +7,10 @@ from pathlib import Path
 from standfast.errors import ConfigurationError
 from standfast.store import reads
 from standfast.store.births import Holding
+from standfast.store.places import sqlite_path
 from standfast.store.sqlite import backup
 from standfast.store.sqlite.engine import drive
-from standfast.store.store import Store, sqlite_path
+from standfast.store.store import Store
 
 
 def restore(url: str, path: str, holding: Holding | None) -> dict[str, int]:

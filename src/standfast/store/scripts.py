@@ -23,6 +23,10 @@ from standfast.store.steps import Round, Rows, Script, Step, text
 
 DUE_PER_CLAIM = 500
 """How many delayed jobs one claim makes claimable; more wait for the next claim, so that none takes long."""
+LOOK_AGAIN_AFTER = 0.1
+"""Seconds until a claim looks again at jobs that somebody else held when their time came."""
+HELD_BY_OTHERS = 1000
+"""How many jobs a claim looks past that others are taking at the same moment."""
 LONGEST_WAITING_EVERY = 10
 """Every tenth claim of a queue takes the longest-waiting job, whatever its priority."""
 
@@ -38,8 +42,8 @@ TOLD = {
     Move.CANCEL: "cancelled",
 }
 """The notice each move is told as."""
-KEPT_IN_HISTORY = frozenset({Move.RETRY, Move.SNOOZE, Move.GIVE_BACK, Move.DIE, Move.HOLD})
-"""The moves that end an attempt without completing it."""
+KEPT_IN_HISTORY = frozenset({Move.RETRY, Move.SNOOZE, Move.GIVE_BACK, Move.DIE, Move.HOLD, Move.REPLAY})
+"""The moves that end an attempt without completing it, and the one that begins another round."""
 
 _claims = msgspec.json.Decoder(list[Claim])
 decode_numbers = msgspec.json.Decoder(list[int]).decode
@@ -58,6 +62,8 @@ def close(round_: Round) -> Script:
 
 def claim(round_: Round, orders: Sequence[Order]) -> Script:
     """Give each worker what it can start now, in the order of `decide.priority`."""
+    if round_.starts_nothing:
+        return [Catch([], {}, None)] * len(orders)
     next_due = yield from _make_due_ready(round_)
     catches = []
     for order in orders:
@@ -70,9 +76,11 @@ def _make_due_ready(round_: Round) -> Generator[Step, Rows, float | None]:
     """Make delayed jobs claimable whose time has come; give the seconds until the next one's."""
     [(due_at,)] = yield "next_due", {}
     if due_at is not None and due_at <= round_.now:
-        yield "promote_due", {"now": round_.now, "limit": DUE_PER_CLAIM}
-        yield from threads.admit_due(round_, DUE_PER_CLAIM)
+        [(promoted,)] = yield "promote_due", {"now": round_.now, "limit": DUE_PER_CLAIM}
+        seen = yield from threads.admit_due(round_, DUE_PER_CLAIM)
         [(due_at,)] = yield "next_due", {}
+        if due_at is not None and due_at <= round_.now and max(promoted, seen) < DUE_PER_CLAIM:
+            return LOOK_AGAIN_AFTER  # what is left is in somebody else's hands
     return None if due_at is None else max(0.0, due_at - round_.now)
 
 
@@ -116,7 +124,7 @@ def _claim_queue(
         numbers = yield from _choose(round_, want, rules, lanes, already)
     handlers = {handler for handler, _ in lanes}
     yield from _take(round_, worker, want.queue, rules, handlers=handlers, numbers=text(numbers))
-    yield "count_claims", {"queue": want.queue, "claims": len(numbers), "now": round_.now}
+    yield "count_claims", {"queue": want.queue, "worker": worker, "claims": len(numbers), "now": round_.now}
     claims = yield from held_claims(numbers)
     round_.told["claimed", want.queue] += [job.id for job in claims]
     return claims
@@ -129,12 +137,21 @@ def _choose(
     every = LONGEST_WAITING_EVERY
     tenths = (already + want.slots) // every - already // every
     boost = {"boost": rules.age_boost, "boost_cap": rules.age_boost_cap, "now": round_.now}
-    among = {"queue": want.queue, "lanes": text(lanes), "wanted": want.slots, **boost}
-    [(by_age,)] = yield "claim_lanes", {**among, "wanted": tenths, "oldest": True}
-    [(by_rank,)] = yield "claim_lanes", {**among, "oldest": False}
-    oldest = decode_numbers(by_age)
-    first = set(oldest)
-    return oldest + [n for n in decode_numbers(by_rank) if n not in first][: want.slots - len(oldest)]
+    among = {"queue": want.queue, "lanes": text(lanes), **boost}
+    oldest = yield from _heads({**among, "oldest": True, "but": "[]"}, tenths)
+    best = yield from _heads({**among, "oldest": False, "but": text(oldest)}, want.slots - len(oldest))
+    return oldest + best
+
+
+def _heads(among: dict[str, Any], wanted: int) -> Generator[Step, Rows, list[int]]:
+    """Choose so many of what waits; where others are just taking what comes first, look further."""
+    found: list[int] = []
+    for beyond in (0, HELD_BY_OTHERS):
+        [(numbers, held)] = yield "claim_lanes", {**among, "wanted": wanted, "beyond": beyond}
+        found = decode_numbers(numbers)
+        if not held or len(found) == wanted:
+            break
+    return found
 
 
 def _take(
@@ -161,6 +178,8 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script:
 
     A death, its reason, its triage, its history line and its notice are in this one transaction.
     """
+    yield from threads.lock(round_, (each.gate for each in transitions if each.gate is not None))
+    yield "lock_jobs", {"numbers": text(sorted(each.n for each in transitions))}
     decided = yield from operations.unless_unwanted(transitions)
     for place, each in enumerate(decided):
         if each.gate is not None and each.target == State.QUEUED:
@@ -192,8 +211,7 @@ def _move(now: float, transitions: Sequence[Transition]) -> Script:
     """Move the jobs; those that move alike (a batch of completions above all) share a statement."""
     alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for each in transitions:
-        landed = each.failure and each.failure.landed
-        alike[each.move, each.delay, each.spends, each.defers, landed].append(each.n)
+        alike[each.move, each.delay, each.spends, each.defers, each.effect].append(each.n)
     for (move, delay, spends, defers, landed), numbers in alike.items():
         target = MOVES[move][1]
         times = _times(now, delay) if target == State.QUEUED else (None, None, now)
@@ -229,7 +247,7 @@ def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
     endings = [_ending(each) for each in moved if each.result or each.warning or each.triage or each.superseded_by]
     if endings:
         yield "write_endings", endings
-    lines = [_line(round_, each) for each in moved if each.move in KEPT_IN_HISTORY or each.failure is not None]
+    lines = [_line(round_, each) for each in moved if each.move in KEPT_IN_HISTORY or each.effect is not None]
     if lines:
         yield "write_history", lines
     replayed = [each.n for each in moved if each.move == Move.REPLAY]
@@ -253,7 +271,9 @@ def _line(round_: Round, transition: Transition) -> tuple[int, str]:
         line |= msgspec.to_builtins(failure)
         del line["advice"]
     else:
-        line["reason_code"] = TOLD[transition.move]
+        line |= {"reason_code": TOLD[transition.move], "landed": transition.landed}
+    asked = {"by": transition.by, "reason": transition.reason}
+    line |= {name: value for name, value in asked.items() if value is not None}
     if transition.target == State.QUEUED:
         line["delay"] = transition.delay
     if transition.possible_duplicate:
@@ -266,7 +286,10 @@ def publish(round_: Round, publications: Sequence[Publication]) -> Script:
     for publication in publications:
         changed = yield "changed_ages", {"queues": text(publication.queues)}
         yield "publish_queues", {"queues": text(publication.queues), "now": round_.now}
-        if changed:
-            yield "restamp_expiry", {"queues": text([name for (name,) in changed])}
+        # A queue is known by its handler too, also before its first job.
+        yield "ensure_queues", {"queues": text([each["queue"] for each in msgspec.to_builtins(publication.handlers)])}
         yield "publish_handlers", {"handlers": text(publication.handlers), "now": round_.now}
+        if changed:  # last: after this it waits for nobody
+            yield "lock_all_jobs", {}
+            yield "restamp_expiry", {"queues": text([name for (name,) in changed])}
     return [None] * len(publications)

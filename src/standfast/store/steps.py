@@ -18,15 +18,23 @@ Script = Generator[Step, Rows, Any]
 
 
 class Round:
-    """One transaction: its time, what it tells, and which queues it gives work to."""
+    """One transaction: its time, what it tells, and which queues it gives work to.
 
-    def __init__(self, now: float, skew: float, boot: str) -> None:
+    `late` is a part of one, whose jobs were accepted at its time, earlier than what others may have stored since.
+    """
+
+    def __init__(self, now: float, skew: float, boot: str, *, late: bool = False) -> None:
         self.now = now
         self.skew = skew
         self.boot = boot
+        self.late = late
         self.told: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         """What happened, by kind and queue, to which jobs: for the journal and the counters."""
         self.work: dict[str, float] = {}
+        self.starts_nothing = False
+        """Whether nothing may be claimed, because the store is about to move."""
+        self.gates: set[str] = set()
+        """The threads this transaction has locked."""
 
     def due_at(self, delay: float, at: float | None) -> float:
         """Give the queue time a newcomer is due at; `at` is wall time, and a time in the past is now."""

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
 
 from standfast.clock import Clock, SystemClock
-from standfast.errors import ConfigurationError
 from standfast.job import NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
-from standfast.store import births, intake, operations, reads, scripts, together, upkeep
+from standfast.store import births, forward, intake, operations, reads, scripts, shared, spools, together, upkeep
 from standfast.store.births import Burial, Holding
+from standfast.store.engine import Engine
+from standfast.store.finding import Finding
+from standfast.store.forward import Forward, Unforwardable
 from standfast.store.orders import Catch, Conflict, Full, Order, Publication
-from standfast.store.reads import Facts, Filter, JobRecord, JournalRow, LetterFilter, Tallies
-from standfast.store.sqlite import checkup, shared
-from standfast.store.sqlite.checkup import Finding
-from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.places import place
+from standfast.store.reads import Facts, Filter, Holder, JobRecord, JournalRow, LetterFilter, Tallies
+from standfast.store.spool import Spool, Stamp
+from standfast.store.spoolfile import usual_path
 from standfast.store.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
 
 Accepted = Receipt | Conflict | Full
@@ -33,32 +35,19 @@ ROOM_TO_CLAIM = 32 << 20
 """Free bytes below which nothing more is started: what runs must still be able to record its end."""
 
 
-def sqlite_path(url: str) -> str:
-    """Read `queue.db`, `sqlite:///rel.db`, `sqlite:////abs.db` or `:memory:`."""
-    if "://" not in url:
-        return url
-    parts = urlsplit(url)
-    if parts.scheme != "sqlite":
-        raise ConfigurationError(f"unknown store {parts.scheme}://; write sqlite:///file.db or a file name")
-    path = parts.path.removeprefix("/")
-    if parts.netloc or not path:
-        raise ConfigurationError(f"{url!r} names no file; write sqlite:///rel.db or sqlite:////abs.db")
-    return path
-
-
 class Store:
     """One store, open. Every verb that writes returns after its commit is on disk."""
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
-        self._path = sqlite_path(url)
+        self._place = place(url)
         self._clock = clock or SystemClock()
-        self._engine_of: tuple[int, SqliteEngine] | None = None
+        self._engine_of: tuple[int, Engine[Any]] | None = None
 
     @property
-    def _engine(self) -> SqliteEngine:
+    def _engine(self) -> Engine[Any]:
         """The engine of this process: a forked child opens its own and never touches its parent's."""
         if self._engine_of is None or self._engine_of[0] != os.getpid():
-            self._engine_of = (os.getpid(), shared.acquire(self._path, self._clock))
+            self._engine_of = (os.getpid(), shared.acquire(self._place, self._clock))
         return self._engine_of[1]
 
     def open(self) -> None:
@@ -67,9 +56,9 @@ class Store:
 
     def close(self) -> None:
         """Serve what waits, then let go."""
-        if self._engine_of is not None and self._engine_of[0] == os.getpid():
-            shared.release(self._engine_of[1])
-        self._engine_of = None
+        opened, self._engine_of = self._engine_of, None
+        if opened is not None and opened[0] == os.getpid():
+            shared.release(opened[1])
 
     def now(self) -> float:
         """Give the present queue time."""
@@ -88,21 +77,43 @@ class Store:
         """What the writer met and has not got over."""
         return self._engine.trouble
 
+    @property
+    def losses(self) -> int:
+        """How often the store was gone and had to be made anew: what was known of the old one is void."""
+        return 0 if self._engine_of is None else self._engine_of[1].losses
+
     def there(self) -> bool:
         """Tell whether there is a store to open; opening creates one that is not."""
-        return self._path == ":memory:" or Path(self._path).exists()
+        return self._place.there()
+
+    def is_file(self, path: str) -> bool:
+        """Tell whether a file is this store's own."""
+        return self._place.key == str(Path(path).resolve())
 
     def checkup(self) -> list[Finding]:
         """Look at the store without opening it for use."""
-        return list(checkup.checkup(self._path, room=ROOM_TO_ACCEPT))
+        return list(self._place.checkup(room=ROOM_TO_ACCEPT))
 
     def schema_version(self) -> int:
         """Read the schema's number without bringing it forward."""
-        return checkup.schema_version(self._path)
+        return self._place.schema_version()
 
     def boot(self) -> str:
         """Identify the present boot."""
         return self._clock.boot()
+
+    def spool(self, path: str | None) -> Spool | None:
+        """Give the file that keeps this store's jobs while it is away; None for a store on this host."""
+        away = self._place.away
+        return None if away is None else spools.at(Path(path).expanduser() if path else usual_path(away), away)
+
+    def moment(self) -> Stamp:
+        """Give the present moment as this host tells it, also while the store is away."""
+        return Stamp(self._clock.boot(), self._clock.elapsed(), self._clock.wall())
+
+    def queue_time(self, moment: Stamp) -> float:
+        """Give the queue time of a moment of this host's: through a clock that no one sets, within one boot."""
+        return self.now() - self.moment().since(moment)
 
     def listen(self, heard: Callable[[dict[str, float]], None]) -> None:
         """Be told which queues get work, and after how many seconds. Called on a thread of the store's."""
@@ -128,6 +139,23 @@ class Store:
     def enqueue_blocking(self, jobs: Sequence[NewJob]) -> list[Accepted]:
         """Store new jobs from code without a loop."""
         return self._engine.call_blocking(intake.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)  # type: ignore[no-any-return]
+
+    async def enqueue_inside(self, tx: object, jobs: Sequence[NewJob]) -> list[Accepted]:
+        """Store all of these new jobs, or none, inside a transaction of the caller's: durable when they commit it."""
+        [answers] = await self._engine.inside(tx).write(together.enqueue_together, [jobs])
+        return answers  # type: ignore[no-any-return]
+
+    def enqueue_inside_blocking(self, tx: object, jobs: Sequence[NewJob]) -> list[Accepted]:
+        """Do the same for a caller without a loop."""
+        [answers] = self._engine.inside(tx).write_blocking(together.enqueue_together, [jobs])
+        return answers  # type: ignore[no-any-return]
+
+    def forward_blocking(self, brought: Sequence[Forward]) -> None:
+        """Store jobs that a spool took, each once, however often it is brought."""
+        try:
+            self._engine.call_blocking(forward.forward, brought, seconds=PATIENCE)
+        except self._engine.FAULTS as error:
+            raise Unforwardable(f"{type(error).__name__}: {error}") from error
 
     async def bury(self, burial: Burial) -> bool:
         """Store a job as a dead one; False if its queue is full."""
@@ -202,7 +230,7 @@ class Store:
 
     async def journal(self, after: int, limit: int) -> list[JournalRow]:
         """Read what was told after a journal row."""
-        return await self._engine.read(reads.journal(after, limit))  # type: ignore[no-any-return]
+        return await self._engine.journal(after, limit)
 
     async def survey(self, *, silent_after: float) -> tuple[Facts, Tallies]:
         """Read facts and tallies in one snapshot, so that no job is counted twice or nowhere."""
@@ -213,6 +241,10 @@ class Store:
         """Read one job."""
         return await self._engine.read(reads.job(job_id))  # type: ignore[no-any-return]
 
+    async def holder(self, number: int) -> Holder | None:
+        """Read when the worker of a running job was last heard of."""
+        return await self._engine.read(reads.holder(number, self._engine.boot()))  # type: ignore[no-any-return]
+
     async def jobs(self, wanted: Filter) -> list[JobRecord]:
         """Read a page of jobs, newest first."""
         return await self._engine.read(reads.jobs(wanted))  # type: ignore[no-any-return]
@@ -221,6 +253,10 @@ class Store:
         """Read the rules in force for a queue."""
         found = await self._engine.read(scripts.rules_in_force([queue]))
         return found[queue]  # type: ignore[no-any-return]
+
+    def published_rules_blocking(self, queue: str) -> QueueRules | None:
+        """Read the rules in force for a queue that somebody declared; None if nobody did."""
+        return self._engine.read_blocking(reads.published_rules(queue))  # type: ignore[no-any-return]
 
     async def queue_names(self) -> list[str]:
         """Read the names of every queue that was declared or used."""

@@ -20,10 +20,14 @@ from standfast.lifecycle import Move, State, Transition
 from standfast.rules import Coalesce, QueueRules
 from standfast.store.steps import Round, Rows, Script, Step, text
 
+SAME_TIME = 0.25
+"""Seconds by which the clocks of two hosts may differ: within it, what comes later counts as newer."""
 KEPT = 50
 """How many of the jobs that were folded into one are remembered one by one; all of them are counted."""
 LARGEST_COLLECTION = 256 * 1024
 """Bytes of payload that are collected into one job; what comes then begins another."""
+
+_read_details = msgspec.json.Decoder(Details).decode
 
 
 class Member(NamedTuple):
@@ -40,6 +44,13 @@ class Member(NamedTuple):
     parked_on: str | None
     asked_expiry: float | None
     coalesced: str | None
+    created_at: float
+
+    @property
+    def word_of(self) -> float:
+        """When the payload it has now was accepted."""
+        folded = msgspec.json.decode(self.coalesced, type=Coalesced)["last"] if self.coalesced else []
+        return max((self.created_at, *(each["at"].timestamp() for each in folded)))
 
 
 def gate_of(queue: str, thread_key: str) -> str:
@@ -51,6 +62,22 @@ def gate_of(queue: str, thread_key: str) -> str:
 def mode_of(job: NewJob, rules: QueueRules) -> Coalesce:
     """Say how a newcomer meets its thread. Requests are not collected: a list of requests is no request."""
     return "never" if rules.coalesce == "collect" and job.handler == HTTP else rules.coalesce
+
+
+def gates_of(jobs: Iterable[NewJob]) -> list[str]:
+    """Name the gates of the threads that newcomers join."""
+    return [gate_of(job.queue, job.thread_key) for job in jobs if job.thread_key is not None]
+
+
+def lock(round_: Round, gates: Iterable[str]) -> Script:
+    """Keep every other transaction out of these threads, and take them in the order that every transaction does.
+
+    Gates come before rows: whoever waits for a gate holds no row that its holder could want.
+    """
+    wanted = set(gates) - round_.gates
+    if wanted:
+        yield "lock_gates", {"gates": text(sorted(wanted))}
+        round_.gates |= wanted
 
 
 def members(gate: str, mode: Coalesce) -> Generator[Step, Rows, list[Member]]:
@@ -73,10 +100,30 @@ def carrier(found: Sequence[Member], job: NewJob) -> Member | None:
     return next(fitting, None)
 
 
+def newer(found: Sequence[Member], job: NewJob, mode: Coalesce, round_: Round) -> Member | None:
+    """Give the job that a latecomer was already replaced by: accepted after it, and stored before."""
+    if mode != "latest" or not round_.late:
+        return None
+    after = round_.now + SAME_TIME
+    return next((each for each in reversed(found) if each.handler == job.handler and each.word_of > after), None)
+
+
+def collected(job: NewJob) -> NewJob:
+    """Lay a newcomer out as a collection of one. It is marked as such: the queue's rules may change while it waits."""
+    details = msgspec.structs.replace(_read_details(job.details), collected=True)
+    return msgspec.structs.replace(job, payload=f"[{job.payload}]", details=text(details))
+
+
+def _joined(held: str, old_details: str, collection: str) -> str:
+    """Append a collection to what waits; what came before its queue collected becomes the first of it."""
+    first = held if _read_details(old_details).collected else f"[{held}]"
+    return f"{first[:-1]},{collection[1:]}"
+
+
 def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Generator[Step, Rows, bool]:
     """Fold a newcomer into a waiting job: payload and key replace (or join) the old ones. False if it is too big."""
     [(held, old_key, old_details)] = yield "body_of", {"n": into.n}
-    payload = job.payload if mode == "latest" else f"{held[:-1]},{job.payload[1:]}"
+    payload = job.payload if mode == "latest" else _joined(held, old_details, job.payload)
     if mode == "collect" and len(payload.encode()) > LARGEST_COLLECTION:
         return False
     known = msgspec.json.decode(into.coalesced, type=Coalesced) if into.coalesced else Coalesced(count=0, last=[])
@@ -84,17 +131,41 @@ def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Generator[
     coalesced = text(Coalesced(count=known["count"] + 1, last=last[-KEPT:]))
     body = {"payload": payload, "key": job.idempotency_key, "details": job.details, "coalesced": coalesced}
     yield "fold_body", {"n": into.n, **body}
+    yield from _hasten(round_, into, job, _expiry(round_, into, job, mode))
+    yield from _taken_in(round_, into, job)
+    return True
+
+
+def _hasten(round_: Round, into: Member, job: NewJob, expiry: float | None) -> Script:
+    """Make a waiting job at least as urgent and as early as the one it takes in."""
     due = round_.due_at(job.delay, job.at)
-    expiry = _expiry(round_, into, job, mode)
     yield "fold_job", {"n": into.n, "priority": job.priority, "due_at": due, "asked_expiry": expiry}
     if due <= round_.now and into.parked_on is None:
         yield "promote_job", {"n": into.n}
         yield from join(into.n, gate_of(job.queue, job.thread_key or ""), due=True)
+    round_.work_in(job.queue, due - round_.now)
+
+
+def _taken_in(round_: Round, into: Member, job: NewJob) -> Script:
+    """Have the job that took another in answer for it: for its key, its id, and in the journal."""
     if job.idempotency_key is not None:
         yield "hand_key_over", {"queue": job.queue, "key": job.idempotency_key, "id": into.id}
+    yield "write_aliases", [(job.id, into.id, round_.now)]
     round_.told["coalesced", job.queue].append(into.id)
-    round_.work_in(job.queue, due - round_.now)
-    return True
+
+
+def fold_under(round_: Round, into: Member, job: NewJob) -> Script:
+    """Fold a latecomer into a job that is newer: that keeps its payload and key, as if they had come in their order."""
+    [(held, key, details)] = yield "body_of", {"n": into.n}
+    known = msgspec.json.decode(into.coalesced, type=Coalesced) if into.coalesced else Coalesced(count=0, last=[])
+    last = [_replaced(round_, job.id, job.payload, job.idempotency_key, job.details), *known["last"]]
+    coalesced = text(Coalesced(count=known["count"] + 1, last=last[-KEPT:]))
+    yield "fold_body", {"n": into.n, "payload": held, "key": key, "details": details, "coalesced": coalesced}
+    first_seen_at = min(into.first_seen_at, round_.now)
+    yield "enter_thread", {"n": into.n, "thread_key": job.thread_key, "first_seen_at": first_seen_at}
+    if into.state == State.QUEUED and not into.token:
+        yield from _hasten(round_, into, job, into.asked_expiry)
+    yield from _taken_in(round_, into, job)
 
 
 def _replaced(round_: Round, by: str, payload: str, key: str | None, details: str) -> Folded:
@@ -105,7 +176,7 @@ def _replaced(round_: Round, by: str, payload: str, key: str | None, details: st
     )
     if key is not None:
         entry["key"] = key
-    trigger = (msgspec.json.decode(details, type=Details).labels or {}).get("trigger")
+    trigger = (_read_details(details).labels or {}).get("trigger")
     if trigger is not None:
         entry["trigger"] = trigger
     return entry
@@ -142,12 +213,19 @@ def join(n: int, gate: str, *, due: bool) -> Script:
     yield "join_thread", {"n": n, "gate": gate, "parked_on": parked}
 
 
-def admit_due(round_: Round, limit: int) -> Script:
-    """Let jobs of threads whose time has come join them."""
+def admit_due(round_: Round, limit: int) -> Generator[Step, Rows, int]:
+    """Let jobs of threads whose time has come join them; give how many there were.
+
+    A thread that somebody is busy with is left for later.
+    """
     rows = yield "due_in_threads", {"now": round_.now, "limit": limit}
     for n, gate in rows:
-        yield "promote_job", {"n": n}
-        yield from join(n, gate, due=True)
+        if (yield "try_gate", {"gate": gate}) == [(False,)]:
+            continue
+        [(promoted,)] = yield "promote_job", {"n": n}
+        if promoted:  # or somebody ended it since
+            yield from join(n, gate, due=True)
+    return len(rows)
 
 
 def release(round_: Round, moved: Sequence[Transition]) -> Script:
@@ -176,10 +254,10 @@ def _hand_on(round_: Round, gate: str) -> Script:
 
 def unless_superseded(transition: Transition, mode: Coalesce) -> Generator[Step, Rows, Transition]:
     """Let a job that would return to its queue make way for a newer one of its thread, unless its effect may exist."""
-    landed = transition.failure is not None and transition.failure.landed == Landed.MAYBE
+    landed = transition.effect == Landed.MAYBE
     if mode != "latest" or landed or transition.gate is None or transition.move == Move.REPLAY:
         return transition
-    newer = yield "newest_parked", {"gate": transition.gate, "n": transition.n}
+    newer = yield "newest_unclaimed", {"gate": transition.gate, "n": transition.n}
     if not newer:
         return transition
     return msgspec.structs.replace(transition, move=Move.CANCEL, superseded_by=newer[0][0])

@@ -24,6 +24,7 @@ def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Scri
 def _all_or_none(round_: Round, jobs: Sequence[NewJob]) -> Script:
     """Try in a round of its own: what is undone must not be told either."""
     alone = Round(round_.now, round_.skew, round_.boot)
+    alone.gates = round_.gates
     yield "begin_batch", {}
     answers = yield from enqueue(alone, jobs)
     full = [answer for answer in answers if isinstance(answer, Full)]

@@ -13,6 +13,9 @@ from standfast.rules import DEFAULTS, QueueRules
 from standfast.store.scripts import decode_numbers, held_claims, rules_in_force
 from standfast.store.steps import Round, Rows, Script, Step
 
+BLOCKED = "blocked "
+"""Before queue/handler, the name under which it is kept when that handler last blocked its worker's event loop."""
+
 
 class Held(NamedTuple):
     """A running job as the store knows its worker to hold it."""
@@ -56,20 +59,28 @@ class Expired(NamedTuple):
 
 
 class WorkerCard(msgspec.Struct, frozen=True):
-    """Who a worker is. `declares` says what it declared, as JSON text: queue or queue/handler → its rules."""
+    """Who a worker is. `declares` says what it declared, as JSON text: queue or queue/handler → its rules.
+
+    `blocked_by` names the handler that keeps its event loop from running, if one does.
+    """
 
     id: str
     host: str
     pid: int
     queues: str
     declares: str
+    blocked_by: str | None = None
 
 
 def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script:
     """Renew every lease of a worker with one row; answer what the store says it holds now."""
     answers = []
     for worker in workers:
-        yield "beat", {**msgspec.structs.asdict(worker), "boot": round_.boot, "now": round_.now}
+        card = msgspec.structs.asdict(worker)
+        blocked_by = card.pop("blocked_by")
+        yield "beat", {**card, "boot": round_.boot, "now": round_.now}
+        if blocked_by is not None:
+            yield "mark_upkeep", {"name": f"{BLOCKED}{blocked_by}", "now": round_.now}
         held = yield "held_by_worker", {"id": worker.id}
         answers.append(Beat(round_.now, [Held(*row) for row in held]))
     return answers
@@ -113,8 +124,17 @@ def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script:
             yield "mark_upkeep", {"name": "resume", "now": round_.now}
         reclaim = not gap and round_.now - times.get("resume", 0.0) > sweep_.patience
         yield from _tell_depths(round_, told=times)
+        yield from number_journal(round_, ())
+        yield "sum_counters", {}
         answers.append((yield from _find(round_, sweep_, reclaim=reclaim)))
     return answers
+
+
+def number_journal(_round: Round, asked: Sequence[None]) -> Script:
+    """Give numbers to what was told since, in commit order, unless another transaction is at it."""
+    if (yield "try_journal", {}) != [(False,)]:
+        yield "number_journal", {}
+    return [None] * len(asked)
 
 
 def _tell_depths(round_: Round, told: Container[str]) -> Script:
@@ -148,6 +168,8 @@ class Prune(msgspec.Struct, frozen=True):
     limit: int = 1000
     keep_journal: float = 86400.0
     keep_workers: float = 3600.0
+    keep_aliases: float = 30 * 86400.0
+    """How long after a job was brought it is known when it is brought again, even if it is long gone."""
 
 
 def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
@@ -156,6 +178,7 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
     for prune_ in prunes:
         now, limit = round_.now, prune_.limit
         keep = {"keep_completed": DEFAULTS.keep_completed}
+        yield "mark_upkeep", {"name": "prune", "now": now}  # first: one prunes at a time
         [(numbers,)] = yield "prunable_numbers", {"now": now, "limit": limit, **keep}
         if numbers != "[]":
             for table in ("delete_jobs", "delete_bodies", "delete_endings", "delete_history"):
@@ -163,6 +186,6 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
         [(keys,)] = yield "delete_keys", {"now": now, "limit": limit}
         [(rows,)] = yield "delete_journal", {"before": now - prune_.keep_journal, "limit": limit}
         yield "delete_workers", {"before": now - prune_.keep_workers}
-        yield "mark_upkeep", {"name": "prune", "now": now}
+        yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}
         answers.append(max(len(decode_numbers(numbers)), keys, rows) >= limit)
     return answers

@@ -14,6 +14,7 @@ class FrozenClock:
         self._elapsed = 1000.0
         self._wall = now.timestamp()
         self._boots = 1
+        self._server = self._wall
 
     def elapsed(self) -> float:
         """Seconds since the pretended boot."""
@@ -27,11 +28,16 @@ class FrozenClock:
         """Identify the pretended boot."""
         return f"boot-{self._boots}"
 
+    def of_server(self, told: float) -> float:  # noqa: ARG002 - that is the point
+        """Pretend a server whose clock moves only when told, too."""
+        return self._server
+
     def advance(self, span: float | str) -> None:
         """Let time pass: seconds, or text such as `"5m"`."""
         passed = seconds(span) or 0.0
         self._elapsed += passed
         self._wall += passed
+        self._server += passed
 
     def jump_wall(self, span: float) -> None:
         """Move only the wall clock, forward or back."""

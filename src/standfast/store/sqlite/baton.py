@@ -1,6 +1,7 @@
 """Fairness between processes: whoever waits for the write lock holds a baton, and passes it on once it has the lock.
 
-SQLite's busy handler alone lets one process win five to thirty times as often as another; the kernel queues for flock.
+SQLite's busy handler alone lets one process win five to thirty times as often as another. Here all who wait ask for the
+same file lock, each as often as the others, and only its holder asks SQLite, so that nobody is ahead for long.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ A datagram is only a hint. One that is lost costs latency, never a job: workers 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import socket
 import tempfile
@@ -17,6 +18,8 @@ from pathlib import Path
 import msgspec
 
 from standfast.store.hints import Hint
+
+log = logging.getLogger("standfast.store")
 
 LONGEST_SOCKET_PATH = 90
 """UNIX socket addresses end at 108 bytes; the file name needs some of them."""
@@ -75,16 +78,20 @@ class Bell:
         return self._listeners
 
     def listen(self, heard: Callable[[Hint], None]) -> None:
-        """Start hearing the others, on a thread of its own."""
+        """Start hearing the others, on a thread of its own. Where that cannot be, one looks by oneself, and later."""
         if self._listener is not None:
             return
+        try:
+            self._listen(heard)
+        except OSError as error:
+            log.warning("other processes are not heard, so their work starts later: %s", error)
+
+    def _listen(self, heard: Callable[[Hint], None]) -> None:
         self._directory.mkdir(mode=0o700, exist_ok=True)
         self._own = str(self._directory / f"{os.getpid()}-{os.urandom(4).hex()}")
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._listener.bind(self._own)
-        self._thread = threading.Thread(
-            target=self._hear, args=(self._listener, heard), name="standfast-bell", daemon=True
-        )
+        self._listener = listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        listener.bind(self._own)
+        self._thread = threading.Thread(target=self._hear, args=(listener, heard), name="standfast-bell", daemon=True)
         self._thread.start()
 
     @staticmethod
@@ -97,11 +104,15 @@ class Bell:
             heard(hint)
 
     def close(self) -> None:
-        """Stop hearing and ringing."""
-        if self._own is not None:
-            self._sender.sendto(b"", self._own)
-            Path(self._own).unlink(missing_ok=True)
-        if self._thread is not None and self._listener is not None:
-            self._thread.join(timeout=1)
+        """Stop hearing and ringing, also where somebody has deleted the socket's file."""
+        if self._listener is not None and self._own is not None:
+            with suppress(OSError):
+                self._sender.sendto(b"", self._own)  # what it waits for, where a shutdown does not wake it
+            with suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):
+                Path(self._own).unlink()
+            if self._thread is not None:
+                self._thread.join(timeout=1)
             self._listener.close()
         self._sender.close()

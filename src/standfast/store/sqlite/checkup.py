@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 import apsw
 
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
+from standfast.store.finding import Finding
 from standfast.store.sqlite.connection import (
     SETTINGS,
     check_engine_version,
@@ -23,14 +23,6 @@ from standfast.store.sqlite.migrate import migrations
 
 OTHERS = 0o077
 """The permission bits of everybody but the owner."""
-
-
-class Finding(NamedTuple):
-    """One fact about a store, or what stands in its way."""
-
-    name: str
-    value: str
-    problem: str | None = None
 
 
 def checkup(path: str, *, room: int) -> Iterator[Finding]:

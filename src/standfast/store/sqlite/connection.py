@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import time
@@ -129,6 +130,13 @@ def closed_on_failure(connection: apsw.Connection) -> Iterator[None]:
         stack.callback(let_go, connection)
         yield
         stack.pop_all()
+
+
+def has_moved(connection: apsw.Connection) -> bool:
+    """Tell whether the file was deleted, moved or replaced since it was opened: what is written here is lost."""
+    answer = ctypes.c_int(0)
+    connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(answer))
+    return bool(answer.value)
 
 
 def let_go(connection: apsw.Connection) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import logging
 import os
 import threading
 import time
@@ -14,7 +16,7 @@ from typing import Any
 
 import apsw
 
-from standfast.clock import Clock
+from standfast.clock import UNKNOWN_BOOT, Clock
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.store.hints import Hint
 from standfast.store.sqlite.backup import Contents, back_up
@@ -29,16 +31,21 @@ from standfast.store.sqlite.connection import (
     closed_on_failure,
     connect,
     create_file,
+    has_moved,
     let_go,
     rolled_back_on_failure,
 )
 from standfast.store.sqlite.migrate import migrate
+from standfast.store.sqlite.moving import check_home
 from standfast.store.steps import Script
+
+log = logging.getLogger("standfast.store")
 
 Drive = Callable[[apsw.Connection, Script], Any]
 
 READERS = 2
 NOT_WRITABLE = (PermissionError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)
+NO_DIRECTORY = (FileNotFoundError, FileExistsError, NotADirectoryError)
 LAST_WRITTEN = """
 SELECT max(at) FROM (
   SELECT max(at) AS at FROM upkeep UNION ALL SELECT max(beat_at) FROM worker
@@ -47,6 +54,14 @@ SELECT max(at) FROM (
 """
 """The latest queue time the file knows of. The journal alone would not do: all of it may have been pruned."""
 _memory_names = itertools.count(1)
+
+
+REMOVED = "removed"
+"""The name under which a store that had to be made anew keeps the time of that, for health."""
+
+
+class FileGone(StoreUnavailable):
+    """The file was deleted or moved away under the process that has it open: what it held is gone."""
 
 
 class Files:
@@ -65,11 +80,13 @@ class Files:
         self._own = threading.local()
         self._opened: list[apsw.Connection] = []
         self._free = (0.0, 0)
+        self.losses = 0
+        """How often the file was gone and had to be made anew."""
 
     def open(self) -> apsw.Connection:
         """Open the writer's connection on a file that is ours and has the newest schema."""
         check_engine_version()
-        with self._worded():
+        with self.worded():
             self._prepare()
             connection = connect(self._location, vfs=self._vfs, memory=self.memory)
             with closed_on_failure(connection):
@@ -77,28 +94,50 @@ class Files:
         return connection
 
     @contextmanager
-    def _worded(self) -> Iterator[None]:
+    def worded(self) -> Iterator[None]:
         """Word what goes wrong while opening as an error that names the next step."""
         try:
             yield
         except apsw.NotADBError as error:
             raise ConfigurationError(f"{self.path} is no SQLite database; give standfast a file of its own") from error
         except (OSError, apsw.Error) as error:
-            step = "let this user write the file and its directory" if isinstance(error, NOT_WRITABLE) else "call again"
             raise StoreUnavailable(
-                f"cannot open {self.path}: {error}; nothing was written: {step}", definite=True
+                f"cannot open {self.path}: {error}; nothing was written: {_step(error, Path(self.path).parent)}",
+                definite=True,
             ) from error
 
     def _prepare(self) -> None:
         if self.memory:
             self._anchor = self._anchor or connect(self._location, memory=True)
+        elif self._baton is not None and not Path(self.path).exists():
+            raise self._gone()
         elif self._baton is None and self._vfs is None:
             path = Path(self.path)
             check_file_system(path.parent)
-            check_not_open_elsewhere(path)
+            if not self.losses:  # later our own readers may be there first
+                check_not_open_elsewhere(path)
             create_file(path)
             check_not_foreign(path)
             self._baton = Baton(f"{self.path}.turn")
+
+    def check_there(self, connection: apsw.Connection) -> None:
+        """Refuse what was just committed if it went into a file that nobody will find again."""
+        if self._baton is not None and has_moved(connection):
+            raise self._gone()
+
+    def _gone(self) -> FileGone:
+        """Word it, and have the next opening make the file anew."""
+        log.error("%s was removed while in use; what it held is gone, and a new store is made in its place", self.path)
+        if self._baton is not None:
+            self._baton.close()
+        self._baton = None
+        self.losses += 1
+        return FileGone(f"{self.path} was removed while in use; nothing was written: call again", definite=True)
+
+    def note_loss(self, connection: apsw.Connection, now: float) -> None:
+        """Have the new file tell what became of the old one."""
+        with self.worded():
+            connection.execute("INSERT OR REPLACE INTO upkeep (name, at) VALUES (?, ?)", (REMOVED, now))
 
     def _bring_forward(self, connection: apsw.Connection) -> None:
         """Many processes may open a new file at once: the first to get the write lock builds it.
@@ -134,14 +173,15 @@ class Files:
 
         Queue time goes on where it stood: it starts at wall time, but never before what was last written.
         """
-        with self._worded(), closed_on_failure(connection):
+        with self.worded(), closed_on_failure(connection):
             connection.execute("BEGIN IMMEDIATE")
             found = connection.execute("SELECT offset FROM clock WHERE boot = ?", (clock.boot(),)).fetchone()
-            if found is None:
-                [(last,)] = connection.execute(LAST_WRITTEN)
+            [(last,)] = connection.execute(LAST_WRITTEN)
+            fell = found is not None and clock.elapsed() + found[0] < (last or 0.0) - 1.0
+            if found is None or (fell and clock.boot() == UNKNOWN_BOOT):
                 found = (max(clock.wall(), last or 0.0) - clock.elapsed(),)
                 row = (clock.boot(), found[0], clock.wall())
-                connection.execute("INSERT INTO clock (boot, offset, since) VALUES (?, ?, ?)", row)
+                connection.execute("INSERT OR REPLACE INTO clock (boot, offset, since) VALUES (?, ?, ?)", row)
             connection.execute("COMMIT")
         return float(found[0])
 
@@ -155,6 +195,7 @@ class Files:
                 connection = self._reader()
                 connection.execute("BEGIN")
                 with rolled_back_on_failure(connection):
+                    check_home(connection)
                     found = drive(connection, script)
                     connection.execute("COMMIT")
             except apsw.Error as error:
@@ -165,6 +206,7 @@ class Files:
     def back_up(self, path: str, contents: Contents) -> dict[str, int]:
         """Copy the store to a new file, as one of the readers: a fork waits until it is done."""
         with self._reading, closing(self._connect_reader()) as connection:
+            check_home(connection)
             return back_up(connection, path, contents)
 
     def _connect_reader(self) -> apsw.Connection:
@@ -172,6 +214,9 @@ class Files:
 
     def _reader(self) -> apsw.Connection:
         connection: apsw.Connection | None = getattr(self._own, "connection", None)
+        if connection is not None and self._baton is not None and has_moved(connection):
+            self._drop_reader()
+            connection = None
         if connection is None:
             connection = self._connect_reader()
             self._own.connection = connection
@@ -221,11 +266,20 @@ class Files:
             self._baton.close()
 
     def close(self, writer: apsw.Connection | None) -> None:
-        """Close every handle, the writer's last."""
+        """Close every handle on the database, the writer's last; then what stands beside it."""
         self._readers.shutdown()
-        self._bell.close()
         for connection in (*self._opened, self._anchor, writer):
             if connection is not None:
                 let_go(connection)
         if self._baton is not None:
             self._baton.close()
+        self._bell.close()
+
+
+def _step(error: Exception, directory: Path) -> str:
+    """Say what to do about a file that cannot be opened: calling again helps only where nothing must be mended."""
+    if isinstance(error, NOT_WRITABLE) or getattr(error, "errno", None) == errno.EROFS:
+        return f"let this user write the file and its directory {directory}, or name another place"
+    if isinstance(error, NO_DIRECTORY):
+        return f"{directory} cannot be made or entered; make it a directory, or name another place"
+    return "call again"

@@ -1,6 +1,18 @@
 -- Named statements of the SQLite dialect, in the order the scripts use them.
 -- `VALUES :rows` takes a batch of rows: any number of them cross from Python in a few statements.
 
+-- name: lock_gates
+-- Nothing to lock: there is one writer at a time.
+
+-- name: try_gate
+-- Nothing to lock.
+
+-- name: lock_queue
+-- Nothing to lock.
+
+-- name: lock_jobs
+-- Nothing to lock.
+
 -- name: known_queues
 SELECT name, priority, max_age, max_depth FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
 
@@ -25,16 +37,19 @@ JOIN idempotency AS k ON k.queue = e.value->>0 AND k.key = e.value->>1
 LEFT JOIN body AS b ON b.id = k.id
 LEFT JOIN job AS j ON j.n = b.n
 
--- name: next_number
-SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'body'), 0) + 1
+-- name: next_numbers
+WITH RECURSIVE fresh (n) AS (
+  SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'body'), 0) + 1 UNION ALL SELECT n + 1 FROM fresh LIMIT :count
+)
+SELECT json_group_array(n) FROM fresh
 
 -- name: insert_bodies
 -- A job handed in again after an unknown commit is already here: its id says so.
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at) VALUES :rows
 ON CONFLICT (id) DO NOTHING
 
--- name: bodies_from
-SELECT n, id FROM body WHERE n >= :first
+-- name: bodies_of
+SELECT n, id FROM body WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: insert_jobs
 -- One hot row for each of these bodies, all alike.
@@ -79,11 +94,12 @@ SELECT json_group_array(n) FROM (
 -- name: claim_lanes
 -- Inside one priority the oldest has the largest boost, so the head of each lane is all a claim must look at.
 -- The order is decide/priority's; with `oldest` it is by waiting time alone.
-SELECT json_group_array(n) FROM (
+SELECT json_group_array(n), 0 FROM (
   SELECT j.n FROM json_each(:lanes) AS lane JOIN job AS j ON j.n IN (
     SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue
                         AND handler = lane.value->>0 AND priority = lane.value->>1
-    ORDER BY ready_at, n LIMIT :wanted)
+                        AND n NOT IN (SELECT value FROM json_each(:but))
+    ORDER BY ready_at, n LIMIT :wanted + :beyond)
   ORDER BY iif(:oldest, 0, j.priority + min(:boost_cap, :boost * (:now - j.ready_at) / 3600.0)) DESC, j.ready_at, j.n
   LIMIT :wanted
 )
@@ -129,9 +145,12 @@ UPDATE job SET
 WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: open_round
--- A replay begins anew: its attempts count from here, its age too, and whoever held the old token is fenced.
+-- A replay begins anew: its attempts count from here, its age too, and whoever held the old token is fenced. An expiry
+-- that is past does not count any more: whoever replays it wants it all the same.
 UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, token = token + 1, cancelling = 0,
-  asked_expiry = NULL, expires_at = :now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue)
+  asked_expiry = iif(asked_expiry > :now, asked_expiry, NULL),
+  expires_at = nullif(min(iif(asked_expiry > :now, asked_expiry, 9e99),
+    coalesce(:now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue), 9e99)), 9e99)
 WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: count_replays
@@ -161,6 +180,15 @@ INSERT INTO journal (at, entries) VALUES (:now, :entries)
 INSERT INTO counter (queue, name, value) VALUES :rows
 ON CONFLICT (queue, name) DO UPDATE SET value = value + excluded.value
 
+-- name: try_journal
+-- Nothing to lock.
+
+-- name: number_journal
+-- Numbered as they are written: with one writer, that is the order of the commits.
+
+-- name: sum_counters
+-- Summed as they are written.
+
 -- name: changed_ages
 SELECT e.key FROM json_each(:queues) AS e JOIN queue AS q ON q.name = e.key
 WHERE q.max_age IS NOT CAST(e.value->>'max_age' AS REAL)
@@ -173,6 +201,9 @@ ON CONFLICT (name) DO UPDATE
 SET rules = excluded.rules, priority = excluded.priority, max_age = excluded.max_age, max_depth = excluded.max_depth,
   declared_at = excluded.declared_at
 WHERE queue.rules IS NOT excluded.rules
+
+-- name: lock_all_jobs
+-- Nothing to lock.
 
 -- name: restamp_expiry
 -- Rules in force are the last published ones, also for what already waits. Reads every job: only for a changed max_age.
@@ -190,7 +221,7 @@ SET replay_mode = excluded.replay_mode, risk = excluded.risk, timeout = excluded
 -- name: beat
 INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at)
 VALUES (:id, :host, :pid, :boot, :queues, :declares, :now, :now)
-ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.queues
+ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.queues, declares = excluded.declares
 
 -- name: held_by_worker
 SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.cancelling FROM job AS j JOIN body AS b ON b.n = j.n
@@ -268,6 +299,10 @@ ORDER BY n DESC LIMIT :limit
 -- name: history_of
 SELECT n, entry FROM history WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, line
 
+-- name: published_rules
+SELECT q.rules FROM queue AS q
+WHERE q.name = :queue AND (q.rules IS NOT NULL OR EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name))
+
 -- name: queue_names
 SELECT name FROM queue
 
@@ -289,7 +324,8 @@ SELECT queue, count(*), min(due_at) FROM (
 ) GROUP BY queue
 
 -- name: unknown_handlers
--- The handlers that claimable jobs name and nobody has declared, by a loose scan of the index.
+-- The handlers that waiting jobs name and nobody has declared: of claimable ones by a loose scan of the index, of others
+-- among so many that come due first or are parked.
 WITH RECURSIVE named (queue, handler) AS (
   SELECT * FROM (SELECT queue, handler FROM job WHERE state = 'queued' AND ready_at IS NOT NULL ORDER BY queue, handler LIMIT 1)
   UNION ALL
@@ -299,17 +335,43 @@ WITH RECURSIVE named (queue, handler) AS (
     (SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue > named.queue
      ORDER BY queue, handler LIMIT 1))
 )
-SELECT queue, handler FROM named
-WHERE NOT EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = named.queue AND h.name = named.handler)
+SELECT queue, handler FROM (
+  SELECT queue, handler FROM named
+  UNION
+  SELECT queue, handler FROM (
+    SELECT queue, handler FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL ORDER BY due_at LIMIT :most)
+  UNION
+  SELECT queue, handler FROM (SELECT queue, handler FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most)
+) AS asked
+WHERE NOT EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = asked.queue AND h.name = asked.handler)
+
+-- name: rules_and_handlers
+-- What is in force, under the names a worker declares it by: queue or queue/handler.
+SELECT name, rules FROM queue WHERE rules IS NOT NULL
+UNION ALL
+SELECT queue || '/' || name,
+  json_object('queue', queue, 'name', name, 'replay_mode', replay_mode, 'risk', risk, 'timeout', timeout) FROM handler
 
 -- name: live_workers
 SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since
+
+-- name: holder_of_job
+SELECT max(coalesce(w.beat_at, 0), j.claimed_at), j.lease, coalesce(w.boot, :boot) = :boot
+FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker WHERE j.n = :n AND j.state = 'running'
+
+-- name: abandoned_jobs
+SELECT j.queue, count(*) FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
+WHERE j.state = 'running' AND (w.boot <> :boot OR max(coalesce(w.beat_at, 0), j.claimed_at) <= :since)
+GROUP BY j.queue
 
 -- name: overdue_jobs
 SELECT queue, count(*) FROM job WHERE state = 'running' AND claimed_at + timeout < :now GROUP BY queue
 
 -- name: ask_to_stop
 UPDATE job SET cancelling = 1 WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'running' RETURNING queue
+
+-- name: gate_of_job
+SELECT j.thread_gate FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id AND j.thread_gate IS NOT NULL
 
 -- name: hurry_job
 UPDATE job SET due_at = min(due_at, :now), ready_at = :now
@@ -355,11 +417,11 @@ SELECT queue, 'parked', count(*) FROM (
 -- name: thread_members
 -- Field order is that of Member.
 SELECT j.n, j.token, b.id, j.handler, j.state, j.priority, j.landed, coalesce(b.first_seen_at, b.created_at),
-  j.parked_on, j.asked_expiry, b.coalesced
+  j.parked_on, j.asked_expiry, b.coalesced, b.created_at
 FROM job AS j JOIN body AS b ON b.n = j.n WHERE j.thread_gate = :gate AND j.finished_at IS NULL ORDER BY j.n
 
 -- name: state_of
-SELECT j.state FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
+SELECT b.id, j.state FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
 
 -- name: body_of
 SELECT payload, idempotency_key, details FROM body WHERE n = :n
@@ -375,6 +437,15 @@ WHERE n = :n
 
 -- name: hand_key_over
 UPDATE idempotency SET id = :id WHERE queue = :queue AND key = :key
+
+-- name: write_aliases
+-- Nothing to remember: what is folded here was answered by this very file.
+
+-- name: known_aliases
+-- Nothing is known.
+
+-- name: delete_aliases
+-- Nothing to delete.
 
 -- name: enter_thread
 UPDATE body SET thread_key = :thread_key, first_seen_at = :first_seen_at WHERE n = :n
@@ -400,9 +471,10 @@ DELETE FROM gate WHERE key = :gate
 -- name: next_parked
 SELECT n, queue FROM job WHERE state = 'queued' AND parked_on = :gate ORDER BY n LIMIT 1
 
--- name: newest_parked
+-- name: newest_unclaimed
+-- The newest job of a thread that was never claimed, also one that is not due yet.
 SELECT b.id FROM job AS j JOIN body AS b ON b.n = j.n
-WHERE j.state = 'queued' AND j.parked_on = :gate AND j.n > :n
+WHERE j.thread_gate = :gate AND j.finished_at IS NULL AND j.state = 'queued' AND j.token = 0 AND j.n > :n
   AND EXISTS (SELECT 1 FROM job AS own WHERE own.n = :n AND own.handler = j.handler AND own.landed IS NOT 'maybe')
 ORDER BY j.n DESC LIMIT 1
 

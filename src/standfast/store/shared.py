@@ -1,46 +1,46 @@
-"""One engine for each file in a process: two handles of two engines on one file would drop each other's locks."""
+"""One engine for each store in a process: two handles of two engines on one file would drop each other's locks."""
 
 from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
+from typing import Any
 
 from standfast.clock import Clock
 from standfast.errors import StoreUnavailable
-from standfast.store.sqlite.engine import SqliteEngine
-from standfast.store.sqlite.files import Files
+from standfast.store.engine import Engine
+from standfast.store.places import Place
 
 _lock = threading.Lock()
-_engines: dict[str, tuple[SqliteEngine, int]] = {}
-_paused: list[SqliteEngine] = []
+_engines: dict[str, tuple[Engine[Any], int]] = {}
+_paused: list[Engine[Any]] = []
 """Engines without a handle, while this process forks."""
 _spoiled: set[str] = set()
-"""Files whose engine was too busy to pause when this process was forked."""
+"""Stores whose engine was too busy to pause when this process was forked."""
 
 
-def acquire(path: str, clock: Clock) -> SqliteEngine:
-    """Give the open engine of this file; `:memory:` is a new store each time."""
-    if path == ":memory:":
-        engine = SqliteEngine(Files(path), clock)
-        engine.open()
-        return engine
-    key = str(Path(path).resolve())
+def acquire(place: Place, clock: Clock) -> Engine[Any]:
+    """Give the open engine of this store; one in memory is a new store each time."""
+    key = place.key
+    if key is None:
+        return _opened(place, clock)
     if key in _spoiled:
         raise StoreUnavailable(
             f"this process was forked while {key} was busy, and cannot use it; start a new one", definite=True
         )
     with _lock:
-        if key not in _engines:
-            engine = SqliteEngine(Files(key), clock)
-            engine.open()
-            _engines[key] = (engine, 0)
-        engine, users = _engines[key]
+        engine, users = _engines.get(key) or (_opened(place, clock), 0)
         _engines[key] = (engine, users + 1)
         return engine
 
 
-def release(engine: SqliteEngine) -> None:
+def _opened(place: Place, clock: Clock) -> Engine[Any]:
+    engine = place.engine(clock)
+    engine.open()
+    return engine
+
+
+def release(engine: Engine[Any]) -> None:
     """Close the engine when its last user lets go."""
     with _lock:
         for key, (known, users) in list(_engines.items()):

@@ -1,0 +1,39 @@
+"""Locks that a forked child does not inherit locked: the thread that would let go of one is not there."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+from weakref import WeakSet
+
+
+class ForkableLock:
+    """A lock of one process: its forked child finds it free."""
+
+    def __init__(self) -> None:
+        self.renew()
+        _locks.add(self)
+
+    def renew(self) -> None:
+        """Be free, whoever holds it."""
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+
+_locks: WeakSet[ForkableLock] = WeakSet()
+
+
+def _renew_in_child() -> None:
+    for lock in _locks:
+        lock.renew()
+
+
+os.register_at_fork(after_in_child=_renew_in_child)

@@ -1,0 +1,391 @@
+"""The writer of one database in a process: every waiting request shares one transaction and one commit.
+
+A round is one transaction. It takes every request that waits when the round has begun, runs each script once for all
+its callers, writes one journal row, commits, and only then answers them all. What differs between databases is behind
+a few methods at the end of the class.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Generic, TypeVar
+
+from standfast.clock import Clock
+from standfast.errors import ConfigurationError, StoreMoved, StoreUnavailable
+from standfast.store import reads, scripts, turns
+from standfast.store.hints import Hint
+from standfast.store.inside import Inside
+from standfast.store.reads import JournalRow
+from standfast.store.requests import NEVER, Answer, Deadlines, Line, Request, ScriptFunction, block, deliver
+from standfast.store.steps import Round, Script
+
+log = logging.getLogger("standfast.store")
+
+MOST_ITEMS = 5000
+"""Items one round takes; what is beyond waits for the next, so that no caller waits behind a mountain."""
+
+PAUSE_AFTER_TROUBLE = 0.05
+LONGEST_WAIT_FOR_PAUSE = 5.0
+
+FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+"""What a script can raise through a mistake of ours or a value nobody foresaw."""
+
+
+class Doubt(Exception):
+    """COMMIT raised: the transaction may have landed."""
+
+
+Handle = TypeVar("Handle")
+
+
+class Engine(ABC, Generic[Handle]):
+    """One database, open for writing."""
+
+    TROUBLE: ClassVar[tuple[type[Exception], ...]]
+    """What may pass: the round is tried again until its callers' deadlines."""
+    FAULTS: ClassVar[tuple[type[Exception], ...]]
+    """What is the fault of one script."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._line = Line()
+        self._deadlines = Deadlines(self._line)
+        self._listeners: list[Callable[[Hint], None]] = []
+        self._connection: Handle | None = None
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._round = threading.Lock()
+        """Held while the writer is in a round, and while it must not begin one."""
+        self.trouble: str | None = None
+        """What the writer last met and has not yet got over, for health."""
+
+    # --- life
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="standfast-writer", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Serve what waits, then let go of the database."""
+        self._closing = True
+        self._line.wake()
+        if self._thread is not None:
+            self._thread.join()
+        self._shut()
+
+    def pause(self) -> bool:
+        """Let go of every handle, and take none up before `resume`; false if what is under way takes too long."""
+        if not self._round.acquire(timeout=LONGEST_WAIT_FOR_PAUSE):
+            return False
+        if not self._pause_readers(LONGEST_WAIT_FOR_PAUSE):
+            self._round.release()
+            return False
+        self._drop_connection()
+        return True
+
+    def resume(self) -> None:
+        """Go on; the next use opens the database again."""
+        self._resume_readers()
+        self._round.release()
+
+    # --- calls
+
+    def call(
+        self,
+        script: ScriptFunction,
+        items: Sequence[Any],
+        *,
+        seconds: float | None,
+        room: int = 0,
+        size: int | None = None,
+    ) -> asyncio.Future[Any]:
+        """Have a script run in the next round; its results come when they are on disk.
+
+        `size` says how much work the items are, where that is not their number.
+        """
+        future = asyncio.get_running_loop().create_future()
+        apart = script in turns.APART
+        request = Request(script, items, future, deadline=_deadline(seconds), room=room, size=size, apart=apart)
+        self._line.put(request)
+        self._deadlines.watch(request)
+        return future
+
+    def call_blocking(
+        self, script: ScriptFunction, items: Sequence[Any], *, seconds: float | None, room: int = 0
+    ) -> Any:
+        """Do the same for a caller without a loop."""
+        apart = script in turns.APART
+        request = Request(script, items, Future(), deadline=_deadline(seconds), room=room, apart=apart)
+        self._line.put(request)
+        return block(request)
+
+    async def read(self, script: Script) -> Any:
+        """Run a reading script beside the writer."""
+        return await asyncio.wrap_future(self._read(script))
+
+    def read_blocking(self, script: Script) -> Any:
+        """Do the same for a caller without a loop."""
+        return self._read(script).result()
+
+    async def journal(self, after: int, limit: int) -> list[JournalRow]:
+        """Read what was told after a journal row."""
+        return await self.read(reads.journal(after, limit))  # type: ignore[no-any-return]
+
+    def inside(self, tx: object) -> Inside:
+        """Write inside a transaction of the caller's, where that can be in the same database as the store."""
+        raise ConfigurationError(
+            f"tx must be a connection of sqlite3, not {type(tx).__name__}: the store is a file of its own; nothing was "
+            "written"
+        )
+
+    def listen(self, heard: Callable[[Hint], None]) -> None:
+        """Tell this listener which queues got work, from this process and from others."""
+        self._listeners.append(heard)
+        self._hear(self._tell)
+
+    def unlisten(self, heard: Callable[[Hint], None]) -> None:
+        """Stop telling this listener."""
+        if heard in self._listeners:
+            self._listeners.remove(heard)
+
+    def _tell(self, hint: Hint) -> None:
+        for heard in list(self._listeners):
+            heard(hint)
+
+    # --- the writer thread
+
+    def _run(self) -> None:
+        pending: list[Request] = []
+        while pending or not (self._closing and self._line.empty()):
+            if not pending:
+                self._line.sleep()
+                self._line.join(pending, MOST_ITEMS)
+            if pending:
+                with self._round:
+                    pending = self._serve(pending)
+
+    def _serve(self, pending: list[Request], *, alone: bool = False) -> list[Request]:
+        """Run one round; give back what must be tried again."""
+        try:
+            answers, round_ = self._transact(pending, alone=alone)
+        except StoreMoved as moved:
+            return self._refuse(pending, moved)
+        except self.TROUBLE as error:
+            if self._is_in_the_way(error):
+                return self._apart(pending, error)
+            return self._after_trouble(pending, error, doubtful=False)
+        except Doubt as doubt:
+            return self._after_trouble(pending, doubt.__cause__ or doubt, doubtful=True)
+        except self.FAULTS as error:  # one script failed: nobody else may suffer for it
+            return self._one_by_one(pending, error)
+        self.trouble = None
+        deliver(answers)
+        if round_.work:
+            self._tell(round_.work)
+            self._ring(round_.work)
+        return []
+
+    def _transact(self, pending: list[Request], *, alone: bool) -> tuple[list[Answer], Round]:
+        connection = self._writer()
+        self._begin(connection, in_haste=alone or pending[0].held_up)
+        with self._rolled_back_on_failure(connection):
+            if not alone:
+                self._line.join(pending, MOST_ITEMS)
+            round_ = self._new_round(connection)
+            answers = self._run_scripts(connection, round_, self._admitted(pending))
+            self._drive(connection, scripts.close(round_))
+        self._commit(connection)
+        return answers, round_
+
+    def _admitted(self, pending: list[Request]) -> list[Request]:
+        """Take the requests whose callers still wait; with little disk left, refuse the ones that need room."""
+        free = self.free_bytes()
+        for request in pending:
+            if request.room > free and not request.withdrawn:
+                deliver([(request, _disk_low(free, doubtful=request.doubtful))])
+                request.withdrawn = True
+        return [request for request in pending if request.take()]
+
+    def _run_scripts(self, connection: Handle, round_: Round, requests: list[Request]) -> list[Answer]:
+        """Run each script once for all its callers, in turn."""
+        by_script: dict[ScriptFunction, list[Request]] = {}
+        for request in sorted(requests, key=lambda request: turns.turn(request.script)):
+            by_script.setdefault(request.script, []).append(request)
+        calls = [(script, _items(group)) for script, group in by_script.items()]
+        self._drive(connection, turns.lock(round_, calls))
+        answers: list[Answer] = []
+        for (script, items), group in zip(calls, by_script.values(), strict=True):
+            results = self._drive(connection, script(round_, items))
+            start = 0
+            for request in group:
+                end = start + len(request.items)
+                answers.append((request, results[start:end]))
+                start = end
+        return answers
+
+    def _one_by_one(self, pending: list[Request], error: Exception) -> list[Request]:
+        for request in pending:
+            request.put_back(doubtful=False)
+        if len(pending) == 1:
+            log.error("a store request failed", exc_info=error)
+            deliver([(pending[0], error)])
+            return []
+        again: list[Request] = []
+        for request in pending:
+            again += self._serve([request], alone=True)
+        return again
+
+    def _apart(self, pending: list[Request], error: Exception) -> list[Request]:
+        """Try each by itself: somebody holds what one of them needs, and the others must not wait for that.
+
+        The one that is held up goes to the end of the line, again and again, until its time is up.
+        """
+        if len(pending) > 1:
+            for request in pending:
+                request.put_back(doubtful=False)
+            return [left for request in pending for left in self._serve([request], alone=True)]
+        for request in self._after_trouble(pending, error, doubtful=False):
+            request.held_up = request.apart = True
+            self._line.put(request)
+        return []
+
+    # --- trouble
+
+    def _after_trouble(self, pending: list[Request], error: BaseException, *, doubtful: bool) -> list[Request]:
+        """Drop the connection, wait a little, and keep the requests whose callers still wait."""
+        trouble = f"{type(error).__name__}: {error}"
+        if trouble != self.trouble:
+            log.warning("the store is in trouble, trying again: %s", trouble)
+        self.trouble = trouble
+        for request in pending:
+            request.put_back(doubtful=doubtful)
+        if doubtful or not self._can_go_on_after(error):
+            self._drop_connection()
+        time.sleep(PAUSE_AFTER_TROUBLE)
+        if self._closing:
+            deliver([(request, request.give_up()) for request in pending if not request.withdrawn])
+            return []
+        return [request for request in pending if not request.withdrawn]
+
+    def _refuse(self, pending: list[Request], moved: StoreMoved) -> list[Request]:
+        """Tell everybody that the store is elsewhere; trying again would not help."""
+        self.trouble = str(moved)
+        refused = [request for request in pending if not request.withdrawn]
+        deliver([(request, StoreMoved(moved.home, definite=not request.doubtful)) for request in refused])
+        return []
+
+    def _writer(self) -> Handle:
+        if self._connection is None:
+            self._connection = self._open()
+        return self._connection
+
+    def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._let_go(connection)
+
+    @property
+    def losses(self) -> int:
+        """How often the database was gone and had to be made anew: what was known of the old one is void."""
+        return 0
+
+    # --- what each database does its own way
+
+    @abstractmethod
+    def open(self) -> None:
+        """Open the database, bring its schema forward, set the clock, start the writer."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Forget a paused engine in a forked child, whose writer is not there."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """Give the present queue time."""
+
+    @abstractmethod
+    def skew(self) -> float:
+        """Give wall time minus queue time."""
+
+    @abstractmethod
+    def boot(self) -> str:
+        """Identify the boot that workers belong to: those of another one are gone for certain."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Give the disk space left."""
+
+    @abstractmethod
+    def back_up(self, path: str) -> dict[str, int]:
+        """Copy the store to a new file while it goes on; give what the copy holds."""
+
+    @abstractmethod
+    def _open(self) -> Handle: ...
+
+    @abstractmethod
+    def _shut(self) -> None: ...
+
+    @abstractmethod
+    def _let_go(self, connection: Handle) -> None: ...
+
+    @abstractmethod
+    def _begin(self, connection: Handle, *, in_haste: bool = False) -> None: ...
+
+    def _new_round(self, connection: Handle) -> Round:  # noqa: ARG002 - some look into the database first
+        return Round(self.now(), self.skew(), self.boot())
+
+    @abstractmethod
+    def _rolled_back_on_failure(self, connection: Handle) -> AbstractContextManager[None]: ...
+
+    @abstractmethod
+    def _commit(self, connection: Handle) -> None:
+        """Commit, or raise Doubt."""
+
+    @abstractmethod
+    def _drive(self, connection: Handle, script: Script) -> Any: ...
+
+    @abstractmethod
+    def _can_go_on_after(self, error: BaseException) -> bool:
+        """Tell whether the connection is as good as before."""
+
+    def _is_in_the_way(self, error: BaseException) -> bool:  # noqa: ARG002 - where one process writes at a time, nobody is
+        """Tell whether somebody else's transaction was in the way, and nothing else is wrong."""
+        return False
+
+    @abstractmethod
+    def _read(self, script: Script) -> Future[Any]: ...
+
+    @abstractmethod
+    def _pause_readers(self, seconds: float) -> bool: ...
+
+    @abstractmethod
+    def _resume_readers(self) -> None: ...
+
+    @abstractmethod
+    def _hear(self, heard: Callable[[Hint], None]) -> None: ...
+
+    @abstractmethod
+    def _ring(self, hint: Hint) -> None: ...
+
+
+def _items(group: Sequence[Request]) -> Sequence[Any]:
+    return group[0].items if len(group) == 1 else [item for request in group for item in request.items]
+
+
+def _deadline(seconds: float | None) -> float:
+    return NEVER if seconds is None else time.monotonic() + seconds
+
+
+def _disk_low(free: int, *, doubtful: bool) -> StoreUnavailable:
+    written = "an earlier try may have been written" if doubtful else "nothing was written"
+    return StoreUnavailable(
+        f"the disk is low ({free // 1048576} MiB free); {written}: free some space, then call again",
+        definite=not doubtful,
+    )

@@ -1,0 +1,46 @@
+"""Numbered steps that bring a store's schema forward, in the same form for every dialect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+
+import msgspec
+
+from standfast.errors import ConfigurationError
+
+_NUMBERED = re.compile(r"(\d{4})_\w+\.sql")
+_READABLE = re.compile(r"^-- readable by: (\d+)$", re.MULTILINE)
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """One numbered step. `readable_by` is the oldest schema number whose library may go on using the store."""
+
+    number: int
+    sql: str
+    readable_by: int
+
+
+def migrations(dialect: str) -> list[Migration]:
+    """Read the numbered files of `store/<dialect>/migrations`, oldest first."""
+    found = []
+    for file in (files(f"standfast.store.{dialect}") / "migrations").iterdir():
+        match = _NUMBERED.fullmatch(file.name)
+        if match:
+            sql = file.read_text(encoding="utf-8")
+            readable = _READABLE.search(sql)
+            number = int(match[1])
+            found.append(Migration(number, sql, int(readable[1]) if readable else number))
+    return sorted(found, key=lambda migration: migration.number)
+
+
+def missing(known: Sequence[Migration], version: int, readable_by: int, store: str) -> list[Migration]:
+    """Give the steps a store of this version lacks; refuse one that this library is too old for."""
+    newest = known[-1].number
+    if readable_by > newest:
+        raise ConfigurationError(
+            f"{store} has schema {version}, which needs a library that knows schema {readable_by}; "
+            f"this one knows {newest}: upgrade standfast"
+        )
+    return [migration for migration in known if migration.number > version]

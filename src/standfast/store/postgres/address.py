@@ -1,0 +1,50 @@
+"""Where the store is: a PostgreSQL URL, and what of it is ours."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from standfast.errors import ConfigurationError
+
+DEFAULT_SCHEMA = "standfast"
+OURS = {"schema", "listen", "prepare"}
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+class Address(NamedTuple):
+    """A server, the schema that holds the store, and how to be told of news where the server stands behind a pooler."""
+
+    server: str
+    schema: str
+    listen: str
+    prepares: bool = False
+    """Whether statements are prepared by name: only where no pooler hands one session to several clients."""
+
+    @classmethod
+    def read(cls, url: str) -> Address:
+        """Read a URL. `schema=`, `listen=` and `prepare=` are ours, everything else is libpq's."""
+        parts = urlsplit(url)
+        given = parse_qsl(parts.query, keep_blank_values=True)
+        ours = dict(pair for pair in given if pair[0] in OURS)
+        query = urlencode([pair for pair in given if pair[0] not in ours], safe="/:,")
+        server = urlunsplit(parts._replace(query=query))
+        schema = ours.get("schema", DEFAULT_SCHEMA)
+        if not _NAME.fullmatch(schema):
+            raise ConfigurationError(
+                f"schema={schema!r} is no name for a schema: use lower-case letters, digits and underscores, at most 63"
+            )
+        return cls(server, schema, ours.get("listen", server), _yes("prepare", ours.get("prepare", "no")))
+
+    def __str__(self) -> str:
+        """Name the store without its password."""
+        parts = urlsplit(self.server)
+        user, at, host = parts.netloc.rpartition("@")
+        return f"{parts._replace(netloc=user.partition(':')[0] + at + host).geturl()} (schema {self.schema})"
+
+
+def _yes(name: str, value: str) -> bool:
+    if value not in {"yes", "no"}:
+        raise ConfigurationError(f"{name}={value!r} must be yes or no")
+    return value == "yes"

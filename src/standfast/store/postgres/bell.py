@@ -1,0 +1,172 @@
+"""Tell other processes that there is work, and hear it from them, through NOTIFY and LISTEN.
+
+A notification is only a hint: one that is lost, or that no pooler lets through, costs latency and never a job, because
+workers also look by themselves. Hints are gathered for a moment, because each NOTIFY makes every commit with one wait
+for the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+import msgspec
+import psycopg
+
+from standfast.store.hints import Hint
+from standfast.store.postgres.address import Address
+from standfast.store.postgres.connection import Connection
+
+log = logging.getLogger("standfast.store")
+
+GATHERED = 0.01
+"""Seconds between two notifications of one process."""
+LARGEST = 7000
+"""Bytes a notification may have; PostgreSQL takes a few more."""
+PAUSE_AFTER_TROUBLE = 1.0
+LISTENS_FOR = 0.5
+ASKS_EVERY = 10.0
+LONGEST_NAME = 63
+
+
+class Message(msgspec.Struct):
+    """A hint, and who gives it: nobody needs to hear its own."""
+
+    by: str
+    work: Hint
+
+
+class Bell:
+    """Rings for every process that listens on the same store, and hears them."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._name = uuid.uuid4().hex
+        self._waiting: Hint = {}
+        self._news = threading.Condition()
+        self._closed = False
+        self._paused = False
+        self._threads: list[threading.Thread] = []
+        self._heard: Callable[[Hint], None] | None = None
+
+    def ring(self, hint: Hint) -> None:
+        """Tell the others soon; the first to ring starts the thread that does it."""
+        with self._news:
+            for queue, seconds in hint.items():
+                self._waiting[queue] = min(seconds, self._waiting.get(queue, seconds))
+            self._start("ringer", self._ring)
+            self._news.notify_all()
+
+    def listen(self, heard: Callable[[Hint], None]) -> None:
+        """Start hearing the others, on a thread of its own."""
+        with self._news:
+            self._heard = heard
+            self._start("bell", self._listen)
+
+    def _start(self, name: str, target: Callable[[], None]) -> None:
+        if all(thread.name != f"standfast-{name}" for thread in self._threads):
+            thread = threading.Thread(target=target, name=f"standfast-{name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    # --- ringing
+
+    def _ring(self) -> None:
+        connection: Connection | None = None
+        while hint := self._gathered():
+            try:
+                connection = connection or Connection.to(self._address.server)
+                for message in messages(hint, self._name):
+                    connection.execute("SELECT pg_notify(%s, %s)", (channel(self._address), message))
+            except psycopg.Error as error:
+                log.debug("a hint was not given: %s", error)
+                if connection is not None:
+                    connection.close()
+                connection = None
+            time.sleep(GATHERED)
+        if connection is not None:
+            connection.close()
+
+    def _gathered(self) -> Hint:
+        """Wait for hints, and take them all; none when the bell is closed."""
+        with self._news:
+            self._news.wait_for(lambda: self._closed or (self._waiting and not self._paused))
+            hint, self._waiting = self._waiting, {}
+            return {} if self._closed else hint
+
+    # --- hearing
+
+    def _listen(self) -> None:
+        while not self._closed:
+            try:
+                with Connection.to(self._address.listen) as connection:
+                    connection.execute(f"LISTEN {channel(self._address)}")
+                    self._hear(connection)
+            except psycopg.Error as error:
+                log.debug("hints are not heard for now: %s", error)
+            with self._news:
+                self._news.wait_for(lambda: self._closed, PAUSE_AFTER_TROUBLE)
+
+    def _hear(self, connection: Connection) -> None:
+        """Hear what comes. In silence, ask now and then whether anybody is still there."""
+        asked = time.monotonic()
+        while not (self._closed or self._paused):
+            for notification in connection.notifies(timeout=LISTENS_FOR):
+                self._told(notification.payload)
+            if time.monotonic() - asked > ASKS_EVERY:
+                connection.execute("SELECT 1")
+                asked = time.monotonic()
+
+    def _told(self, payload: str) -> None:
+        try:
+            message = msgspec.json.decode(payload, type=Message)
+        except msgspec.DecodeError:
+            return  # not one of ours
+        if message.by != self._name and self._heard is not None:
+            self._heard(message.work)
+
+    # --- life
+
+    def pause(self) -> None:
+        """Connect no more until `resume`."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Go on."""
+        with self._news:
+            self._paused = False
+            self._news.notify_all()
+
+    def close(self) -> None:
+        """Stop hearing and ringing."""
+        with self._news:
+            self._closed = True
+            self._news.notify_all()
+        for thread in self._threads:
+            thread.join(timeout=1)
+
+
+def channel(address: Address) -> str:
+    """Name the channel: there is one for each schema. A longer name would be refused, and two may well share one."""
+    return f"standfast_{address.schema}"[:LONGEST_NAME]
+
+
+def messages(hint: Hint, by: str = "") -> list[str]:
+    """Word a hint as notifications; one that is by nobody is heard by all."""
+    return [msgspec.json.encode(Message(by, part)).decode() for part in _parts(hint)] if hint else []
+
+
+def _parts(hint: Hint) -> list[Hint]:
+    """Cut a hint into parts that one notification can carry."""
+    parts: list[Hint] = [{}]
+    size = 0
+    for queue, seconds in hint.items():
+        size += len(queue.encode()) + 40
+        if size > LARGEST:
+            parts.append({})
+            size = len(queue.encode()) + 40
+        parts[-1][queue] = seconds
+    return parts

@@ -1,0 +1,181 @@
+"""The engine on a PostgreSQL server: one writer thread in each process, beside those of other hosts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+import psycopg
+
+from standfast.clock import Clock
+from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
+from standfast.store import reads, upkeep
+from standfast.store.engine import FAULTS, Doubt, Engine
+from standfast.store.hints import Hint
+from standfast.store.postgres.address import Address
+from standfast.store.postgres.connection import SHORTEST_LOCK, Connection, opening, rolled_back_on_failure
+from standfast.store.postgres.driver import drive
+from standfast.store.postgres.foreign import Foreign
+from standfast.store.postgres.server import Server
+from standfast.store.reads import JournalRow
+from standfast.store.steps import Script
+
+PATIENCE = 5.0
+"""Seconds a caller waits for what it reads."""
+NUMBERING_PATIENCE = 5.0
+IN_THE_WAY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
+"""What says that somebody else's transaction is in the way, and nothing is wrong with the server or the connection."""
+SAME_TIME = 0.001
+"""Seconds that a message's way may seem to move the server's clock."""
+
+
+class PostgresEngine(Engine[Connection]):
+    """The writer of one store in this process."""
+
+    TROUBLE = (
+        psycopg.OperationalError,
+        psycopg.InterfaceError,
+        psycopg.errors.ReadOnlySqlTransaction,
+        psycopg.errors.IdleInTransactionSessionTimeout,
+        OSError,
+        StandfastError,  # connecting anew was refused
+    )
+    FAULTS = (psycopg.Error, *FAULTS)
+
+    def __init__(self, server: Server, clock: Clock) -> None:
+        super().__init__(clock)
+        self._server = server
+        self._opening = opening(server.address)
+        self._opening_in_haste = opening(server.address, lock=SHORTEST_LOCK)
+        self._offset = 0.0
+
+    def open(self) -> None:
+        """Connect, bring the schema forward, ask for the time, start the writer."""
+        with ExitStack() as undo:
+            undo.callback(self._shut)
+            self._connection = self._server.open()
+            self._begin(self._connection)
+            self._commit(self._connection)
+            undo.pop_all()
+        self._start()
+
+    def abandon(self) -> None:
+        """Forget a paused engine in a forked child: it holds no connection."""
+
+    def now(self) -> float:
+        """Give the server's time, as it was told last and has gone on since."""
+        return self._clock.elapsed() + self._offset
+
+    def skew(self) -> float:
+        """Give nothing: the server's wall clock is the queue's clock."""
+        return 0.0
+
+    def boot(self) -> str:
+        """Give nothing: workers are on many hosts, and only their leases tell whether they are gone."""
+        return ""
+
+    def free_bytes(self) -> int:
+        """Give no limit: the disk is the server's, and it refuses by itself."""
+        return 1 << 62
+
+    def back_up(self, path: str) -> dict[str, int]:
+        """Refuse: the server has better means."""
+        raise ConfigurationError(
+            f"a store on PostgreSQL is backed up by the server's own means, as with "
+            f"pg_dump --schema={self._server.address.schema} --format=custom --file={path}"
+        )
+
+    def inside(self, tx: object) -> Foreign:
+        """Write inside a transaction of the caller's in this database."""
+        return Foreign(tx, self._server.address, self._server.identity, self._clock)
+
+    async def journal(self, after: int, limit: int) -> list[JournalRow]:
+        """Read what was told after a journal row; where that is nothing with a number yet, have it numbered first."""
+        rows = await self.read(reads.journal(after, limit))
+        if not rows and await self.read(reads.last_journal_number()) > after:
+            await self.call(upkeep.number_journal, [None], seconds=NUMBERING_PATIENCE)
+            rows = await self.read(reads.journal(after, limit))
+        return rows  # type: ignore[no-any-return]
+
+    def _open(self) -> Connection:
+        return self._server.open()
+
+    def _shut(self) -> None:
+        self._server.close()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _let_go(self, connection: Connection) -> None:
+        connection.close()
+
+    def _begin(self, connection: Connection, *, in_haste: bool = False) -> None:
+        """Begin, and take the server's time: the machine's own clock only says how much has passed since."""
+        with rolled_back_on_failure(connection):
+            cursor = connection.execute(self._opening_in_haste if in_haste else self._opening)
+            while cursor.nextset():
+                pass
+            [(told,)] = cursor.fetchall()
+        offset = self._clock.of_server(told) - self._clock.elapsed()
+        if abs(offset - self._offset) > SAME_TIME:
+            self._offset = offset
+
+    def _rolled_back_on_failure(self, connection: Connection) -> AbstractContextManager[None]:
+        return rolled_back_on_failure(connection)
+
+    def _commit(self, connection: Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except psycopg.Error as error:
+            raise Doubt from error
+
+    def _drive(self, connection: Connection, script: Script) -> Any:
+        return drive(connection, script)
+
+    def _can_go_on_after(self, error: BaseException) -> bool:
+        """Keep a connection that is in order: a lock that was not granted in time is no fault of it.
+
+        One that takes no writes any more is given up: the primary may be elsewhere by now.
+        """
+        usable = self._connection is not None and not (self._connection.closed or self._connection.broken)
+        return usable and self._is_in_the_way(error)
+
+    def _is_in_the_way(self, error: BaseException) -> bool:
+        return isinstance(error, IN_THE_WAY)
+
+    async def read(self, script: Script) -> Any:
+        """Run a reading script beside the writer, within the caller's patience."""
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(self._read(script)), PATIENCE)
+        except TimeoutError:
+            raise _unread(self._server.address) from None
+
+    def read_blocking(self, script: Script) -> Any:
+        """Do the same for a caller without a loop."""
+        reading = self._read(script)
+        try:
+            return reading.result(PATIENCE)
+        except TimeoutError:
+            reading.cancel()
+            raise _unread(self._server.address) from None
+
+    def _read(self, script: Script) -> Future[Any]:
+        return self._server.read(script)
+
+    def _pause_readers(self, seconds: float) -> bool:
+        return self._server.pause(seconds)
+
+    def _resume_readers(self) -> None:
+        self._server.resume()
+
+    def _hear(self, heard: Callable[[Hint], None]) -> None:
+        self._server.hear(heard)
+
+    def _ring(self, hint: Hint) -> None:
+        self._server.ring(hint)
+
+
+def _unread(address: Address) -> StoreUnavailable:
+    return StoreUnavailable(f"{address} did not answer within {PATIENCE:.0f} s; call again", definite=True)

@@ -1,0 +1,13 @@
+"""Which store this is: two connections that name the same one lead to the same tables."""
+
+from __future__ import annotations
+
+from standfast.store.postgres.address import Address
+
+SERVER = "(SELECT system_identifier::text FROM pg_control_system())"
+DATABASE = "(SELECT oid::text FROM pg_database WHERE datname = current_database())"
+
+
+def identity_sql(address: Address) -> str:
+    """Word the question; a server restored from a dump, another database or another schema answers differently."""
+    return f"{SERVER} || ' ' || {DATABASE} || ' ' || coalesce(to_regclass('{address.schema}.job')::oid::text, 'none')"

@@ -1,0 +1,40 @@
+"""Bring a schema forward, once, whoever comes first; refuse what is newer than this library can read."""
+
+from __future__ import annotations
+
+from standfast.store.migrations import Migration, migrations, missing
+from standfast.store.postgres.address import Address
+from standfast.store.postgres.connection import Connection, rolled_back_on_failure
+
+
+def migrate(connection: Connection, address: Address) -> int:
+    """Apply what is missing; give the schema's number. Many processes may open a new store at once.
+
+    A store that lacks nothing is only looked at: whoever uses it need not be allowed to make tables.
+    """
+    version, steps = _lacks(connection, address)
+    if not steps:
+        return version
+    connection.execute(f"BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('standfast {address.schema}', 57))")
+    with rolled_back_on_failure(connection):
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {address.schema}")
+        connection.execute(f"SET LOCAL search_path TO {address.schema}")
+        connection.execute("CREATE TABLE IF NOT EXISTS schema (version integer NOT NULL, readable_by integer NOT NULL)")
+        version, steps = _lacks(connection, address)
+        for migration in steps:
+            connection.execute(migration.sql)
+            connection.execute("DELETE FROM schema")
+            connection.execute("INSERT INTO schema VALUES (%s, %s)", (migration.number, migration.readable_by))
+            version = migration.number
+        connection.execute("COMMIT")
+    return version
+
+
+def _lacks(connection: Connection, address: Address) -> tuple[int, list[Migration]]:
+    """Read the schema's number and what it lacks; refuse one that this library is too old for."""
+    [(table,)] = connection.execute("SELECT to_regclass(%s)", (f"{address.schema}.schema",))
+    found = None
+    if table is not None:
+        found = connection.execute(f"SELECT version, readable_by FROM {address.schema}.schema").fetchone()  # noqa: S608 - the name was checked
+    version, readable_by = found or (0, 0)
+    return int(version), missing(migrations("postgres"), int(version), int(readable_by), str(address))

@@ -1,0 +1,70 @@
+"""A schema on a server, whether it is open or not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from standfast.clock import Clock
+from standfast.errors import StandfastError
+from standfast.store.finding import Finding
+from standfast.store.postgres.address import Address
+from standfast.store.postgres.connection import Connection, connect
+from standfast.store.postgres.engine import PostgresEngine
+from standfast.store.postgres.server import Server
+
+
+class PostgresSchema:
+    """One store on a PostgreSQL server."""
+
+    def __init__(self, url: str) -> None:
+        self._address = Address.read(url)
+
+    @property
+    def key(self) -> str | None:
+        """The server and the schema."""
+        return f"{self._address.server} {self._address.schema}"
+
+    @property
+    def away(self) -> str:
+        """The server, the database and the schema; who connects, and how, may change."""
+        given = conninfo_to_dict(self._address.server)
+        host, port = (given.get(name) or os.environ.get(f"PG{name.upper()}") for name in ("host", "port"))
+        database = given.get("dbname") or os.environ.get("PGDATABASE") or given.get("user")
+        return f"{host or 'localhost'}:{port or 5432}/{database} (schema {self._address.schema})"
+
+    def engine(self, clock: Clock) -> PostgresEngine:
+        """Make the engine that connects to the server."""
+        return PostgresEngine(Server(self._address), clock)
+
+    def there(self) -> bool:
+        """Take the store for there: only asking the server could tell, and using it will."""
+        return True
+
+    def checkup(self, *, room: int) -> Iterator[Finding]:  # noqa: ARG002 - the disk is the server's
+        """Look at the server; one that cannot be reached is a finding too."""
+        try:
+            with connect(self._address) as connection:
+                [(version,)] = connection.execute("SHOW server_version")
+                yield Finding("engine", f"PostgreSQL {version}")
+                yield Finding("place", str(self._address))
+                yield Finding("settings", "fsync and synchronous_commit are on, the server is no standby")
+                yield Finding("schema", str(_version(connection, self._address.schema)))
+        except (psycopg.Error, StandfastError) as error:
+            yield Finding("engine", str(self._address), f"{str(error).strip()}")
+
+    def schema_version(self) -> int:
+        """Read the schema's number; 0 if there is none yet."""
+        with connect(self._address) as connection:
+            return _version(connection, self._address.schema)
+
+
+def _version(connection: Connection, schema: str) -> int:
+    [(table,)] = connection.execute("SELECT to_regclass(%s)", (f"{schema}.schema",))
+    if table is None:
+        return 0
+    [(version,)] = connection.execute(f"SELECT version FROM {schema}.schema")  # noqa: S608 - the name was checked
+    return int(version)

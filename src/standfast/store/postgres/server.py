@@ -1,0 +1,154 @@
+"""One store on a PostgreSQL server, as a process uses it: a writer's connection, readers beside it, a bell."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from standfast.errors import StoreUnavailable
+from standfast.store.hints import Hint
+from standfast.store.postgres.address import Address
+from standfast.store.postgres.bell import Bell
+from standfast.store.postgres.connection import (
+    Connection,
+    closed_on_failure,
+    connect,
+    opening,
+    rolled_back_on_failure,
+)
+from standfast.store.postgres.driver import drive
+from standfast.store.postgres.identity import identity_sql
+from standfast.store.postgres.migrate import migrate
+from standfast.store.steps import Script
+
+READERS = 3
+READING = "REPEATABLE READ"
+PATIENCE = 5.0
+"""Seconds a read is tried again for."""
+PAUSE = 0.1
+AWAY = (psycopg.OperationalError, psycopg.InterfaceError)
+"""What a server that restarts, fails over or is out of reach answers with."""
+
+
+class Server:
+    """The connections of one process to one store."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._begin_reading = opening(address, READING)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="standfast-reader")
+        self._reading = threading.Semaphore(READERS)
+        self._own = threading.local()
+        self._opened: list[Connection] = []
+        self._bell = Bell(address)
+        self.identity = ""
+        """Which store the writer found: a transaction of a caller's must lead to the same."""
+
+    def open(self) -> Connection:
+        """Open the writer's connection on a schema that is brought forward."""
+        with self._worded():
+            connection = connect(self.address)
+            with closed_on_failure(connection):
+                migrate(connection, self.address)
+                [(self.identity,)] = connection.execute(f"SELECT {identity_sql(self.address)}")
+        return connection
+
+    @contextmanager
+    def _worded(self) -> Iterator[None]:
+        """Word what goes wrong while connecting as an error that names the next step."""
+        try:
+            yield
+        except psycopg.Error as error:
+            raise StoreUnavailable(
+                f"cannot open {self.address}: {str(error).strip()}; nothing was written: "
+                "see that the server runs and lets this user in, then call again",
+                definite=True,
+            ) from error
+
+    def read(self, script: Script) -> Future[Any]:
+        """Run a reading script on a reader's thread, in one snapshot."""
+        return self._readers.submit(self._read, script)
+
+    def _read(self, script: Script) -> Any:
+        with self._reading:
+            try:
+                connection = self._reader_in_transaction()
+                with rolled_back_on_failure(connection):
+                    found = drive(connection, script)
+                    connection.execute("COMMIT")
+            except psycopg.Error as error:
+                self._drop_reader()
+                why = str(error).strip()
+                raise StoreUnavailable(f"cannot read {self.address}: {why}; call again", definite=True) from error
+        return found
+
+    def _reader_in_transaction(self) -> Connection:
+        """Give this thread's connection with a transaction begun; one that the server has dropped is replaced."""
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            try:
+                connection = self._reader()
+                connection.execute(self._begin_reading)
+            except AWAY:
+                self._drop_reader()
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(PAUSE)
+            else:
+                return connection
+
+    def _reader(self) -> Connection:
+        connection: Connection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = connect(self.address)
+            self._own.connection = connection
+            self._opened.append(connection)
+        return connection
+
+    def _drop_reader(self) -> None:
+        connection, self._own.connection = getattr(self._own, "connection", None), None
+        if connection is not None:
+            self._opened.remove(connection)
+            connection.close()
+
+    def hear(self, heard: Callable[[Hint], None]) -> None:
+        """Hear what other processes put into this store."""
+        self._bell.listen(heard)
+
+    def ring(self, hint: Hint) -> None:
+        """Tell the others, soon."""
+        self._bell.ring(hint)
+
+    def pause(self, seconds: float) -> bool:
+        """Close every connection beside the writer's until `resume`; false if a read takes too long."""
+        taken = [self._reading.acquire(timeout=seconds) for _ in range(READERS)]
+        if not all(taken):
+            for _ in filter(None, taken):
+                self._reading.release()
+            return False
+        self._close_readers()
+        self._bell.pause()
+        return True
+
+    def resume(self) -> None:
+        """Let the readers and the bell connect again."""
+        self._bell.resume()
+        self._reading.release(READERS)
+
+    def close(self) -> None:
+        """Close every connection but the writer's."""
+        self._readers.shutdown()
+        self._bell.close()
+        self._close_readers()
+
+    def _close_readers(self) -> None:
+        for connection in self._opened:
+            connection.close()
+        self._opened.clear()
+        self._own = threading.local()

@@ -1,0 +1,161 @@
+"""What a promotion copies from one kind of store to the other: the tables, and what differs between the two.
+
+Times are queue time, which is another one in each store: all are moved by the difference between the two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+Row = tuple[Any, ...]
+Rows = list[Row]
+
+
+class Table(NamedTuple):
+    """A table as both stores have it. `times` are columns, `timed` columns of JSON text with the field that is a time.
+
+    `source` is what it is read from, where SQLite has it elsewhere.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    rest: tuple[str, ...]
+    times: frozenset[str] = frozenset()
+    timed: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column, in the order of a row."""
+        return self.key + self.rest
+
+    @property
+    def select(self) -> str:
+        """The beginning of a query that reads rows."""
+        return f"SELECT {', '.join(self.columns)} FROM"
+
+    def shifted(self, rows: Iterable[Row], by: float) -> Rows:
+        """Give the rows with their times moved."""
+        times = [place for place, column in enumerate(self.columns) if column in self.times]
+        timed = [(self.columns.index(column), field) for column, field in self.timed]
+        return [self._shift(list(row), times, timed, by) for row in rows]
+
+    @staticmethod
+    def _shift(row: list[Any], times: list[int], timed: list[tuple[int, str]], by: float) -> Row:
+        for place in times:
+            if row[place] is not None:
+                row[place] += by
+        for place, field in timed:
+            row[place] = row[place] and _shifted_inside(row[place], field, by)
+        return tuple(row)
+
+
+def _shifted_inside(text: str, field: str, by: float) -> str:
+    value = msgspec.json.decode(text)
+    if value.get(field) is None:
+        return text
+    return msgspec.json.encode(value | {field: value[field] + by}).decode()
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+BODY = Table(
+    "body",
+    ("n",),
+    _words("id payload idempotency_key details created_at first_seen_at thread_key generation workflow coalesced"),
+    frozenset({"created_at", "first_seen_at"}),
+)
+JOB = Table(
+    "job",
+    ("n",),
+    _words(
+        "queue handler priority state ready_at due_at entered_at attempts round_start budget max_attempts deferrals"
+        " token worker claimed_at asked_lease lease timeout replay_mode asked_expiry expires_at finished_at cancelling"
+        " landed thread_gate parked_on"
+    ),
+    frozenset(_words("ready_at due_at entered_at claimed_at asked_expiry expires_at finished_at")),
+)
+ENDING = Table(
+    "ending",
+    ("n",),
+    _words("result warning failure triage fingerprint superseded_by policy_snapshot replays"),
+    timed=(("triage", "replay_at"),),
+)
+HISTORY = Table("history", ("n", "line"), ("entry",), timed=(("entry", "at"),))
+BY_NUMBER = (JOB, BODY, ENDING, HISTORY)
+"""The tables that make up a job."""
+
+KEYS = Table("idempotency", ("queue", "key"), _words("id fingerprint until"), frozenset({"until"}))
+JOURNAL = Table("journal", ("seq",), _words("at entries"), frozenset({"at"}))
+WHOLE = (
+    Table(
+        "queue", ("name",), _words("rules priority max_age max_depth declared_at paused"), frozenset({"declared_at"})
+    ),
+    Table(
+        "tally",
+        ("queue", "worker"),
+        _words("claims claimed_at"),
+        frozenset({"claimed_at"}),
+        source="(SELECT name AS queue, '' AS worker, claims, claimed_at FROM queue WHERE claimed_at IS NOT NULL)",
+    ),
+    Table("handler", ("queue", "name"), _words("replay_mode risk timeout declared_at"), frozenset({"declared_at"})),
+    Table("gate", ("key",), _words("kind holder capacity used opens_at detail"), frozenset({"opens_at"})),
+    Table("counter", ("queue", "name"), ("value",)),
+    Table("upkeep", ("name",), ("at",), frozenset({"at"})),
+)
+"""Small tables, copied whole at the end."""
+
+Jobs = dict[str, Rows]
+"""Rows of the tables that make up jobs, by the table's name."""
+
+BLOCK = 1000
+"""Jobs are copied and compared in blocks of so many numbers."""
+
+
+def shifted(jobs: Jobs, by: float) -> Jobs:
+    """Give jobs with their times moved."""
+    return {table.name: table.shifted(jobs[table.name], by) for table in BY_NUMBER}
+
+
+def digest(rows: Iterable[Row]) -> str:
+    """Give the hash of rows, in their order."""
+    found = hashlib.sha256()
+    for row in rows:
+        found.update(msgspec.json.encode(row))
+    return found.hexdigest()
+
+
+Digests = dict[str, tuple[int, str]]
+"""The number of jobs in each state, and their hash."""
+
+
+def by_state(jobs: Jobs) -> Digests:
+    """Count and hash jobs, each with everything it is made of, by state."""
+    state = JOB.columns.index("state")
+    parts: defaultdict[int, list[Any]] = defaultdict(list)
+    for table in BY_NUMBER:
+        for row in jobs[table.name]:
+            parts[row[0]].append((table.name, *row))
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for n in sorted(parts):
+        of_job = parts[n][0]
+        found[of_job[state + 1] if of_job[0] == "job" else "without a job"].append(tuple(parts[n]))
+    return {name: (len(theirs), digest(theirs)) for name, theirs in found.items()}
+
+
+def summed(blocks: Iterable[Digests]) -> Digests:
+    """Put the counts and hashes of blocks together, in their order."""
+    counts: defaultdict[str, int] = defaultdict(int)
+    hashes: defaultdict[str, list[str]] = defaultdict(list)
+    for block in blocks:
+        for state, (number, hashed) in block.items():
+            counts[state] += number
+            hashes[state].append(hashed)
+    return {state: (counts[state], digest([tuple(hashes[state])])) for state in sorted(counts)}

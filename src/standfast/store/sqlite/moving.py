@@ -1,0 +1,101 @@
+"""A store that is being promoted, or has gone: every process that has it open looks here in every transaction.
+
+A promotion leaves its mark with a time by which it must be heard of again. Whoever finds that time past takes the mark
+and what belongs to it away: an interrupted promotion costs nothing but its own repeat.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import apsw
+
+from standfast.errors import StoreMoved
+
+BY_NUMBER = ("job", "body", "ending", "history")
+CLOSED = (*BY_NUMBER, "idempotency", "queue", "handler", "worker", "gate", "journal", "counter", "upkeep")
+"""The tables nobody may write to once the store has moved."""
+VERBS = {"INSERT": "NEW", "UPDATE": "NEW", "DELETE": "OLD"}
+OLDEST_TO_REFUSE = 2
+"""The first schema number whose library looks whether a store has moved; an older one is not to open it then."""
+
+
+class Moving(NamedTuple):
+    """The mark of a promotion. `source` names the store for good, `run` one try; times are queue time."""
+
+    source: str
+    run: str
+    state: str
+    home: str
+    until: float
+    no_claims_until: float
+
+
+def look(connection: apsw.Connection) -> Moving | None:
+    """Read the mark, if there is one."""
+    found = connection.execute("SELECT source, run, state, home, until, no_claims_until FROM moving").fetchone()
+    return None if found is None else Moving(*found)
+
+
+def check_home(connection: apsw.Connection) -> None:
+    """Refuse a store that has moved."""
+    found = look(connection)
+    if found is not None and found.state == "moved":
+        raise StoreMoved(found.home)
+
+
+def heed(connection: apsw.Connection, now: float) -> bool:
+    """Tell whether nothing may be started now; refuse a store that has moved. Runs inside a write transaction."""
+    found = look(connection)
+    if found is None:
+        return False
+    if found.state == "moved":
+        raise StoreMoved(found.home)
+    if found.until < now:
+        forget(connection)
+    return found.no_claims_until > now
+
+
+def write(connection: apsw.Connection, mark: Moving) -> None:
+    """Leave the mark, in the place of any other."""
+    connection.execute("DELETE FROM moving")
+    connection.execute("INSERT INTO moving VALUES (?, ?, ?, ?, ?, ?)", mark)
+
+
+def forget(connection: apsw.Connection) -> None:
+    """Take away what a promotion left. The store keeps its name, so that a half-filled target still knows it."""
+    for (trigger,) in connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'promote_%'"
+    ).fetchall():
+        connection.execute(f"DROP TRIGGER {trigger}")
+    connection.execute("DELETE FROM changed_job")
+    connection.execute("DELETE FROM changed_key")
+    connection.execute("UPDATE moving SET state = 'interrupted', until = 9e99, no_claims_until = 0")
+
+
+def note_changes(connection: apsw.Connection) -> None:
+    """Have every change written down, whoever makes it."""
+    for verb, row in VERBS.items():
+        for table in BY_NUMBER:
+            connection.execute(
+                f"CREATE TRIGGER promote_{table}_{verb} AFTER {verb} ON {table} BEGIN INSERT INTO changed_job"  # noqa: S608 - names of ours
+                f" SELECT {row}.n WHERE NOT EXISTS (SELECT 1 FROM changed_job WHERE n = {row}.n); END"
+            )
+        connection.execute(
+            f"CREATE TRIGGER promote_idempotency_{verb} AFTER {verb} ON idempotency BEGIN INSERT INTO changed_key"  # noqa: S608 - likewise
+            f" SELECT {row}.queue, {row}.key"
+            f" WHERE NOT EXISTS (SELECT 1 FROM changed_key WHERE queue = {row}.queue AND key = {row}.key); END"
+        )
+
+
+def close_for_good(connection: apsw.Connection, mark: Moving) -> None:
+    """Say where the store has gone, and let nobody write to it any more, whatever their library looks at."""
+    forget(connection)
+    write(connection, mark._replace(state="moved", until=9e99, no_claims_until=9e99))
+    connection.execute("UPDATE schema SET readable_by = max(readable_by, ?)", (OLDEST_TO_REFUSE,))
+    told = str(StoreMoved(mark.home)).replace("'", "''")
+    for verb in VERBS:
+        for table in CLOSED:
+            connection.execute(
+                f"CREATE TRIGGER moved_{table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, '{told}'); END"
+            )

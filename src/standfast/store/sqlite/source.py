@@ -1,0 +1,230 @@
+"""The store a promotion leaves: read in short snapshots while others use it, and closed in one last transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import apsw
+
+from standfast.clock import Clock, SystemClock
+from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.store.promotion import BY_NUMBER, JOURNAL, KEYS, Jobs, Row, Rows, Table
+from standfast.store.sqlite import moving
+from standfast.store.sqlite.connection import let_go, rolled_back_on_failure
+from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.moving import Moving
+
+HEARD_OF_WITHIN = 60.0
+"""Seconds after which a promotion that has said nothing counts as interrupted."""
+NO_CLAIMS_FOR = 10.0
+"""Seconds nothing is started for, from each time the promotion says so."""
+PATIENCE = 30.0
+"""Seconds to wait for the write lock."""
+
+LIVE = """
+SELECT count(*) FROM job AS j JOIN worker AS w ON w.id = j.worker
+WHERE j.state = 'running' AND w.boot = ? AND max(w.beat_at, j.claimed_at) + j.lease >= ?
+"""
+"""Jobs somebody is running. One whose lease has lapsed moves as it is: the new home's sweeper decides about it."""
+
+
+class Source:
+    """A database file, opened to be promoted."""
+
+    def __init__(self, path: str, clock: Clock | None = None) -> None:
+        if not Path(path).is_file():
+            raise ConfigurationError(f"there is no store {path} to promote")
+        self.path = str(Path(path).resolve())
+        self._clock = clock or SystemClock()
+        self._files = Files(self.path)
+        self._connection = self._files.open()
+        self._offset = self._files.set_clock(self._connection, self._clock)
+        self._run = uuid4().hex
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._files.close(None)
+        let_go(self._connection)
+
+    def now(self) -> float:
+        """Give the present queue time."""
+        return self._clock.elapsed() + self._offset
+
+    # --- the promotion's mark
+
+    def mark(self) -> Moving | None:
+        """Read what an earlier promotion left."""
+        with self._snapshot():
+            return moving.look(self._connection)
+
+    def begin(self, home: str) -> Moving:
+        """Leave the mark, and have changes written down from now on."""
+        with self._writing():
+            known = moving.look(self._connection)
+            moving.forget(self._connection)
+            source = known.source if known else uuid4().hex
+            mark = Moving(source, self._run, "copying", home, self.now() + HEARD_OF_WITHIN, 0.0)
+            moving.write(self._connection, mark)
+            moving.note_changes(self._connection)
+        return mark
+
+    def give_up(self) -> None:
+        """Take everything back: the store goes on as if nothing had been."""
+        with self._writing():
+            found = moving.look(self._connection)
+            if found is not None and found.run == self._run and found.state == "copying":
+                moving.forget(self._connection)
+
+    def _say(self, *, claims: bool) -> None:
+        """Be heard of; find out whether another promotion, or an end of patience, has taken the mark away."""
+        moving.check_home(self._connection)
+        found = moving.look(self._connection)
+        if found is None or found.run != self._run or found.state != "copying":
+            raise StoreUnavailable(
+                f"the promotion of {self.path} was interrupted: it was not heard of for {HEARD_OF_WITHIN:.0f} s, or "
+                "another one began; the store goes on: run it again",
+                definite=True,
+            )
+        until = self.now() + NO_CLAIMS_FOR if not claims else 0.0
+        moving.write(self._connection, found._replace(until=self.now() + HEARD_OF_WITHIN, no_claims_until=until))
+
+    # --- reading
+
+    def extent(self) -> tuple[int, int]:
+        """Count the jobs, and give the highest number any had."""
+        with self._snapshot():
+            [(jobs,)] = self._connection.execute("SELECT count(*) FROM job")
+            return jobs, self._sequence("body")
+
+    def jobs(self, first: int, last: int) -> Jobs:
+        """Read the jobs of a range of numbers, both ends included."""
+        with self._snapshot():
+            return {
+                table.name: self._rows(
+                    f"{table.select} {table.name} WHERE n BETWEEN ? AND ? ORDER BY {_order(table)}", (first, last)
+                )
+                for table in BY_NUMBER
+            }
+
+    def changes(self, limit: int, *, claims: bool) -> tuple[list[int], Jobs, Rows, Rows]:
+        """Take jobs and keys off the lists of what changed, and read them: numbers, jobs, changed keys, their rows."""
+        with self._writing():
+            self._say(claims=claims)
+            return self.take_changes(limit)
+
+    def take_changes(self, limit: int) -> tuple[list[int], Jobs, Rows, Rows]:
+        """Do the same inside a transaction that is open."""
+        numbers = [n for (n,) in self._rows("SELECT n FROM changed_job LIMIT ?", (limit,))]
+        jobs = {table.name: self._of_numbers(table, numbers) for table in BY_NUMBER}
+        self._connection.executemany("DELETE FROM changed_job WHERE n = ?", [(n,) for n in numbers])
+        keys = self._rows("SELECT queue, key FROM changed_key LIMIT ?", (limit,))
+        found = [
+            row for key in keys for row in self._rows(f"{KEYS.select} idempotency WHERE queue = ? AND key = ?", key)
+        ]
+        self._connection.executemany("DELETE FROM changed_key WHERE queue = ? AND key = ?", keys)
+        return numbers, jobs, keys, found
+
+    def _of_numbers(self, table: Table, numbers: list[int]) -> Rows:
+        among = ",".join(map(str, numbers))
+        return self._rows(f"{table.select} {table.name} WHERE n IN ({among}) ORDER BY {_order(table)}", ())
+
+    def keys(self, after: Row, limit: int) -> Rows:
+        """Read keys behind one, in order."""
+        sql = f"{KEYS.select} idempotency WHERE (queue, key) > (?, ?) ORDER BY queue, key LIMIT ?"
+        with self._snapshot():
+            return self._rows(sql, (*after, limit))
+
+    def journal(self, after: int, limit: int) -> Rows:
+        """Read the journal behind a number."""
+        with self._snapshot():
+            return self._rows(f"{JOURNAL.select} journal WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit))
+
+    def whole(self, table: Table) -> Rows:
+        """Read a small table, in the order of its key."""
+        with self._snapshot():
+            return self._rows(f"{table.select} {table.source or table.name} ORDER BY {_order(table)}", ())
+
+    def ends(self) -> tuple[int, int, int]:
+        """Give the highest job number there was, the oldest journal number, and the highest there was."""
+        with self._snapshot():
+            [(oldest,)] = self._connection.execute("SELECT coalesce(min(seq), 0) FROM journal")
+            return self._sequence("body"), oldest, self._sequence("journal")
+
+    def counts(self) -> dict[str, int]:
+        """Count the jobs in each state."""
+        with self._snapshot():
+            return dict(self._rows("SELECT state, count(*) FROM job GROUP BY state", ()))
+
+    def running(self) -> int:
+        """Count the jobs that somebody is running."""
+        with self._snapshot():
+            [(number,)] = self._connection.execute(LIVE, (self._clock.boot(), self.now()))
+            return int(number)
+
+    def _sequence(self, table: str) -> int:
+        found = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+        return int(found[0]) if found else 0
+
+    def _rows(self, sql: str, parameters: Row) -> Rows:
+        return self._connection.execute(sql, parameters).fetchall()
+
+    # --- transactions
+
+    @contextmanager
+    def last_transaction(self) -> Iterator[None]:
+        """Let nobody else write. What ends with `close_for_good` is the last; what does not has only looked."""
+        with self._writing():
+            self._say(claims=False)
+            yield
+
+    def close_for_good(self) -> None:
+        """Say where the store has gone."""
+        mark = moving.look(self._connection)
+        if mark is not None:
+            moving.close_for_good(self._connection, mark)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        with self._worded():
+            if self._connection.in_transaction:  # a part of the last one
+                yield
+                return
+            self._connection.execute("BEGIN")
+            with rolled_back_on_failure(self._connection):
+                yield
+                self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._worded():
+            self._begin(time.monotonic() + PATIENCE)
+            with rolled_back_on_failure(self._connection):
+                yield
+                self._connection.execute("COMMIT")
+
+    def _begin(self, until: float) -> None:
+        while True:
+            try:
+                return self._files.begin(self._connection)
+            except apsw.BusyError:
+                if time.monotonic() > until:
+                    raise
+
+    @contextmanager
+    def _worded(self) -> Iterator[Any]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise StoreUnavailable(
+                f"cannot go on with {self.path}: {error}; run promote again: it finds out how far it came",
+                definite=True,
+            ) from error
+
+
+def _order(table: Table) -> str:
+    return ", ".join(table.key)

@@ -1,0 +1,88 @@
+"""What the transactions of many processes agree on, so that none waits for one that waits for it.
+
+A round runs several scripts in one transaction. The threads of all of them are locked before the first touches a row,
+in the order of their names. Then the scripts take their turns: queues, keys and jobs are locked in one order, and a
+claim comes last, because it waits for nobody and nothing waits after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any
+
+from standfast.job import NewJob
+from standfast.lifecycle import Transition
+from standfast.store import births, forward, intake, operations, scripts, threads, together, upkeep
+from standfast.store.requests import ScriptFunction
+from standfast.store.steps import Round, Rows, Script, Step
+
+Gates = Generator[Step, Rows, list[str]]
+
+TURNS: tuple[ScriptFunction, ...] = (
+    intake.enqueue,
+    together.enqueue_together,
+    forward.forward,
+    births.bury,
+    scripts.apply,
+    operations.ask_to_stop,
+    operations.hurry,
+    operations.count_fallbacks,
+    upkeep.sweep,
+    upkeep.prune,
+    upkeep.beat,
+    upkeep.retire,
+    upkeep.number_journal,
+    scripts.claim,
+)
+_turns = {script: place for place, script in enumerate(TURNS)}
+
+APART: frozenset[ScriptFunction] = frozenset({scripts.publish, operations.pause})
+"""Scripts that lock what all others use; each gets a transaction of its own."""
+
+
+def turn(script: ScriptFunction) -> int:
+    """Give a script's place in its round; what is not named comes first."""
+    return _turns.get(script, -1)
+
+
+def lock(round_: Round, calls: Iterable[tuple[ScriptFunction, Sequence[Any]]]) -> Script:
+    """Lock the threads of everything that a round will run."""
+    gates: list[str] = []
+    for script, items in calls:
+        if script in _GATES:
+            gates += yield from _GATES[script](items)
+    yield from threads.lock(round_, gates)
+
+
+def _of_jobs(jobs: Iterable[NewJob]) -> Gates:
+    yield from ()
+    return threads.gates_of(jobs)
+
+
+def _of_batches(batches: Sequence[Sequence[NewJob]]) -> Gates:
+    return (yield from _of_jobs(job for jobs in batches for job in jobs))
+
+
+def _of_brought(brought: Sequence[forward.Forward]) -> Gates:
+    return (yield from _of_jobs(each.job for each in brought))
+
+
+def _of_moves(transitions: Sequence[Transition]) -> Gates:
+    yield from ()
+    return [each.gate for each in transitions if each.gate is not None]
+
+
+def _of_ids(ids: Sequence[str]) -> Gates:
+    gates: list[str] = []
+    for job_id in ids:
+        gates += [gate for (gate,) in (yield "gate_of_job", {"id": job_id})]
+    return gates
+
+
+_GATES: dict[ScriptFunction, Callable[[Any], Gates]] = {
+    intake.enqueue: _of_jobs,
+    together.enqueue_together: _of_batches,
+    forward.forward: _of_brought,
+    scripts.apply: _of_moves,
+    operations.hurry: _of_ids,
+}

@@ -1,0 +1,151 @@
+"""Behind a pooler that hands out sessions by the transaction, nothing is left in a session or expected there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from standfast import Job, Standfast
+from standfast.decide.settle import settle
+from standfast.errors import StoreUnavailable
+from standfast.job import NewJob, Receipt
+from standfast.outcome import Succeeded
+from standfast.rules import DEFAULTS
+from standfast.store.orders import Order, Want
+from standfast.store.postgres.address import Address
+from standfast.store.postgres.connection import connect as connect_as_the_product
+from standfast.store.postgres.connection import opening
+from standfast.store.store import Store
+from tests.faults.pooler import Switching, installed, pgbouncer
+from tests.postgres import connect, drop_schema, fresh_schema, in_schema
+
+POOLERS = ["switching", *(["pgbouncer"] if installed() else [])]
+ORDER = Order("worker", (Want("mail", ("mail",), 100),))
+
+
+@pytest.fixture(params=POOLERS)
+def pooled(request: pytest.FixtureRequest, shared_server: str, tmp_path: Path) -> Iterator[str]:
+    """Give the server's URL through a pooler."""
+    with ExitStack() as stack:
+        if request.param == "switching":
+            yield stack.enter_context(Switching(shared_server)).url
+        else:
+            yield stack.enter_context(pgbouncer(shared_server, tmp_path))
+
+
+@pytest.fixture
+def schemas(shared_server: str) -> Iterator[list[str]]:
+    """Give names of places that are gone afterwards."""
+    names = [fresh_schema() for _ in range(2)]
+    yield names
+    for name in names:
+        drop_schema(in_schema(shared_server, name))
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Store]:
+    store = Store(url)
+    store.open()
+    yield store
+    store.close()
+
+
+def job(name: str, **given: str) -> NewJob:
+    return NewJob(id=name, queue="mail", handler="mail", payload=f'"{name}"', **given)  # type: ignore[arg-type]
+
+
+async def test_two_stores_behind_one_pooler_stay_apart(pooled, schemas):
+    first, second = (in_schema(pooled, schema) for schema in schemas)
+    with opened(first) as ours, opened(second) as theirs:
+        for turn in range(10):
+            await asyncio.gather(ours.enqueue([job(f"ours-{turn}")]), theirs.enqueue([job(f"theirs-{turn}")]))
+            assert await ours.job(f"theirs-{turn}") is None
+        for store, name in ((ours, "ours"), (theirs, "theirs")):
+            claims = (await store.claim(ORDER)).claims
+            assert [claim.id for claim in claims] == [f"{name}-{turn}" for turn in range(10)]
+            assert all(await store.apply([settle(claim, Succeeded("1"), DEFAULTS, 0.0) for claim in claims]))
+            assert len(await store.journal(0, 100)) == 12
+
+
+def test_a_transaction_leaves_nothing_in_its_session(postgres_url):
+    """Its session is somebody else's next."""
+    names = ("search_path", "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    address = Address.read(postgres_url)
+    with opened(postgres_url), connect_as_the_product(address) as connection:
+        before = [connection.execute(f"SHOW {name}".encode()).fetchall() for name in names]
+        connection.execute(opening(address).encode())
+        connection.execute("COMMIT")
+        assert [connection.execute(f"SHOW {name}".encode()).fetchall() for name in names] == before
+
+
+async def test_keys_and_threads_hold_behind_a_pooler(pooled, schemas):
+    url = in_schema(pooled, schemas[0])
+    with opened(url) as store, opened(f"{url}&application_name=other") as other:
+        keyed = {"idempotency_key": "key", "fingerprint": "the same"}
+        answers = await asyncio.gather(
+            *(
+                (store, other)[n % 2].enqueue([job(f"job-{n}", **keyed), job(f"part-{n}", thread_key="t")])
+                for n in range(10)
+            )
+        )
+        outcomes = [answer.outcome for answer, _ in answers if isinstance(answer, Receipt)]
+        assert sorted(outcomes) == ["accepted"] + ["duplicate"] * 9
+        claims = [claim for each in (store, other) for claim in (await each.claim(ORDER)).claims]
+        assert sum(claim.gate is not None for claim in claims) == 1
+
+
+async def test_a_worker_behind_a_pooler_is_woken_by_another_way(shared_server, pooled, schemas):
+    """LISTEN needs a session of its own, which `listen=` leads to."""
+    url = f"{in_schema(pooled, schemas[0])}&listen={quote(shared_server, safe='')}"
+    sf = Standfast(url)
+    ran: list[float] = []
+
+    @sf.handler("mail")
+    async def mail(job: Job) -> None:  # noqa: ARG001
+        ran.append(time.monotonic())
+
+    async with sf.worker(), Standfast(f"{url}&application_name=other") as producer:
+        took = []
+        for n in range(4):
+            await asyncio.sleep(0.3)
+            began = time.monotonic()
+            await producer.enqueue("mail", {"n": n})
+            while len(ran) <= n:
+                assert time.monotonic() < began + 10
+                await asyncio.sleep(0.005)
+            took.append(ran[-1] - began)
+    assert sorted(took)[1] < 0.5
+    await sf.close()
+
+
+@pytest.mark.skipif(not installed(), reason="only PgBouncer has a pool that can run dry; it is not installed")
+async def test_a_pool_that_has_run_dry_hangs_nobody(shared_server, schemas, tmp_path, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("standfast"), "level", logging.CRITICAL)
+    with pgbouncer(shared_server, tmp_path, size=2) as pooled:
+        url = in_schema(pooled, schemas[0])
+        with opened(url) as store:
+            await store.enqueue([job("first")])
+            with connect(pooled) as one, connect(pooled) as two:
+                with one.transaction(), two.transaction():
+                    one.execute("SELECT 1")
+                    two.execute("SELECT 1")
+                    began = time.monotonic()
+                    calls = (store.enqueue([job("second")]), store.job("first"))
+                    answers = await asyncio.gather(*calls, return_exceptions=True)
+                    assert [type(answer) for answer in answers] == [StoreUnavailable, StoreUnavailable]
+                    assert time.monotonic() - began < 5.7
+                began = time.monotonic()
+                while True:
+                    try:
+                        await store.enqueue([job("third")])
+                        break
+                    except StoreUnavailable:
+                        assert time.monotonic() < began + 10
+            assert await store.job("first") is not None

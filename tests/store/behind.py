@@ -1,0 +1,53 @@
+"""What is behind the verbs, on every engine: rows that no verb shows, and damage that no verb does."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import apsw
+
+from standfast.store import upkeep
+from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.steps import Round, Script
+from standfast.store.store import Store
+from tests.postgres import connect, in_schema
+
+
+def rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
+    """Read rows by a plain SELECT, beside the writer, once what was told has its numbers and its sums."""
+    engine = _engine(store)
+    if isinstance(engine, SqliteEngine):
+        return engine._files.read(sql, _select).result()  # type: ignore[no-any-return, arg-type]  # noqa: SLF001
+    engine.call_blocking(_put_in_order, [None], seconds=5)
+    return _outside(engine, sql)
+
+
+def change(store: Store, sql: str) -> None:
+    """Write what no verb writes."""
+    engine = _engine(store)
+    if isinstance(engine, SqliteEngine):
+        assert engine._connection is not None  # noqa: SLF001
+        engine._connection.execute(sql)  # noqa: SLF001
+    else:
+        _outside(engine, sql)
+
+
+def _engine(store: Store) -> Any:
+    return store._engine  # noqa: SLF001 - no verb shows these rows, and none should
+
+
+def _put_in_order(round_: Round, asked: list[None]) -> Script:
+    yield "sum_counters", {}
+    return (yield from upkeep.number_journal(round_, asked))
+
+
+def _outside(engine: Any, sql: str) -> list[tuple[Any, ...]]:
+    address = engine._server.address  # noqa: SLF001
+    with closing(connect(in_schema(address.server, address.schema))) as connection:
+        cursor = connection.execute(sql)
+        return cursor.fetchall() if cursor.description else []
+
+
+def _select(connection: apsw.Connection, sql: Any) -> list[tuple[Any, ...]]:
+    return connection.execute(sql).fetchall()
