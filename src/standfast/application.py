@@ -6,31 +6,37 @@ import asyncio
 import logging
 import os
 import signal
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from standfast import settings
+from standfast.aside import aside
 from standfast.clock import Clock, SystemClock
-from standfast.errors import StoreUnavailable, UnknownJob, UnknownQueue
+from standfast.errors import StoreUnavailable, UnknownJob
 from standfast.handlers.http import Sender
 from standfast.handlers.registry import Handler, Registry, declare
 from standfast.job import HTTP, JobView, NewJob, Receipt
-from standfast.profiles import PROFILES, rules_for
-from standfast.queue import backup, doctor, http, notices, outbox, overview
-from standfast.queue.accept import Acceptor, check_shared_key, receipt, user
-from standfast.queue.fallback import Fallbacks, Otherwise
+from standfast.lifecycle import State
+from standfast.locks import ForkableLock
+from standfast.profiles import rules_for
+from standfast.queue import backup, doctor, http, notices, overview
+from standfast.queue.accept import Acceptor, check_shared_key, several, user
+from standfast.queue.admission import Admission
+from standfast.queue.declarations import Declarations
+from standfast.queue.fallback import Fallbacks, Otherwise, check_otherwise
+from standfast.queue.ids import id_of
 from standfast.queue.letters import DeadLetters
 from standfast.queue.notices import Notice
 from standfast.queue.operations import Operations, Queues
 from standfast.queue.outbox import RELAY_EVERY, Connect, Outbox
-from standfast.queue.view import Page, job_view, page
+from standfast.queue.reception import Reception
+from standfast.queue.transactions import Transactions
+from standfast.queue.view import Page, after, job_view, one_of, page, whole_page
 from standfast.rules import QueueRules, Seconds
-from standfast.store.orders import Publication
 from standfast.store.reads import Filter
 from standfast.store.store import Store
 from standfast.worker.loops import Loop
@@ -45,7 +51,7 @@ LOOK_AGAIN = (0.005, 0.25)
 class Standfast:
     """A durable queue on one store. Opens itself on first use; `await sf.close()` or `async with` to let go."""
 
-    def __init__(self, url: str | None = None, *, clock: Clock | None = None) -> None:
+    def __init__(self, url: str | os.PathLike[str] | None = None, *, clock: Clock | None = None) -> None:
         self.settings = settings.load(url, os.environ)
         self.clock = clock or SystemClock()
         self._store = Store(self.settings.url.value, self.clock)
@@ -53,13 +59,17 @@ class Standfast:
         self._sender = Sender()
         self._registry.add_built_in(http.built_in(self, self._sender))
         self._acceptor = Acceptor(self._registry, self.clock)
-        self._rules: dict[str, QueueRules] = dict(self.settings.queues)
+        self._declared = Declarations(self._store, self._registry, dict(self.settings.queues))
+        self._ready = self._declared.publish
+        self._admission = Admission(self._store, self._declared, strict=self.settings.strict_queues.value)
         self.dead_letters = DeadLetters(self._store, self._ready)
         self.queues = Queues(self._store, self._ready)
         self._operations = Operations(self._store, self.dead_letters)
         self._fallbacks = Fallbacks(self._store)
-        self._publishing = threading.Lock()
-        self._unpublished = True
+        self._reception = Reception(
+            self._store, self._store.spool(self.settings.spool.value), self._declared, self._fallbacks
+        )
+        self._transactions = Transactions(self._store, self._ready, self._declared.publish_blocking, self.clock)
 
     # --- declaring
 
@@ -68,9 +78,11 @@ class Standfast:
 
         For the names in `standfast.profiles` the defaults are the ready-made ones.
         """
-        self._rules[name] = self.settings.over(name, rules_for(name, **rules))
-        self._unpublished = True
-        return self._rules[name]
+        said = rules_for(name, **rules)
+        declared = self.settings.over(name, said)
+        overruled = [rule for rule in rules if getattr(said, rule) != getattr(declared, rule)]
+        self._declared.declare(name, declared, overruled)
+        return declared
 
     def handler(
         self,
@@ -86,13 +98,14 @@ class Standfast:
         """Register a function, plain or async, as the one that does a queue's work.
 
         The default `replay="replay"` repeats it after an unknown outcome: say `"manual"` where that must not happen.
+        `input` is the type of one payload, read as `job.input`; where payloads are collected, that is a list of it.
         """
         declaration = declare(queue, name, replay=replay, risk=risk, timeout=timeout)
 
         def register(function: Callable[..., Any]) -> Handler:
             handler = Handler(function, declaration, self, input=input, soft=soft)
             self._registry.add(handler)
-            self._unpublished = True
+            self._declared.changed()
             return handler
 
         return register
@@ -104,41 +117,38 @@ class Standfast:
     ) -> Receipt:
         """Store one job; it is on disk when this returns.
 
-        `otherwise` is called instead when for certain nothing can be stored now: the store is away, the queue or the
-        disk is full. `tx` is a connection of `sqlite3` to a database of yours: the job is written there, by your
-        commit, and `sf.outbox(...)` brings it here.
+        `otherwise` is called without arguments instead when for certain nothing can be stored now: the store is away,
+        the queue or the disk is full. `tx` is a connection of yours with a transaction open, and the job is there
+        exactly if you commit it: to the store's own PostgreSQL (psycopg, asyncpg, SQLAlchemy), or to any SQLite
+        database (`sqlite3`), where it is written to an outbox, and is a job once `sf.outbox(...)` brought it here.
         """
-        [job] = self._new_jobs(queue, (payload,), options)
-        if tx is not None:
-            return outbox.defer(tx, job, self.clock.wall())
+        [job] = self._acceptor.jobs(queue, (payload,), **options)
         if otherwise is not None:
-            return await self._fallbacks.unless_stored(queue, otherwise, self._accept(job))
-        return await self._accept(job)
+            check_otherwise(otherwise)
+            return await self._fallbacks.unless_stored(queue, otherwise, self._accept(job, tx))
+        return await self._accept(job, tx)
 
-    async def _accept(self, job: NewJob) -> Receipt:
-        if self._unpublished:
-            await self._ready()
-        [answer] = await self._store.enqueue([job])
-        if self._fallbacks.untold:
-            await self._fallbacks.tell()
-        return receipt(answer, job)
+    async def _accept(self, job: NewJob, tx: Any) -> Receipt:
+        await self._admission.admit([job])
+        if tx is not None:
+            return (await self._transactions.enqueue(tx, [job]))[0]
+        return await self._reception.accept(job)
 
     def enqueue_sync(
         self, queue: str, payload: Any = None, *, otherwise: Otherwise | None = None, tx: Any = None, **options: Any
     ) -> Receipt:
         """Store one job from code without an event loop; it is on disk when this returns."""
-        [job] = self._new_jobs(queue, (payload,), options)
-        if tx is not None:
-            return outbox.defer(tx, job, self.clock.wall())
+        [job] = self._acceptor.jobs(queue, (payload,), **options)
         if otherwise is not None:
-            return self._fallbacks.unless_stored_blocking(queue, otherwise, partial(self._accept_blocking, job))
-        return self._accept_blocking(job)
+            check_otherwise(otherwise)
+            return self._fallbacks.unless_stored_blocking(queue, otherwise, partial(self._accept_blocking, job, tx))
+        return self._accept_blocking(job, tx)
 
-    def _accept_blocking(self, job: NewJob) -> Receipt:
-        self._publish()
-        [answer] = self._store.enqueue_blocking([job])
-        self._fallbacks.tell_blocking()
-        return receipt(answer, job)
+    def _accept_blocking(self, job: NewJob, tx: Any) -> Receipt:
+        self._admission.admit_blocking([job])
+        if tx is not None:
+            return self._transactions.enqueue_blocking(tx, [job])[0]
+        return self._reception.accept_blocking(job)
 
     async def enqueue_http(
         self,
@@ -149,8 +159,6 @@ class Standfast:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         timeout: Seconds | str | None = None,
-        idempotency_key: str | None = None,
-        otherwise: Otherwise | None = None,
         **options: Any,
     ) -> Receipt:
         """Store one HTTP request that a worker will send; it is on disk when this returns.
@@ -158,40 +166,29 @@ class Standfast:
         The body is sent as JSON, or as it stands if it is text and `headers` name its content type. Without an
         idempotency key, a POST or PATCH that may have arrived is not sent again: it dies as `unknown_commit_state`.
         """
-        http.check_key(idempotency_key)
         request = http.request(method, url, body=body, headers=headers, timeout=timeout)
-        options |= {"handler": HTTP, "idempotency_key": idempotency_key}
-        stored = self._enqueue_request(queue, url, request, options)
-        return await (stored if otherwise is None else self._fallbacks.unless_stored(queue, otherwise, stored))
+        return await self.enqueue(queue, request, handler=HTTP, **options)
 
-    async def _enqueue_request(self, queue: str, url: str, request: Any, options: dict[str, Any]) -> Receipt:
-        if http.leads_inside(url):
-            http.check_destination(queue, url, self._rules.get(queue) or await self._rules_in_force(queue))
-        return await self.enqueue(queue, request, **options)
-
-    async def _rules_in_force(self, queue: str) -> QueueRules:
-        await self._ready()
-        return await self._store.rules(queue)
-
-    async def enqueue_many(self, queue: str, payloads: Sequence[Any], **options: Any) -> list[Receipt]:
-        """Store several jobs in one transaction: all of them, or none."""
-        jobs = self._new_jobs(queue, payloads, options)
+    async def enqueue_many(
+        self, queue: str, payloads: Sequence[Any], *, tx: Any = None, **options: Any
+    ) -> list[Receipt]:
+        """Store several jobs in one transaction, or in yours: all of them, or none."""
+        jobs = self._acceptor.jobs(queue, several(payloads), **options)
         check_shared_key(jobs)
-        await self._ready()
-        answers = await self._store.enqueue_together(jobs)
-        return [receipt(answer, job) for answer, job in zip(answers, jobs, strict=True)]
-
-    def _new_jobs(self, queue: str, payloads: Iterable[Any], options: dict[str, Any]) -> list[NewJob]:
-        if self.settings.strict_queues.value and queue not in self._rules and queue not in PROFILES:
-            raise UnknownQueue(f"no queue is called {queue!r}, and [store] strict_queues is on; declare it first")
-        return self._acceptor.jobs(queue, payloads, **options)
+        await self._admission.admit(jobs)
+        if tx is not None:
+            return await self._transactions.enqueue(tx, jobs)
+        return await self._reception.accept_together(jobs)
 
     # --- looking
 
     async def status(self, id: str | None) -> JobView | None:
         """Look at a job; looking changes nothing."""
+        wanted = id_of(id)
+        if (waiting := await self._reception.view(wanted)) is not None:
+            return waiting
         await self._ready()
-        record = await self._store.job(id or "")
+        record = await self._store.job(wanted)
         return record and job_view(record, now=self._store.now(), skew=self._store.skew())
 
     async def jobs(
@@ -199,7 +196,7 @@ class Standfast:
     ) -> Page:
         """List jobs, newest first; the page's `next_cursor` leads to the older ones."""
         await self._ready()
-        wanted = Filter(queue, state, limit + 1, cursor or Filter().before)
+        wanted = Filter(queue, one_of("state", state, State), whole_page(limit), after(cursor) or Filter().before)
         return page(await self._store.jobs(wanted), limit, now=self._store.now(), skew=self._store.skew())
 
     async def wait(self, id: str | None, timeout: Seconds) -> JobView:
@@ -209,7 +206,7 @@ class Standfast:
         while True:
             found = await self.status(id)
             if found is None:
-                raise UnknownJob(f"no job has the id {id!r}: it never existed here, or it was pruned")
+                raise UnknownJob.named(id)
             if found.settled:
                 return found
             left = give_up - time.monotonic()
@@ -222,7 +219,7 @@ class Standfast:
         """Give a job's whole result, or one key of it."""
         found = await self.status(id)
         if found is None:
-            raise UnknownJob(f"no job has the id {id!r}: it never existed here, or it was pruned")
+            raise UnknownJob.named(id)
         return found.result if key is None else found.result[key]
 
     def there(self) -> bool:
@@ -230,14 +227,23 @@ class Standfast:
         return self._store.there()
 
     async def health(self) -> dict[str, Any]:
-        """Judge the store by what it holds."""
+        """Judge the store by what it holds; while it is away, by what waits for it on this host."""
+        try:
+            return await self._judged()
+        except StoreUnavailable as error:
+            spooled = await self._reception.held()
+            if spooled is None:
+                raise
+            return overview.away(error, spooled)
+
+    async def _judged(self) -> dict[str, Any]:
         await self._ready()
         await self._fallbacks.tell()
-        return await overview.health(self._store)
+        return await overview.health(self._store, await self._reception.held())
 
     async def doctor(self) -> dict[str, Any]:
         """Examine the store, also one that cannot be opened; one that is not there yet is not created."""
-        return await doctor.examine(self._store, self.health)
+        return await doctor.examine(self._store, self._judged, self._reception.held)
 
     async def migrate(self) -> tuple[int, int]:
         """Bring the store's schema forward, as every opening does; give its number before and after."""
@@ -248,7 +254,7 @@ class Standfast:
     async def stats(self) -> dict[str, Any]:
         """Count what is there, and what happened so far."""
         await self._ready()
-        return await overview.stats(self._store)
+        return await overview.stats(self._store, await self._reception.held())
 
     async def explain(self, id: str | None) -> str:
         """Say in one sentence, with evidence, why a job is where it is."""
@@ -289,7 +295,7 @@ class Standfast:
         return Worker(
             self._store,
             self._registry,
-            self._rules,
+            self._declared.rules,
             self._ready,
             queues=queues,
             concurrency=concurrency,
@@ -318,6 +324,9 @@ class Standfast:
             await asked.wait()
             log.info("worker %s drains: what runs may finish for %g s", worker.id, grace)
         log.info("worker %s has stopped", worker.id)
+        if worker.left_behind:
+            logging.shutdown()
+            os._exit(0)  # ending the loop would wait for a handler that does not end
 
     def outbox(self, connect: Connect, *, every: Seconds = RELAY_EVERY) -> Outbox:
         """Bring here what was enqueued with `tx=` in a database of yours; `connect` opens it, as `sqlite3` does.
@@ -329,16 +338,17 @@ class Standfast:
     # --- life
 
     async def open(self) -> Self:
-        """Open the store and publish what was declared."""
-        await self._ready()
+        """Open the store and publish what was declared; where jobs are spooled, it may still be away."""
+        await self._reception.open()
         return self
 
     async def close(self) -> None:
         """Let go of the store and of receivers. Using it again opens it again."""
         await self._sender.close()
+        await aside(self._reception.close)
         await self._fallbacks.tell()
-        await asyncio.to_thread(self._store.close)
-        self._unpublished = True
+        await aside(self._store.close)
+        self._declared.forget()
 
     async def __aenter__(self) -> Self:
         """Open."""
@@ -350,32 +360,9 @@ class Standfast:
         """Close."""
         await self.close()
 
-    async def _ready(self) -> None:
-        if self._unpublished:
-            await asyncio.to_thread(self._publish)
-
-    def _publish(self) -> None:
-        """Put this process's declarations in force before its first use of the store, and after every new one."""
-        if not self._unpublished:
-            return
-        with self._publishing:
-            self._store.open()
-            if self._rules or self._registry.declarations():
-                self._put_in_force(Publication(self._rules, self._registry.declarations()))
-            self._unpublished = False
-
-    def _put_in_force(self, publication: Publication) -> None:
-        try:
-            self._store.publish_blocking(publication)
-        except StoreUnavailable as error:
-            # Publishing comes before the work: whatever became of it, nothing of what was called for is written.
-            raise StoreUnavailable(
-                "the store took no declarations in time; nothing else was written, call again", definite=True
-            ) from error
-
 
 _default: list[Standfast] = []
-_making_default = threading.Lock()
+_making_default = ForkableLock()
 
 
 def default() -> Standfast:

@@ -50,6 +50,15 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     advice: str = ""
 
+    @property
+    def told(self) -> str:
+        """What a person reads of it: its kind and its message. A KeyError says no more than the key, others nothing.
+
+        A reply's message begins with its status, which is its kind too.
+        """
+        kind = None if self.message.startswith("HTTP ") else self.error_kind
+        return ": ".join(part for part in (kind, self.message) if part)
+
 
 def _transient(code: str, advice: str) -> Reason:
     return Reason(code, Class.TRANSIENT, Action.MANUAL_REVIEW, advice)
@@ -72,36 +81,43 @@ CATALOGUE: dict[str, Reason] = {
     for reason in (
         _transient("timeout", "It did not answer in time; see whether the effect landed before replaying."),
         _transient("dependency_unavailable", "Bring the dependency back, then replay."),
-        _transient("rate_limited", "Wait or lower the queue's rate, then replay."),
+        _transient("rate_limited", "Wait, or send less at a time, then replay."),
         _transient("no_workers", "Start a worker for this queue, then replay."),
         _transient("worker_lost", "The worker died while running this; look for a crash in its log before replaying."),
         _transient("drained", "A worker stopped while running this; see whether the effect landed before replaying."),
         _transient("max_attempts", "Every attempt failed; read the history, mend the cause, then replay."),
         _stopped("max_age", "It waited longer than its queue allows; replay it if it is still wanted."),
         _stopped("expired", "It was not run before its expiry; replay it only if it is still wanted."),
-        _poison("schema_invalid", "The payload does not fit its handler; amend the payload or the handler."),
-        _poison("parse_error", "The payload or reply could not be read; amend it or mend the parser."),
+        _poison("schema_invalid", "The payload does not fit its handler; mend that and replay, or enqueue anew."),
+        _poison("parse_error", "The payload or reply could not be read; mend its reader, then replay."),
         _poison("tool_contract_mismatch", "Caller and tool disagree about the arguments; mend one of them."),
         _stopped("handler_missing", "No worker has this handler; deploy it or correct the name, then replay."),
         _stopped("user_action_required", "A person must act first; do that, then replay."),
         _stopped("request_rejected", "The receiver refused the request for good; correct it before replaying."),
         _stopped("redirected", "The receiver redirected and redirects are not followed; enqueue with the new address."),
         _stopped("handler_refused", "The handler gave up on purpose; read its message before replaying."),
+        _stopped("forgotten_await", "The handler returned work without waiting for it; mend the handler, then replay."),
         _stopped("denied", "The policy or the receiver refused it; change the permission, then ask again."),
         _stopped("approval_required", "A person must approve it first."),
         _stopped("policy_snapshot_mismatch", "The policy changed meanwhile; decide again under the present one."),
         _stopped("idempotency_conflict", "Another job holds this key with another payload; decide which one is right."),
         _unknown("partial_external_write", "Some effects landed and some did not; check each before replaying."),
-        _unknown("unknown_commit_state", "The effect may exist; look at the receiver, then resolve or replay."),
+        _unknown("unknown_commit_state", "Look at the receiver whether the effect is there; replay only if it is not."),
         _unknown("unverified", "The handler could not confirm its own effect; look whether it landed."),
         _unknown("unclassified_error", "Nobody classified this error; read it, then raise Transient or Permanent."),
         _stopped("cancelled", "Somebody cancelled it."),
         _stopped("restored", "It came back from a backup and may have run since; check before replaying."),
     )
 }
-"""Every reason code standfast itself writes. A handler's own codes are allowed and read as `unclassified_error`."""
+"""Every reason code standfast itself writes. A handler's own codes are allowed, and read by their class."""
+
+OWN_CODES = {
+    Class.TRANSIENT: "The handler says that repeating can help; mend what its message names, then replay.",
+    Class.PERMANENT: CATALOGUE["handler_refused"].advice,
+    Class.UNKNOWN: CATALOGUE["unclassified_error"].advice,
+}
 
 
-def reason(code: str) -> Reason:
-    """Look a code up; a handler's own code gets the advice of an unclassified error."""
-    return CATALOGUE.get(code) or CATALOGUE["unclassified_error"]
+def reason(code: str, cls: Class = Class.UNKNOWN) -> Reason:
+    """Look a code up; a handler's own code gets the advice of its class."""
+    return CATALOGUE.get(code) or Reason(code, cls, Action.MANUAL_REVIEW, OWN_CODES[cls])

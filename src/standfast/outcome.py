@@ -8,6 +8,9 @@ import msgspec
 
 from standfast.failure import Failure
 
+LONGEST_SNOOZE = 1e10
+"""Some three hundred years: more is a slip, and no calendar shows it."""
+
 
 class Snooze(msgspec.Struct, frozen=True):
     """Returned by a handler: not now, come back after so many seconds. Spends no attempt."""
@@ -15,9 +18,11 @@ class Snooze(msgspec.Struct, frozen=True):
     seconds: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no number where the handler can still be told."""
+        """Refuse what is no time to wait where the handler can still be told."""
         if not isinstance(self.seconds, int | float):
             raise TypeError(f"Snooze takes a number of seconds, not {self.seconds!r}")
+        if not self.seconds <= LONGEST_SNOOZE:  # NaN is not either
+            raise ValueError(f"Snooze takes at most {LONGEST_SNOOZE:.0f} seconds, not {self.seconds!r}")
 
 
 class Cancel(msgspec.Struct, frozen=True):

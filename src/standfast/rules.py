@@ -165,8 +165,7 @@ def queue_rules(**given: Any) -> QueueRules:
     """Build rules from what a user writes in code or in `standfast.toml`."""
     unknown = sorted(set(given) - set(QueueRules.__struct_fields__))
     if unknown:
-        known = ", ".join(QueueRules.__struct_fields__)
-        raise ConfigurationError(f"unknown queue setting {unknown[0]!r}; known are {known}")
+        raise ConfigurationError.unknown("queue setting", unknown[0], QueueRules.__struct_fields__)
     for name in DURATIONS:
         if name in given:
             given[name] = seconds(given[name])
@@ -187,11 +186,11 @@ def as_backoff(value: Backoff | Callable[[int], Seconds] | dict[str, Any] | str)
     if isinstance(value, dict):
         unknown = sorted(set(value) - {"base", "cap"})
         if unknown:
-            raise ConfigurationError(f"unknown backoff setting {unknown[0]!r}; known are base, cap")
+            raise ConfigurationError.unknown("backoff setting", unknown[0], ("base", "cap"))
         return exponential(**value)
     named = {"exponential": exponential(), "fixed": fixed(), "adaptive": adaptive(), "none": no_backoff()}
     if value not in named:
-        raise ConfigurationError(f"unknown backoff {value!r}; known are {', '.join(named)}")
+        raise ConfigurationError.unknown("backoff", value, named)
     return named[value]
 
 

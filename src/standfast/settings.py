@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.profiles import rules_for
+from standfast.profiles import PROFILES, rules_for
 from standfast.rules import QueueRules
 
 DEFAULT_URL = "sqlite:///standfast.db"
@@ -31,7 +32,7 @@ def without_password(url: str) -> str:
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One value and where it came from: `argument`, `environment`, `file` or `default`."""
+    """One value and where it came from: `argument`, `environment`, `file`, `profile` or `default`."""
 
     value: Any
     source: str
@@ -44,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True):
     config: Setting
     queues: dict[str, QueueRules]
     strict_queues: Setting
+    spool: Setting
     log: Setting
     written: dict[str, tuple[str, ...]]
     """Which rules of each queue the file names; the others are defaults."""
@@ -53,12 +55,19 @@ class Settings(msgspec.Struct, frozen=True):
         named = {rule: getattr(self.queues[queue], rule) for rule in self.written.get(queue, ())}
         return msgspec.structs.replace(declared, **named)
 
+    def source(self, queue: str, rule: str) -> str:
+        """Tell where a rule of a queue in the file comes from."""
+        if rule in self.written[queue]:
+            return "file"
+        return "profile" if rule in PROFILES.get(queue, {}) else "default"
+
 
 class StoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[store]` of the file."""
 
     url: str | None = None
     strict_queues: bool | None = None
+    spool: str | None = None
 
 
 class File(msgspec.Struct, frozen=True):
@@ -68,18 +77,26 @@ class File(msgspec.Struct, frozen=True):
     store: StoreTable = StoreTable()
 
 
-def load(url: str | None, environment: Mapping[str, str]) -> Settings:
+def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> Settings:
     """Read the settings. A file named by `STANDFAST_CONFIG` must exist; the default one may be missing."""
     config = _first(None, environment.get("STANDFAST_CONFIG"), None, DEFAULT_FILE)
     file = _read(Path(config.value), required=config.source != "default")
     return Settings(
-        url=_first(url, environment.get("STANDFAST_URL"), file.store.url, DEFAULT_URL),
+        url=_first(_url(url), environment.get("STANDFAST_URL"), file.store.url, DEFAULT_URL),
         config=config,
         queues={name: _rules(config.value, name, given) for name, given in file.queues.items()},
         strict_queues=_first(None, None, file.store.strict_queues, default=False),
+        spool=_first(None, environment.get("STANDFAST_SPOOL"), file.store.spool, None),
         log=_log(environment),
         written={name: tuple(given) for name, given in file.queues.items()},
     )
+
+
+def _url(given: object) -> str | None:
+    named = os.fspath(given) if isinstance(given, os.PathLike) else given
+    if named is not None and not isinstance(named, str):
+        raise ConfigurationError(f"the store is named by a URL or a path, not by {given!r}")
+    return named
 
 
 def _rules(path: str, name: str, given: dict[str, Any]) -> QueueRules:

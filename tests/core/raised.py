@@ -18,7 +18,7 @@ def told(failed: Failed | None) -> str:
     """Word a failure as the tables do, and see that its advice is the catalogue's."""
     assert failed is not None
     failure = failed.failure
-    assert failure.advice == reason(failure.reason_code).advice
+    assert failure.advice == reason(failure.reason_code, failure.cls).advice
     return f"{failure.cls} {failure.landed} {failure.reason_code}"
 
 

@@ -18,13 +18,16 @@ from hypothesis import strategies as st
 from standfast.errors import ConfigurationError, IdempotencyConflict, PayloadRejected, StandfastError
 from standfast.handlers.registry import Declaration, Handler, Registry
 from standfast.job import Details, Receipt
-from standfast.queue.accept import Acceptor, check_shared_key, receipt
+from standfast.lifecycle import State
+from standfast.queue.accept import MOST_LABELS, Acceptor, check_shared_key, receipt
 from standfast.queue.ids import IDS, Ids
 from standfast.queue.payload import fingerprint
 from standfast.store.orders import Conflict
 from standfast.testing import FrozenClock, memory
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+"""What the clock says."""
 UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -87,13 +90,34 @@ def test_a_duration_reads_the_same_however_it_is_written(accept, value):
     assert accept("mail", delay=value).delay == accept("mail", lease=value).lease == 5400.0
 
 
-@pytest.mark.parametrize(
-    "value",
-    [NOON, NOON.timestamp(), NOON.replace(tzinfo=None), NOON.astimezone(timezone(timedelta(hours=-8)))],
-)
+@pytest.mark.parametrize("value", [NOON, NOON.timestamp(), NOON.astimezone(timezone(timedelta(hours=-8)))])
 def test_a_moment_reads_the_same_however_it_is_written(accept, value):
-    """A datetime without a zone is UTC, whatever this machine's zone is."""
     assert accept("mail", at=value).at == accept("mail", expires=value).expires == NOON.timestamp()
+
+
+@pytest.mark.parametrize("what", ["at", "expires"])
+def test_a_datetime_without_a_zone_is_refused_with_both_ways_to_write_it(accept, what):
+    """Taken as UTC, an hour from now in New York would be four hours ago."""
+    with pytest.raises(
+        ConfigurationError, match=rf"{what}=2026-01-01T12:00:00 .*datetime\.now\(UTC\).*\.astimezone\(\)"
+    ):
+        accept("mail", **{what: NOON.replace(tzinfo=None)})
+
+
+@pytest.mark.parametrize(
+    ("expires", "words"),
+    [
+        (60, r"expires=60 is 1970-01-01T00:01:00\+00:00, which is past.* write time\.time\(\) \+ 60$"),
+        (NOON - timedelta(days=9), r"is 2025-12-23T12:00:00\+00:00, which is past: it would never run$"),
+        (START.timestamp(), "is past"),
+        ("10m", r"a datetime with a zone or seconds since 1970, such as time\.time\(\) \+ 600, not '10m'"),
+    ],
+)
+def test_an_expiry_that_is_past_or_a_length_of_time_is_refused(accept, expires, words):
+    with pytest.raises(ConfigurationError, match=words):
+        accept("mail", expires=expires)
+    assert accept("mail", expires=START.timestamp() + 0.001).expires == START.timestamp() + 0.001
+    assert accept("mail", at=60).at == 60
 
 
 @pytest.mark.parametrize(
@@ -152,9 +176,54 @@ def test_an_option_that_cannot_be_is_refused(accept, bad):
         accept("mail", {}, **bad)
 
 
-def test_an_option_nobody_knows_is_refused(accept):
-    with pytest.raises(TypeError, match="nonsense"):
-        accept("mail", {}, nonsense=1)
+@pytest.mark.parametrize("delay", [60, 0, "1h"])
+def test_delay_and_at_together_are_refused(accept, delay):
+    """Nobody could tell which of them was meant."""
+    with pytest.raises(ConfigurationError, match=r"delay= and at= both .* give one of them"):
+        accept("mail", delay=delay, at=NOON)
+    assert accept("mail", delay=delay, at=None).at is None
+    assert accept("mail", delay=None, at=NOON).at == NOON.timestamp()
+
+
+def test_labels_are_limited_in_number(accept):
+    most = {f"label {number}": "x" for number in range(MOST_LABELS)}
+    assert details(accept("mail", labels=most)).labels == most
+    with pytest.raises(ConfigurationError, match="labels may have 64 entries, not 65"):
+        accept("mail", labels=most | {"one more": "x"})
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("atempts", r"unknown option 'atempts' \(did you mean 'attempts'\?\); known are handler, "),
+        ("otherwize", r"unknown option 'otherwize' \(did you mean 'otherwise'\?\)"),
+        ("idempotency", "did you mean 'idempotency_key'"),
+        ("nonsense", "unknown option 'nonsense'; known are handler, .*labels"),
+    ],
+)
+def test_an_option_nobody_knows_is_refused_with_the_one_that_was_meant(accept, option, words):
+    with pytest.raises(ConfigurationError, match=words):
+        accept("mail", {}, **{option: 1})
+
+
+async def test_an_option_that_several_jobs_cannot_have_is_refused():
+    async with memory() as sf:
+        with pytest.raises(ConfigurationError, match="unknown option 'otherwise'; known are"):
+            await sf.enqueue_many("mail", [1], otherwise=print)
+
+
+def test_attempts_are_from_one(accept):
+    with pytest.raises(ConfigurationError, match="attempts must be a whole number from 1 to 2147483647, not 0"):
+        accept("mail", attempts=0)
+
+
+@pytest.mark.parametrize("payloads", ["abc", b"abc", {"to": "ann"}, None, 5])
+async def test_one_payload_is_no_list_of_payloads(payloads):
+    async with memory() as sf:
+        with pytest.raises(ConfigurationError, match=r"enqueue_many takes a list of payloads, .*nothing was written"):
+            await sf.enqueue_many("mail", payloads)
+        await sf.enqueue_many("mail", range(2))
+        assert [job.payload for job in await sf.jobs()] == [1, 0]
 
 
 def test_a_payload_is_checked_whatever_the_queue(accept):
@@ -170,7 +239,17 @@ def test_a_payload_that_does_not_fit_its_handler_is_refused_where_the_handler_is
     assert accept("mail", payload).handler == "mail"
 
 
-@pytest.mark.parametrize("bad", [{"payload": {1}}, {"payload": {"to": 5}, "handler": "send"}, {"delay": -1}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"payload": {1}},
+        {"payload": {"to": 5}, "handler": "send"},
+        {"delay": -1},
+        {"delay": 60, "at": NOON},
+        {"labels": {str(number): "x" for number in range(MOST_LABELS + 1)}},
+    ],
+    ids=["payload", "input", "delay", "delay and at", "labels"],
+)
 async def test_what_is_refused_was_not_written(bad):
     async with memory() as sf:
         sf.handler("mail", name="send", input=Letter)(print)
@@ -182,6 +261,14 @@ async def test_what_is_refused_was_not_written(bad):
 
 
 # --- receipts and keys
+
+
+async def test_the_state_of_a_receipt_has_one_type_whatever_the_outcome():
+    async with memory() as sf:
+        receipts = [await sf.enqueue("mail", idempotency_key="k") for _ in range(2)]
+        receipts += [await sf.enqueue("mail", thread_key="t") for _ in range(2)]
+        assert [receipt.outcome for receipt in receipts] == ["accepted", "duplicate", "accepted", "coalesced"]
+        assert [type(receipt.state) for receipt in receipts] == [State] * 4
 
 
 def test_a_conflict_names_the_key_and_the_job_that_has_it(accept):

@@ -25,6 +25,17 @@ def test_what_the_handler_adds_wins():
     assert (failed.failure.error_kind, failed.retry_after) == ("quota", 30.0)
 
 
+@pytest.mark.parametrize(
+    ("raised", "advice"),
+    [
+        (Permanent, "The handler gave up on purpose; read its message before replaying."),
+        (Transient, "The handler says that repeating can help; mend what its message names, then replay."),
+    ],
+)
+def test_a_code_of_the_handlers_own_is_advised_by_its_class(raised, advice):
+    assert of_exception(raised("bad account", reason_code="no_account")).failure.advice == advice
+
+
 def test_a_kind_names_the_reason_but_the_class_raised_decides():
     assert told(of_exception(Permanent(error_kind="consent_required"))) == "permanent no user_action_required"
     assert told(of_exception(Transient(error_kind="timeout"))) == "transient no timeout"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from standfast.decide.explain import Circumstances, explain
-from standfast.failure import Class, Failure, Landed
+from standfast.failure import CATALOGUE, Class, Failure, Landed, reason
 from standfast.lifecycle import State
 
 
@@ -54,9 +56,54 @@ def test_a_job_that_is_only_behind_others_says_how_many():
     assert said == "It has been due for 30.0 s; 12 jobs of queue mail are due, 4 are running on 2 workers."
 
 
+def test_one_is_told_as_one():
+    said = told(State.QUEUED, ahead=1, running=1)
+    assert said == "It has been due for 30.0 s; 1 job of queue mail is due, 1 is running on 1 worker."
+    assert " after 1 attempt: " in told(State.DEAD, attempts=1, failure=failure())
+
+
+def test_an_unknown_outcome_is_said_once_and_only_what_can_be_done_is_advised():
+    unknown = msgspec.structs.replace(failure(Landed.MAYBE), advice=reason("unknown_commit_state").advice)
+    assert told(State.DEAD, failure=unknown).count("effect may exist") == 1
+    assert [code for code, it in CATALOGUE.items() if re.search("resolve|amend|rate", it.advice)] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "words"),
+    [
+        ("KeyError", "'x'", "timeout (KeyError: 'x')."),
+        ("KeyError", "", "timeout (KeyError)."),
+        (None, "", "timeout."),
+        ("http_500", "HTTP 500: sorry", "timeout (HTTP 500: sorry)."),
+    ],
+)
+def test_an_error_is_told_with_its_type(kind, message, words):
+    said = msgspec.structs.replace(failure(message=message), error_kind=kind)
+    assert words in told(State.DEAD, failure=said)
+
+
 def test_a_running_job_says_where_and_for_how_long():
     said = told(State.RUNNING, attempts=2, worker="host-1")
     assert said == "It has been running for 1.5 m on host-1, attempt 2 of 5."
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, State.QUEUED])
+def test_a_job_beside_one_that_blocks_its_worker_names_that_one(state):
+    said = told(state, worker="host-1", blocked_by=("slow/sleeper",))
+    assert said.endswith(" The event loop of a worker was blocked just now by slow/sleeper.")
+
+
+def test_a_running_job_of_a_silent_worker_says_since_when_and_what_follows():
+    facts = {"attempts": 2, "worker": "host-1", "silent_for": 47.0}
+    said = told(State.RUNNING, **facts, lapses_in=43.0)
+    assert said == (
+        "Attempt 2 of 5 began 1.5 m ago on host-1, which has been silent for 47.0 s and may be gone. "
+        "Its lease ends in 43.0 s; after that any live worker takes the job back."
+    )
+    assert told(State.RUNNING, **facts, any_worker=False).endswith(
+        "Its lease is over; after that any live worker takes the job back, and none is alive: "
+        "start one with `standfast worker app:sf`."
+    )
 
 
 @pytest.mark.parametrize("state", [State.DEAD, State.HELD])

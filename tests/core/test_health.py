@@ -38,6 +38,7 @@ STORE = StoreFacts(queues=(IDLE,), sweep_age=5.0, sweep_every=30.0)
         ({"due": 1, "live_workers": 0}, ["mail: 1 due job and no worker"]),
         ({"live_workers": 0}, []),
         ({"handler_known": False}, ["mail: no handler is known"]),
+        ({"abandoned": 2}, ["mail: 2 running jobs of a silent worker, and no worker is alive"]),
         ({"silent": 2}, ["mail: nothing moves 2 jobs"]),
         ({"silent": 1, "paused": True}, ["mail: nothing moves 1 job (it is paused)"]),
         ({"paused": True}, []),
@@ -57,11 +58,24 @@ def test_queue(facts, expected):
     ("facts", "expected"),
     [
         ({"sweep_age": 60.0}, []),
+        (
+            {"blocking_handlers": ("mail/send",)},
+            ["mail/send: blocks its worker's event loop, so that every queue waits; let it await, or be a plain def"],
+        ),
+        ({"removed_ago": 86401.0}, []),
+        ({"removed_ago": 7.4}, ["the store's file was removed while in use, 7 s ago: what it held then is gone"]),
         ({"sweep_age": 300.4}, ["sweeper last ran 300 s ago"]),
         ({"sweep_age": None}, []),
         ({"disk_low": True}, ["disk is low: new work is refused"]),
         ({"clock_jumped": True}, ["clock jumped"]),
         ({"conflicting_declarations": ("mail",)}, ["mail: two live processes declare different rules"]),
+        (
+            {"conflicting_declarations": ("mail",), "overruled_declarations": ("chat", "mail")},
+            [
+                "mail: two live processes declare different rules",
+                "chat: a live worker declares other rules than those in force; run one version everywhere",
+            ],
+        ),
         (
             {"fallbacks": (("feedback", 3), ("mail", 1))},
             ["feedback: 3 calls went to their fallback", "mail: 1 call went to its fallback"],

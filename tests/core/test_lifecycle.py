@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from standfast.lifecycle import BIRTHS, FINAL, LETTERS, MOVES, UNFINISHED, Move, State, Transition, view
+from standfast.failure import Class, Failure, Landed
+from standfast.lifecycle import BIRTHS, FINAL, LETTERS, MOVES, UNFINISHED, Move, State, Transition, unwanted, view
 
 WAYS = {
     "claim": ("queued", "running"),
@@ -69,6 +71,24 @@ def test_every_birth_can_end_well_and_can_be_stopped(birth):
 
 def test_a_job_is_born_unfinished():
     assert BIRTHS == UNFINISHED
+
+
+BROKEN = Failure(cls=Class.UNKNOWN, landed=Landed.MAYBE, reason_code="unclassified_error")
+
+
+@pytest.mark.parametrize("move", [Move.RETRY, Move.SNOOZE, Move.GIVE_BACK, Move.DIE, Move.HOLD])
+def test_what_nobody_wants_any_more_ends_cancelled_and_keeps_what_is_known_of_its_effect(move):
+    decided = replace(transition(move, State.RUNNING), failure=BROKEN, possible_duplicate=True, delay=3.0)
+    end = unwanted(decided)
+    assert (end.move, end.target, end.warning) == (Move.CANCEL, State.CANCELLED, "cancelled while it ran")
+    assert (end.failure, end.effect, end.possible_duplicate) == (BROKEN, Landed.MAYBE, False)
+    assert (end.n, end.token, end.source) == (decided.n, decided.token, decided.source)
+
+
+@pytest.mark.parametrize("move", [Move.COMPLETE, Move.CANCEL])
+def test_what_succeeded_or_stopped_by_itself_ends_as_it_is(move):
+    end = replace(transition(move, State.RUNNING), warning="its own")
+    assert unwanted(end) == end
 
 
 @pytest.mark.parametrize(

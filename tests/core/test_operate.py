@@ -6,6 +6,7 @@ import pytest
 
 from standfast.decide.operate import Refusal, cancel, replay
 from standfast.decide.permit import permit
+from standfast.failure import Landed
 from standfast.lifecycle import Move, Standing, State, Transition
 
 
@@ -16,6 +17,14 @@ def job(state: State) -> Standing:
 @pytest.mark.parametrize("state", [State.DEAD, State.HELD])
 def test_a_letter_is_replayed_under_its_token_and_thread(state):
     assert replay(job(state)) == Transition(7, 3, "job-7", "mail", Move.REPLAY, state, gate="thread:mail:t")
+
+
+@pytest.mark.parametrize(("landed", "twice"), [(Landed.MAYBE, True), (Landed.NO, False), (None, False)])
+def test_a_replay_says_who_asked_and_whether_it_may_double_the_effect(landed, twice):
+    decided = replay(job(State.DEAD), attempt=3, landed=landed, by="ann", reason="ticket \ud800")
+    assert isinstance(decided, Transition)
+    assert (decided.attempt, decided.by, decided.reason) == (3, "ann", "ticket \ufffd")
+    assert decided.possible_duplicate is twice
 
 
 @pytest.mark.parametrize("state", sorted(set(State) - {State.DEAD, State.HELD}))

@@ -128,7 +128,7 @@ def test_what_differs_has_another_text():
 )
 @pytest.mark.parametrize("wrap", [lambda value: value, lambda value: [value], lambda value: {"a": {"b": value}}])
 def test_what_is_no_json_is_refused(value, wrap):
-    with pytest.raises(PayloadRejected, match="which is not JSON; convert it first; nothing was written"):
+    with pytest.raises(PayloadRejected, match=r"which is not JSON; convert it first.*; nothing was written"):
         canonical(wrap(value))
 
 
@@ -314,3 +314,31 @@ def test_the_fingerprint_covers_handler_and_payload():
     prints = {fingerprint(handler, text) for handler in ("a", "ab") for text in ("bc", "c")}
     assert len(prints) == 4
     assert fingerprint("a", "b") == fingerprint("a", "b")
+
+
+# --- where it is
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        ({"a": [1, 2, 3, {4}]}, r"a value is of type set, .*, at payload\.a\[3\]; nothing was written"),
+        ([[float("nan")]], r"nan, which JSON cannot say, at payload\[0\]\[0\];"),
+        ({"a": {"b c": 2**64}}, r"over 64 bits; send it as text, at payload\.a\['b c'\];"),
+        ({"a": ({"b": "x\0"},)}, r"NUL character, at payload\.a\[0\]\.b;"),
+        ({"a": {1: 2}}, r"a key is of type int, .*, at payload\.a;"),
+        ({"a": {"x\0": 2}}, r"a key of the payload holds a NUL character, at payload\.a;"),
+        ({"a": ["\ud800"]}, r"not Unicode, at payload\.a\[0\]:"),
+        ({"a": {"\ud800": 1}}, r"not Unicode, at payload\.a:"),
+        ({"\u202e": {1}}, r"at payload\['\\u202e'\];"),
+        ({1: 2}, "a key is of type int, which is not JSON; convert it first; nothing was written$"),
+        (float("inf"), "the payload holds inf, which JSON cannot say; nothing was written$"),
+    ],
+)
+def test_a_refusal_names_the_place_of_what_it_refuses(payload, words):
+    with pytest.raises(PayloadRejected, match=words):
+        canonical(payload)
+
+
+def test_a_tuple_is_a_list_at_the_top_too():
+    assert canonical((1, (2, 3))) == canonical([1, [2, 3]]) == "[1,[2,3]]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from standfast import ConfigurationError, Standfast, exponential
+from standfast import ConfigurationError, Standfast, UnknownQueue, exponential
 from standfast.profiles import PROFILES, defaults_for, rules_for
 from standfast.rules import DEFAULTS
 
@@ -70,7 +70,10 @@ def test_a_misspelt_rule_is_refused_for_a_ready_made_queue_too():
         Standfast(":memory:").queue("feedback", atempts=3)
 
 
-async def test_strict_queues_know_the_ready_made_ones(tmp_path):
+async def test_strict_queues_know_the_ready_made_ones_only_once_they_are_declared(tmp_path):
     (tmp_path / "standfast.toml").write_text("[store]\nstrict_queues = true\n")
     async with Standfast(":memory:") as sf:
+        with pytest.raises(UnknownQueue):
+            await sf.enqueue("feedback")
+        sf.queue("feedback")
         assert (await sf.enqueue("feedback")).outcome == "accepted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,9 +10,9 @@ import msgspec
 import pytest
 
 from standfast.failure import Class, Failure, Landed
-from standfast.job import JobView
+from standfast.job import Attempt, JobView
 from standfast.lifecycle import State
-from standfast.queue.replies import HINTS, LONGEST_RESULT, STATUS, reply
+from standfast.queue.replies import HINTS, LONGEST_RESULT, MAYBE_DONE, STATUS, reply
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KNOWN: dict[str, Any] = {
@@ -53,9 +54,27 @@ def test_nothing_but_done_reads_like_success(state):
     assert "is done" not in said["hint"]
 
 
+MAYBE = Failure(cls=Class.UNKNOWN, landed=Landed.MAYBE, reason_code="unknown_commit_state")
+UNCERTAIN = Attempt(attempt=1, at=NOW, landed="maybe")
+
+
+@pytest.mark.parametrize(
+    ("known", "hint"),
+    [
+        ({"failure": FAILURE}, HINTS["failed"]),
+        ({"failure": MAYBE}, MAYBE_DONE),
+        ({"failure": FAILURE, "history": [UNCERTAIN]}, MAYBE_DONE),
+    ],
+)
+def test_what_failed_was_not_done_only_if_that_is_certain(known, hint):
+    assert reply(job(State.DEAD, **known))["hint"] == hint
+
+
 def test_a_queued_job_says_why_and_when():
     said = reply(job(State.QUEUED, attempts=1, failure=FAILURE))
-    assert (said["queue_reason"], said["queued_for_retry"], said["retry_at"]) == ("event", True, NOW)
+    assert (said["queue_reason"], said["queued_for_retry"]) == ("event", True)
+    assert said["retry_at"] == NOW.isoformat().replace("+00:00", "Z")
+    assert json.loads(json.dumps(said)) == said
     assert (said["error"], said["reason_code"], said["error_kind"]) == ("no", "denied", "auth")
     assert reply(job(State.QUEUED))["queued_for_retry"] is False
 

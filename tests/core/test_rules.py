@@ -125,7 +125,10 @@ def test_a_backoff_that_cannot_work_is_refused(build):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"attemps": 3}, "unknown queue setting 'attemps'; known are attempts, backoff, "),
+        (
+            {"attemps": 3},
+            r"unknown queue setting 'attemps' \(did you mean 'attempts'\?\); known are attempts, backoff, ",
+        ),
         ({"attempts": 0}, "attempts must be at least 1, not 0"),
         ({"attempts": 2.5}, "attempts"),
         ({"attempts": "three"}, "attempts"),

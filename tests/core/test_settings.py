@@ -94,12 +94,12 @@ def test_a_directory_in_place_of_the_file_is_refused(tmp_path):
         ("[store]\nurl = 5", "url"),
         ("queues = 5", "queues"),
         ("[queues]\nmail = 5", "mail|queues"),
-        ("[queues.mail]\natempts = 5", r"\[queues\.mail\]: unknown queue setting 'atempts'; known are attempts"),
+        ("[queues.mail]\natempts = 5", r"\[queues\.mail\]: unknown queue setting 'atempts' .*'attempts'"),
         ("[queues.mail]\nattempts = 0", r"\[queues\.mail\]: attempts must be at least 1"),
         ("[queues.mail]\nattempts = 'five'", r"\[queues\.mail\]"),
         ("[queues.mail]\nlease = '5 parsecs'", "is no duration"),
         ("[queues.mail]\nbackoff = 'sometimes'", "unknown backoff 'sometimes'; known are"),
-        ("[queues.mail]\nbackoff = {bse = 5}", "unknown backoff setting 'bse'; known are base, cap"),
+        ("[queues.mail]\nbackoff = {bse = 5}", "unknown backoff setting 'bse' .*; known are base, cap"),
     ],
 )
 def test_what_is_unknown_or_misfits_is_an_error_that_names_it(write, text, named):

@@ -218,7 +218,15 @@ def test_retry_after_does_not_give_another_attempt():
     )
 
 
-@pytest.mark.parametrize("seconds", [0.0, 2.5, 3600.0])
+def test_a_drain_that_cuts_an_entered_handler_leaves_it_open_whether_it_acted():
+    """Nothing is spent, but the next run may double the effect; what was never entered cannot."""
+    cut = decided(claim(), Drained())
+    assert (cut.effect, cut.possible_duplicate, cut.failure) == (Landed.MAYBE, True, None)
+    unentered = decided(claim(), NotEntered("drain"))
+    assert (unentered.effect, unentered.possible_duplicate) == (None, False)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 2.5, 3600.0, 7 * DAY, 1e10])
 def test_a_snooze_waits_as_long_as_it_says(seconds):
     assert decided(claim(), Snooze(seconds), 0.9).delay == seconds
 

@@ -20,6 +20,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(params=["file", "postgres"])
+def every_store(request: pytest.FixtureRequest, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+    """Run on every kind of store there is: the file that is the default, and a server that the environment names."""
+    if request.param == "postgres":
+        monkeypatch.setenv("STANDFAST_URL", request.getfixturevalue("postgres_url"))
+
+
 @pytest.fixture
 def cli(here: Path) -> Cli:  # noqa: ARG001 - it runs there
     """Run a command in this process: for everything that does not depend on being one's own."""

@@ -4,10 +4,15 @@ import json
 
 import pytest
 
+from standfast import Transient
 from standfast.cli import dead_commands
 from tests.doors.processes import on_terminal, standfast
 from tests.doors.stages import HOSTILE, job_of, outage, refuse, told, unsure, work
 from tests.doors.test_cli_terminal import ACTING, SEQUENCE
+
+
+def silent(_job):
+    raise Transient
 
 
 @pytest.fixture
@@ -73,11 +78,12 @@ class TestShow:
         assert (code, letter["failure"]["landed"], letter["triage"]["rule"]) == (0, "maybe", "built-in")
         assert len(letter["history"]) == 1
 
-    def test_what_is_no_letter_exits_3(self, cli):
+    def test_what_is_no_letter_exits_1_and_what_is_unknown_3(self, cli):
         job = job_of(cli, "mail")
-        for unknown in (job, "nope"):
-            assert cli("dead", "show", unknown).exit_code == 3
-        assert "is no letter: it is queued" in cli("dead", "show", job).stderr
+        shown = cli("dead", "show", job)
+        assert (shown.exit_code, shown.stdout) == (1, "")
+        assert shown.stderr == f"standfast: job {job} is no letter: it is queued; look at it with: standfast status\n"
+        assert cli("dead", "show", "nope").exit_code == 3
 
     @pytest.mark.parametrize("form", [[], ["--json"]])
     @pytest.mark.parametrize("command", ["show", "list"])
@@ -96,6 +102,13 @@ class TestShow:
         assert lines[row + 1].startswith("    ")
         assert "gone" in lines[row + 1]
 
+    def test_an_error_that_says_little_is_told_with_its_type(self, cli):
+        keyed, mute = job_of(cli, "keyed", "{}"), job_of(cli, "mute")
+        work(keyed=lambda job: job.payload["x"], mute=silent)
+        lines = {line.split()[0]: line for line in cli("dead", "list").stdout.splitlines()}
+        assert "max_attempts: KeyError: 'x'" in lines[keyed]
+        assert "max_attempts: Transient" in lines[mute]
+
 
 class TestReplay:
     def test_puts_a_letter_back_to_work(self, cli, letters):
@@ -110,11 +123,11 @@ class TestReplay:
         code, answer = told(cli, "dead", "replay", letters["away"])
         assert (code, answer["id"], answer["outcome"], answer["rule"]) == (0, letters["away"], "replayed", "built-in")
 
-    def test_what_is_no_letter_exits_3(self, cli, letters):
+    def test_what_is_no_letter_exits_1_and_what_is_unknown_3(self, cli, letters):
         assert cli("dead", "replay", "nope").exit_code == 3
         cli("dead", "replay", letters["away"])
         again = cli("dead", "replay", letters["away"])
-        assert (again.exit_code, again.stdout) == (3, "")
+        assert (again.exit_code, again.stdout) == (1, "")
 
     @pytest.mark.parametrize(
         ("answer", "said"),

@@ -61,6 +61,7 @@ class TestHttp:
         assert (refused.exit_code, refused.stdout) == (2, "")
         assert 'in standfast.toml under [queues.feed]: destinations = ["127.0.0.1"]' in refused.stderr
         assert refused.stderr.count("\n") == 1
+        assert list(here.iterdir()) == [], "a refusal makes no store"
         (here / "standfast.toml").write_text(ALLOWED)
         assert cli("http", "feed", "POST", "http://127.0.0.1:1/", "{}").exit_code == 0
 
@@ -76,6 +77,7 @@ class TestHttp:
             ["POST", "https://example.com/", "-H", "Idempotency-Key: k"],
             ["POST", "https://example.com/", "-H", "A: \x1b[2J"],
             ["POST", "https://example.com/", "--timeout", "0"],
+            ["POST", "https://example.com/", "--delay", "5m", "--at", "2030-01-01T00:00Z"],
         ],
     )
     def test_what_could_not_be_sent_exits_2(self, cli, wrong):

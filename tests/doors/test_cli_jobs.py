@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -13,6 +14,8 @@ from standfast.cli.door import look
 from standfast.lifecycle import State
 from standfast.testing import drain
 from tests.doors.processes import standfast
+
+pytestmark = pytest.mark.usefixtures("every_store")
 
 
 def refuse(_job):
@@ -65,14 +68,29 @@ class TestEnqueue:
         assert (job["risk"], job["labels"], job["view"]) == ("high", {"team": "a=b", "env": ""}, "scheduled")
         assert datetime.fromisoformat(job["due_at"]) - datetime.fromisoformat(job["created_at"]) == timedelta(hours=2)
 
-    @pytest.mark.parametrize(
-        "written", ["2100-01-02T03:04:05Z", "2100-01-02T04:04:05+01:00", "2100-01-02 03:04:05", "4102542245"]
-    )
+    @pytest.mark.parametrize("written", ["2100-01-02T03:04:05Z", "2100-01-02 04:04:05+01:00", "4102542245"])
     def test_moments_are_rfc_3339_or_seconds(self, cli, written):
         job = shown(cli, job_of(cli, "mail", "--at", written, "--expires", written))
         moment = datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)
         for name in ("due_at", "expires_at"):
             assert abs(datetime.fromisoformat(job[name]) - moment) < timedelta(seconds=1)
+
+    @pytest.mark.parametrize("option", ["--at", "--expires"])
+    def test_a_moment_without_a_zone_exits_2_and_shows_how_to_write_it(self, cli, here, monkeypatch, option):
+        monkeypatch.setenv("TZ", "America/New_York")
+        time.tzset()
+        refused = cli("enqueue", "mail", option, "2100-01-02T03:04:05")
+        monkeypatch.undo()
+        time.tzset()
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "names no time zone" in refused.stderr
+        assert "2100-01-02T03:04:05-05:00" in " ".join(refused.stderr.split())
+        assert list(here.iterdir()) == []
+
+    def test_an_expiry_that_is_past_exits_2(self, cli):
+        refused = cli("enqueue", "mail", "--expires", "60")
+        assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+        assert "write time.time() + 60; nothing was changed" in refused.stderr
 
     def test_the_same_key_and_payload_is_a_duplicate(self, cli):
         first = cli("enqueue", "mail", "[1]", "--key", "k").stdout.split()
@@ -100,10 +118,18 @@ class TestEnqueue:
         assert cli("enqueue", "mail", "-", stdin=b"").exit_code == 2
 
     @pytest.mark.parametrize(
-        "wrong", ["--at noon", "--delay -5", "--delay nan", "--label team", "--risk some", "--attempts 0"]
+        "wrong",
+        ["--at noon", "--delay -5", "--delay nan", "--label team", "--risk some", "--attempts 0"],
     )
     def test_bad_options_exit_2(self, cli, wrong):
         assert cli("enqueue", "mail", *wrong.split()).exit_code == 2
+
+    @pytest.mark.parametrize("delay", ["5m", "0"])
+    def test_delay_and_at_together_exit_2_and_make_no_store(self, cli, here, delay):
+        refused = cli("enqueue", "mail", "--delay", delay, "--at", "2030-01-01T00:00Z")
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "--delay and --at both say when to start; give one of them" in refused.stderr
+        assert list(here.iterdir()) == []
 
     def test_an_undeclared_queue_is_not_found_where_queues_are_strict(self, cli, here):
         (here / "standfast.toml").write_text("[store]\nstrict_queues = true\n[queues.mail]\n")

@@ -10,6 +10,8 @@ from standfast.cli import job_commands
 from tests.doors.processes import WorkerProcess, eventually, on_terminal, standfast
 from tests.doors.stages import job_of, outage, refuse, told, work
 
+pytestmark = pytest.mark.usefixtures("every_store")
+
 SLOW = """
 import asyncio
 from pathlib import Path
@@ -66,6 +68,12 @@ class TestRetry:
     )
     def test_a_refusal_by_policy_exits_4(self, cli, monkeypatch, status, code, exit_code):
         answer = {"operation_id": "x", "status": status, "hint": "ask", "reason_code": code}
+        monkeypatch.setattr(job_commands, "look", lambda *_: answer)
+        assert cli("retry", "x").exit_code == exit_code
+
+    @pytest.mark.parametrize(("refused", "exit_code"), [({"refused": True}, 1), ({}, 0)])
+    def test_one_that_ran_before_it_was_asked_exits_1(self, cli, monkeypatch, refused, exit_code):
+        answer = {"operation_id": "x", "status": "running", "hint": "wait", **refused}
         monkeypatch.setattr(job_commands, "look", lambda *_: answer)
         assert cli("retry", "x").exit_code == exit_code
 
@@ -156,11 +164,10 @@ class TestQueue:
         assert (code, mail["name"], mail["due"], mail["workers"], mail["paused"]) == (0, "mail", 1, 0, False)
         assert (mail["rules"]["attempts"], mail["rules"]["keep_keys"]) == (5, 604800.0)
 
-    def test_live_workers_are_counted(self, here):
+    def test_live_workers_are_counted_before_the_first_job(self, here):
         (here / "app.py").write_text(SLOW)
         with WorkerProcess("app:sf") as worker:
             worker.says("is ready for")
-            standfast("enqueue", "slow", "--delay", "1h")
             [slow] = json.loads(standfast("queue", "list", "--json").stdout)["items"]
         assert (slow["name"], slow["workers"]) == ("slow", 1)
 

@@ -38,7 +38,7 @@ class TestDoctor:
         assert (well.exit_code, ok) == (0, True)
         assert found["engine"]["value"].startswith("SQLite 3.")
         assert found["file"]["value"].startswith(str(here / "standfast.db"))
-        assert found["schema"]["value"] == "1; this library knows 1"
+        assert found["schema"]["value"] == "2; this library knows 2"
         assert "journal_mode=wal, synchronous=2" in found["settings"]["value"]
         assert found["permissions"]["value"].startswith("0600")
         assert found["disk"]["value"].endswith("MiB free")
@@ -119,9 +119,9 @@ class TestDoctor:
 
 class TestMigrate:
     def test_tells_from_where_to_where(self, cli):
-        assert cli("migrate").stdout == "schema 0 → 1\n"
-        assert cli("migrate").stdout == "schema 1 → 1 (nothing to do)\n"
-        assert json.loads(cli("migrate", "--json").stdout) == {"from": 1, "to": 1}
+        assert cli("migrate").stdout == "schema 0 → 2\n"
+        assert cli("migrate").stdout == "schema 2 → 2 (nothing to do)\n"
+        assert json.loads(cli("migrate", "--json").stdout) == {"from": 2, "to": 2}
 
     def test_refuses_what_is_no_store(self, cli, here):
         (here / "q.db").write_bytes(b"no database at all" * 100)
@@ -138,19 +138,23 @@ class TestConfig:
             "url": ("sqlite:///standfast.db", "default"),
             "config": ("standfast.toml", "default"),
             "strict_queues": (False, "default"),
+            "spool": (None, "default"),
             "log": ("auto", "default"),
         }
-        (here / "mine.toml").write_text("[store]\nurl = 'file.db'\nstrict_queues = true\n")
+        (here / "mine.toml").write_text("[store]\nurl = 'file.db'\nstrict_queues = true\nspool = 'jobs.spool'\n")
         monkeypatch.setenv("STANDFAST_CONFIG", "mine.toml")
         monkeypatch.setenv("STANDFAST_LOG", "text")
         assert told() == {
             "url": ("file.db", "file"),
             "config": ("mine.toml", "environment"),
             "strict_queues": (True, "file"),
+            "spool": ("jobs.spool", "file"),
             "log": ("text", "environment"),
         }
         monkeypatch.setenv("STANDFAST_URL", "environment.db")
+        monkeypatch.setenv("STANDFAST_SPOOL", "other.spool")
         assert told()["url"] == ("environment.db", "environment")
+        assert told()["spool"] == ("other.spool", "environment")
         named = json.loads(cli("config", "--json", "--url", "argument.db").stdout)
         assert named["settings"]["url"] == {"value": "argument.db", "source": "argument"}
         assert not list(here.glob("*.db"))
@@ -164,6 +168,12 @@ class TestConfig:
         rows = [line.split() for line in cli("config").stdout.splitlines()]
         assert ["queues.mail.timeout", "file", "120.0"] in rows
         assert ["queues.mail.lease", "default", "90.0"] in rows
+
+    def test_a_ready_made_rule_is_told_as_its_profiles(self, cli, here):
+        (here / "standfast.toml").write_text("[queues.identity_provision]\nlease = 30\n")
+        rules = json.loads(cli("config", "--json").stdout)["queues"]["identity_provision"]
+        assert rules["attempts"] == {"value": 10, "source": "profile"}
+        assert (rules["lease"]["source"], rules["timeout"]["source"]) == ("file", "default")
 
     @pytest.mark.parametrize(
         ("url", "shown"),
@@ -190,7 +200,13 @@ class TestBench:
         assert cli("bench").exit_code == 0
         assert cli("bench", "--quick", "--rounds", "5", "--url", "q.db").exit_code == 0
         assert cli("bench", "--json").exit_code == 0
-        assert asked == [(None, False, 3, False), ("q.db", True, 5, False), (None, False, 3, True)]
+        assert cli("bench", "--url", "postgresql://db/app", "--peers", "none").exit_code == 0
+        assert asked == [
+            (None, False, 3, False, None),
+            ("q.db", True, 5, False, None),
+            (None, False, 3, True, None),
+            ("postgresql://db/app", False, 3, False, "none"),
+        ]
 
 
 def test_importing_the_command_line_loads_nothing_heavy():

@@ -5,9 +5,13 @@ import signal
 import subprocess
 import threading
 
+import pytest
+
 from tests.doors.processes import COMMAND, PATIENCE, eventually, has_open, on_terminal, standfast, surroundings
 from tests.doors.stages import job_of, refuse, work
 from tests.doors.test_cli_terminal import SEQUENCE
+
+pytestmark = pytest.mark.usefixtures("every_store")
 
 
 def lines(cli, *options):
@@ -60,6 +64,7 @@ def test_a_person_reads_one_line_each(cli):
     assert SEQUENCE.sub("", seen).split() == told.split()
 
 
+@pytest.mark.parametrize("every_store", ["file"], indirect=True)  # an open file shows from outside
 def test_follows_other_processes_until_interrupted(here):
     standfast("migrate")
     command = [*COMMAND, "tail", "--json"]

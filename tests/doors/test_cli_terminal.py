@@ -7,14 +7,18 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import click
+import msgspec
 import pytest
 
 from standfast import Permanent, Standfast
 from standfast.cli import main
 from standfast.cli.logs import JsonLines, TextLines
+from standfast.cli.sheets import sheet
 from standfast.cli.words import ago, span
-from standfast.testing import drain
+from standfast.job import Attempt
+from standfast.testing import drain, memory
 from tests.doors.processes import PACKAGES, on_terminal, standfast
+from tests.waiting import job_of
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202egnp.exe\u2066\x9b31m\x7f\r"
 SEQUENCE = re.compile(r"\x1b\[[0-9;]*m")
@@ -125,7 +129,7 @@ def test_ages_are_said_in_words(seconds, said):
 
 
 def test_a_short_span_is_said_in_seconds():
-    assert span(0.4) == "0 s"
+    assert [span(0), span(0.29), span(0.96)] == ["0 s", "0.3 s", "1 s"]
 
 
 def record(message):
@@ -154,3 +158,12 @@ def test_every_command_takes_url_and_json():
     found = dict(commands_of(main))
     assert "dead replay" in found
     assert {name for name, options in found.items() if not {"--url", "--json"} <= options} == set()
+
+
+@pytest.mark.parametrize(("delay", "said"), [(None, "possible duplicate"), (0.29, "after 0.3 s, possible duplicate")])
+async def test_what_follows_an_attempt_is_said_without_gaps(delay, said):
+    async with memory() as sf:
+        job = await job_of(sf, (await sf.enqueue("mail")).id)
+    line = Attempt(attempt=1, at=job.created_at, delay=delay, possible_duplicate=True)
+    *_, history = sheet(msgspec.structs.replace(job, history=[line]), job.created_at)
+    assert said in history.rows[0]

@@ -119,6 +119,12 @@ class TestDemo:
         assert list(here.iterdir()) == []
         assert processes_under(here) == []
 
+    def test_a_directory_that_cannot_be_written_exits_2_without_a_traceback(self, cli):
+        refused = cli("demo", "--url", "/sys/x.db")
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert refused.stderr.startswith("standfast: demo cannot make a directory in /sys: ")
+        assert refused.stderr.count("\n") == 1
+
     def test_interrupting_it_leaves_nothing_behind(self, here):
         command = [*COMMAND, "demo", "--jobs", "1000", "--url", f"{here}/x.db"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, env=surroundings({})) as demo:

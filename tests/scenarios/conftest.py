@@ -5,34 +5,17 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import chain, repeat
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from standfast import Standfast, fixed
-from standfast.testing import memory
+from standfast import fixed
 from standfast.testing.kit import InMemory
+from tests.on_disk import disk, frozen, in_file, log, path, url
 from tests.receiver import Receiver, Spot
 from tests.sending import WAIT
-from tests.worker.processes import Log
 
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "queue.db")
-
-
-@pytest.fixture
-async def disk(path: str) -> AsyncIterator[Standfast]:
-    store = Standfast(path)
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path / "log")
+__all__ = ["app", "disk", "in_file", "log", "path", "receiver", "resolver", "spot", "url"]
 
 
 @pytest.fixture(scope="session")
@@ -48,10 +31,10 @@ def spot(receiver: Receiver, request: pytest.FixtureRequest) -> Spot:
     return Spot(receiver, f"/{abs(hash(request.node.nodeid))}")
 
 
-@pytest.fixture
-async def app() -> AsyncIterator[InMemory]:
-    """Give an application in memory whose clock stands still, with a queue that may call the receiver."""
-    async with memory() as sf:
+@pytest.fixture(params=["memory", "postgres"])
+async def app(request: pytest.FixtureRequest) -> AsyncIterator[InMemory]:
+    """Give an application whose clock stands still, with a queue that may call the receiver."""
+    async with frozen(request) as sf:
         sf.queue("feedback", destinations=["127.0.0.1"], backoff=fixed(WAIT), attempts=3)
         yield sf
 

@@ -17,7 +17,8 @@ def run(name: str, *arguments: str) -> list[str]:
         timeout=40,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr  # an attempt that failed is told there, in a line
     return done.stdout.splitlines()
 
 
@@ -35,3 +36,25 @@ def test_sync_app(path):
     assert told[0] == "accepted accepted duplicate"
     assert sorted(told[1:]) == ["ann: sent", "bob: sent", "welcome, ann", "welcome, bob"]
     assert run("sync_app.py", path)[0] == "duplicate duplicate duplicate", "the keys outlive completion and process"
+
+
+def test_http_outage(path):
+    for arguments in ((), (path,), (path,)):
+        *told, attempts = run("http_outage.py", *arguments)
+        assert told == [
+            "the receiver is down: 5 requests are accepted",
+            "each was tried in vain and waits; 0 arrived",
+            "the receiver is back",
+            "accepted 5, completed 5, lost 0, delivered twice 0",
+        ]
+        assert int(attempts.removeprefix("the most attempts one took: ")) > 1
+
+
+def test_pull_request_burst(path):
+    for arguments in ((), (path,)):
+        assert run("pull_request_burst.py", *arguments) == [
+            "accepted coalesced coalesced coalesced coalesced accepted duplicate accepted",
+            "master: the build is broken (0 folded into it)",
+            "pr-9: what do you think? (0 folded into it)",
+            "pr-7: comment 5 (4 folded into it)",
+        ]

@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from standfast import IdempotencyConflict, Standfast
 from standfast.handlers.wire import LARGEST_BODY
+from standfast.queue.payload import canonical, sha256
 from standfast.testing import drain
 from tests.sending import run_out, tried
 from tests.waiting import ended, job_of
@@ -29,8 +31,23 @@ async def test_a_reply_is_kept_as_the_result(app, spot):
     assert sent["headers"]["host"].startswith("127.0.0.1:")
 
 
-async def test_any_worker_sends_also_for_a_queue_without_a_handler(path, spot):
-    async with Standfast(path) as sf:
+async def test_secrets_in_headers_are_sent_and_never_shown(app, spot):
+    secret = {"Authorization": "Bearer s3cret", "cookie": "s3cret=1", "X-Api-Key": "s3cret", "X-Auth-Token": "s3cret"}
+    plain = {"Accept": "text/plain", "X-Team": "red"}
+    receipt = await app.enqueue_http("feedback", "POST", spot.url(status=422), headers=secret | plain)
+    stored = canonical({"method": "POST", "url": spot.url(status=422), "headers": secret | plain})
+    job = await tried(app, receipt)
+    assert job.payload["headers"] == dict.fromkeys(secret, "***") | plain
+    assert job.payload_sha256 == sha256(stored)
+    seen = [job, await app.jobs(), await app.dead_letters.list(), await app.dead_letters.get(job.id)]
+    assert "s3cret" not in msgspec.json.encode(seen).decode()
+    await app.dead_letters.replay(job.id, by="ann")
+    await drain(app)
+    assert [request["headers"]["authorization"] for request in spot.requests] == ["Bearer s3cret"] * 2
+
+
+async def test_any_worker_sends_also_for_a_queue_without_a_handler(url, spot):
+    async with Standfast(url) as sf:
         sf.queue("feedback", destinations=["127.0.0.1"])
         async with sf.worker():
             receipt = await sf.enqueue_http("feedback", "GET", spot.url())
@@ -190,7 +207,8 @@ async def test_a_queue_of_requests_needs_no_handler_of_its_own(app, spot):
     assert "handler" not in await app.explain(receipt.id)
 
 
-def test_importing_standfast_does_not_import_the_client():
+def test_whoever_only_enqueues_imports_neither_the_client_nor_a_terminal():
     code = "import json, sys, standfast; standfast.Standfast(':memory:'); print(json.dumps(sorted(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment())
-    assert not {"httpx2", "httpcore2", "anyio"} & set(json.loads(ran.stdout))
+    heavy = {"anyio", "click", "cronsim", "httpcore2", "httpx2", "importlib.metadata", "psycopg", "rich"}
+    assert heavy & set(json.loads(ran.stdout)) == set()

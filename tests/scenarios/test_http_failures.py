@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from threading import Event
 
 import pytest
 
@@ -51,7 +53,7 @@ async def test_an_unkeyed_post_that_may_have_landed_is_sent_once(app, spot, repl
 
 @pytest.mark.parametrize("reply", MAYBE)
 async def test_with_a_key_it_is_repeated_under_that_key(app, spot, reply):
-    receipt = await app.enqueue_http("feedback", "POST", spot.url(**reply), timeout=0.3, idempotency_key="k")
+    receipt = await app.enqueue_http("feedback", "POST", spot.url(**reply), timeout=1.0, idempotency_key="k")
     job = await run_out(app, receipt)
     assert (job.state, failure_of(job).reason_code, failure_of(job).landed) == ("dead", "max_attempts", "maybe")
     assert [sent["headers"]["idempotency-key"] for sent in spot.requests] == ["k"] * 3
@@ -158,11 +160,15 @@ async def test_a_name_that_leads_nowhere_was_not_sent(app):
 
 
 async def test_a_lookup_that_hangs_was_not_sent(app, monkeypatch):
-    async def hangs(*_args: object, **_options: object) -> None:
-        await asyncio.sleep(60)
+    over = Event()
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", hangs)
+    def hangs(*_args: object, **_options: object) -> None:
+        over.wait()
+        raise socket.gaierror("no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", hangs)
     job = await tried(app, await app.enqueue_http("feedback", "POST", "http://slow-dns.test/", timeout=0.5))
+    over.set()
     assert (job.view, last(job).landed, last(job).reason_code) == ("retry_pending", "no", "timeout")
 
 
@@ -171,6 +177,7 @@ async def test_a_receiver_that_does_not_accept_was_not_sent_to(app):
     with full_backlog() as address:
         job = await tried(app, await app.enqueue_http("feedback", "POST", f"http://{address}/", timeout=1))
     assert (job.view, last(job).landed, last(job).reason_code) == ("retry_pending", "no", "timeout")
+    assert (last(job).error_kind, last(job).message) == ("ConnectTimeout", "no connection within 0.2 s")
 
 
 async def test_tls_that_fails_was_not_sent_and_asked_for_the_name(app, resolver):
@@ -201,8 +208,8 @@ async def test_the_queues_timeout_bounds_the_requests(app, spot):
 
 
 @pytest.mark.parametrize(("key", "end"), [(None, ("dead", 1, 0)), ("k", ("queued", 0, 1))])
-async def test_a_drain_that_cuts_a_request_gives_back_only_what_may_be_repeated(path, spot, key, end):
-    async with Standfast(path) as sf:
+async def test_a_drain_that_cuts_a_request_gives_back_only_what_may_be_repeated(url, spot, key, end):
+    async with Standfast(url) as sf:
         sf.queue("feedback", destinations=["127.0.0.1"], backoff=fixed(60))
         async with sf.worker(grace=0.05):
             url = spot.url(do="slow", seconds=5)

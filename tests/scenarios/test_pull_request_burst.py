@@ -2,32 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 from standfast.rules import TRIGGER_PRIORITIES
 from standfast.testing import drain
 from tests.waiting import job_of
-from tests.worker.processes import ROOT, environment
-
-
-def test_the_example_says_what_it_promises(path):
-    for arguments in ((), (path,)):
-        done = subprocess.run(
-            [sys.executable, "-W", "error", str(ROOT / "examples" / "pull_request_burst.py"), *arguments],
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=40,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.splitlines() == [
-            "accepted coalesced coalesced coalesced coalesced accepted duplicate accepted",
-            "master: the build is broken (0 folded into it)",
-            "pr-9: what do you think? (0 folded into it)",
-            "pr-7: comment 5 (4 folded into it)",
-        ]
 
 
 def test_the_priorities_are_those_of_capability_13():

@@ -32,10 +32,10 @@ asyncio.run(main())
 """
 
 
-def produce_and_die(path: str) -> list[str]:
+def produce_and_die(url: str) -> list[str]:
     """Enqueue in a process that is killed right after its last acknowledgement; give what was acknowledged."""
     done = subprocess.run(
-        [sys.executable, "-c", PRODUCE, path],
+        [sys.executable, "-c", PRODUCE, url],
         env=environment(),
         capture_output=True,
         text=True,
@@ -46,29 +46,29 @@ def produce_and_die(path: str) -> list[str]:
     return done.stdout.split()
 
 
-async def test_whatever_was_acknowledged_completes_after_everything_was_killed(path, log: Log):
-    acknowledged = produce_and_die(path)
+async def test_whatever_was_acknowledged_completes_after_everything_was_killed(url, log: Log):
+    acknowledged = produce_and_die(url)
     assert len(acknowledged) == 20
-    with children(path, log, rules=RULES, concurrency=2) as [first]:
+    with children(url, log, rules=RULES, concurrency=2) as [first]:
         await seen(lambda: len(log.lines("end")) >= 5)
         first.kill()
-    async with Standfast(path) as sf:
-        with children(path, log, 2, rules=RULES):
+    async with Standfast(url) as sf:
+        with children(url, log, 2, rules=RULES):
             jobs = [await ended(sf, job_id) for job_id in acknowledged]
     assert {job.state.value for job in jobs} == {"completed"}
     assert {line.name for line in log.lines("end")} == {f"n{n}" for n in range(20)}
     assert all(job.attempts == 1 + len(job.history) for job in jobs)
 
 
-async def test_ages_attempts_and_due_times_are_kept(path, log: Log):
+async def test_ages_attempts_and_due_times_are_kept(url, log: Log):
     """A job that failed once and waits for its next try is the same job after the restart."""
-    async with Standfast(path) as sf:
-        with children(path, log, rules={"mail": {"wait": 500}}):
+    async with Standfast(url) as sf:
+        with children(url, log, rules={"mail": {"wait": 500}}):
             receipt = await sf.enqueue("mail", {"name": "fails", "do": "fail"})
             later = await sf.enqueue("mail", {"name": "later"}, delay=800)
             before = await reached(sf, receipt.id, "retry_pending")
             planned = await job_of(sf, later.id)
-    async with Standfast(path) as sf:
+    async with Standfast(url) as sf:
         after, still = await job_of(sf, receipt.id), await job_of(sf, later.id)
     assert (after.attempts, after.max_attempts, after.history[0].reason_code) == (1, 5, "dependency_unavailable")
     for name in ("created_at", "first_seen_at", "last_entered_at", "due_at"):
@@ -77,7 +77,7 @@ async def test_ages_attempts_and_due_times_are_kept(path, log: Log):
     assert still.view == "scheduled"
 
 
-async def test_first_seen_and_last_entered_are_both_kept_over_a_reboot(path):
+async def test_first_seen_and_last_entered_are_both_kept_over_a_reboot(url):
     """Time since boot begins anew; queue time goes on, so ages, max_age and delays do too."""
     clock = FrozenClock()
     rules = {"backoff": fixed(600), "max_age": "1h"}
@@ -85,7 +85,7 @@ async def test_first_seen_and_last_entered_are_both_kept_over_a_reboot(path):
     async def fails(_job: Any) -> None:
         raise Transient("down")
 
-    async with Standfast(path, clock=clock) as sf:
+    async with Standfast(url, clock=clock) as sf:
         sf.queue("mail", **rules)
         sf.handler("mail")(fails)
         born = clock.wall()
@@ -94,7 +94,7 @@ async def test_first_seen_and_last_entered_are_both_kept_over_a_reboot(path):
         clock.advance(120)
     clock.advance(60)
     clock.reboot()
-    async with Standfast(path, clock=clock) as sf:
+    async with Standfast(url, clock=clock) as sf:
         sf.queue("mail", **rules)
         sf.handler("mail")(fails)
         job = await job_of(sf, receipt.id)

@@ -110,7 +110,8 @@ async def test_what_runs_out_of_attempts_has_a_path_to_visibility(sf):
     await pass_time(sf, 5)
     job = await job_of(sf, receipt.id)
     assert (job.state, job.reason, job.attempts) == ("dead", "max_attempts", 3)
-    assert (job.payload, failure_of(job).message) == ({"signal": "correction"}, "learning_capture is down")
+    assert job.payload == {"signal": "correction"}
+    assert failure_of(job).message.startswith("learning_capture is down (at ")
     assert [line.reason_code for line in job.history] == ["dependency_unavailable"] * 3
     health = await sf.health()
     assert (health["status"], health["total_dead_letter"]) == ("degraded", 1)

@@ -11,6 +11,7 @@ from tests.worker.processes import Log, children
 
 OLD: dict[str, Any] = {"mail": {"attempts": 3, "wait": 0.01}}
 CONFLICT = "mail: two live processes declare different rules"
+OVERRULED = "mail: a live worker declares other rules than those in force; run one version everywhere"
 
 
 async def issues(sf: Standfast) -> list[str]:
@@ -18,39 +19,51 @@ async def issues(sf: Standfast) -> list[str]:
     return [issue for issue in found if "declare" in issue]
 
 
-async def test_different_rules_of_two_live_processes_are_a_health_issue(disk, path, log: Log):
+async def test_different_rules_of_two_live_processes_are_a_health_issue(disk, url, log: Log):
     disk.queue("mail", attempts=7)
-    with children(path, log, rules=OLD):
+    with children(url, log, rules=OLD):
         await seen(lambda: live_workers(disk, at_least=1))
-        assert await issues(disk) == []
+        assert await issues(disk) == [OVERRULED], "a process without a worker declares too"
         async with disk.worker():
             assert await issues(disk) == [CONFLICT]
-        assert await issues(disk) == [], "the new version is gone, and the dispute with it"
+        assert await issues(disk) == [OVERRULED], "the new version is gone, and its rules are still in force"
 
 
-async def test_a_different_replay_mode_is_one_too(disk, path, log: Log):
+async def issues_are(sf: Standfast, expected: list[str]) -> bool:
+    return await issues(sf) == expected
+
+
+async def test_a_worker_declares_what_its_process_declared_last(disk):
+    disk.queue("mail", lease=1)
+    async with disk.worker():
+        disk.queue("mail", lease=1, attempts=7)
+        await seen(lambda: issues_are(disk, [OVERRULED]))
+        await seen(lambda: issues_are(disk, []))
+
+
+async def test_a_different_replay_mode_is_one_too(disk, url, log: Log):
     """One of the two would repeat what the other must never repeat."""
 
     @disk.handler("mail", replay="manual")
     async def handler(_job):
         pass
 
-    with children(path, log):
+    with children(url, log):
         await seen(lambda: live_workers(disk, at_least=1))
         async with disk.worker():
             assert await issues(disk) == ["mail/mail: two live processes declare different rules"]
 
 
-async def test_equal_declarations_are_no_issue(path, log: Log):
-    with children(path, log, 2, rules=OLD):
-        async with Standfast(path) as sf:
+async def test_equal_declarations_are_no_issue(url, log: Log):
+    with children(url, log, 2, rules=OLD):
+        async with Standfast(url) as sf:
             await seen(lambda: live_workers(sf, at_least=2))
             assert await issues(sf) == []
 
 
-async def test_the_last_published_rules_are_in_force_in_every_process(disk, path, log: Log):
+async def test_the_last_published_rules_are_in_force_in_every_process(disk, url, log: Log):
     """The old version runs the job, under the rules the new one published after it."""
-    with children(path, log, rules=OLD):
+    with children(url, log, rules=OLD):
         await seen(lambda: live_workers(disk, at_least=1))
         before = await ended(disk, (await disk.enqueue("mail", {"name": "before", "do": "fail"})).id)
         disk.queue("mail", attempts=2, backoff=lambda _repeat: 0)

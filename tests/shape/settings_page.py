@@ -7,27 +7,35 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from standfast.profiles import PROFILES
 from standfast.rules import DEFAULTS, Backoff
 
 RULES = Path(__file__).parents[2] / "src/standfast/rules.py"
 
 HEAD = """# Settings
 
-What is passed in code wins over the environment, which wins over `standfast.toml`, which wins over the default.
-`standfast config` prints every effective value and where it came from.
+What is passed (`Standfast(url)`, `--url`) wins over the environment, which wins over `standfast.toml`, which wins over
+the default. A queue's rules are the other way round: `[queues.NAME]` wins over `sf.queue("NAME", …)`, rule by rule,
+because the file is the operator's and the code's rules are the program's defaults; what is overruled is logged once.
+Below both stands the queue's ready-made profile, if its name has one, then the default. `standfast config` prints every
+value of the file and the environment and its source: `argument`, `environment`, `file`, `profile` or `default`.
 
 | variable | meaning | default |
 |---|---|---|
 | `STANDFAST_URL` | the store: `queue.db`, `sqlite:///rel.db`, `sqlite:////abs.db`, `:memory:` | `standfast.db` |
 | `STANDFAST_CONFIG` | the settings file | `standfast.toml`, if it exists |
+| `STANDFAST_SPOOL` | the file that takes jobs while PostgreSQL is away | one a store, in `$XDG_STATE_HOME/standfast` |
 | `STANDFAST_LOG` | `text` or `json` | `text` on a terminal, else `json` |
 
-`[store]` of the file takes `url` and `strict_queues` (refuse a queue nobody declared; default `false`).
+`[store]` of the file takes `url`, `spool` and `strict_queues` (refuse a queue nobody declared; default `false`).
 
 ## Queues
 
 `sf.queue("name", …)` in code, or `[queues.name]` in the file. Durations are seconds, or text such as `"90s"`, `"15m"`,
 `"2h"`, `"7d"`.
+
+Eleven names have other defaults, made for what they are called after (`standfast/profiles.py` has the numbers and the
+reasons); call a queue something else if you want the plain ones: PROFILED.
 
 | setting | default | meaning |
 |---|---|---|
@@ -54,7 +62,9 @@ def shown(value: object) -> str:
 
 def page() -> str:
     """Write the page."""
-    return HEAD + "".join(f"| `{name}` | {shown(getattr(DEFAULTS, name))} | {said} |\n" for name, said in documented())
+    return HEAD.replace("PROFILED", ", ".join(f"`{name}`" for name in PROFILES)) + "".join(
+        f"| `{name}` | {shown(getattr(DEFAULTS, name))} | {said} |\n" for name, said in documented()
+    )
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ INTENDED = {
 
 SCANS = {
     "lapsed_numbers": "what runs now, by a partial index",
+    "abandoned_jobs": "what runs now, by a partial index",
     "overdue_jobs": "what runs now, by a partial index",
     "queue_counts": "what runs, is scheduled or parked, by partial indexes and up to a bound",
     "silent_jobs": "what runs or is parked, by partial indexes and up to a bound",
@@ -76,7 +77,7 @@ def connection() -> Iterator[apsw.Connection]:
 
 def writer_of(store: Store) -> apsw.Connection:
     connection = store._engine._connection  # noqa: SLF001 - the plans are the engine's own
-    assert connection is not None
+    assert isinstance(connection, apsw.Connection)
     return connection
 
 
@@ -117,7 +118,7 @@ def test_a_statement_uses_the_index_it_was_written_for(connection, name, index):
     assert [step for step in plan(connection, STATEMENTS[name]) if index in step]
 
 
-@pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.parametrize("name", [name for name, statement in STATEMENTS.items() if statement.sql])
 def test_no_statement_walks_through_a_growing_table(connection, name):
     steps = scanned(connection, STATEMENTS[name])
     assert name in SCANS or steps == []

@@ -1,20 +1,26 @@
-"""The shape of the code: sizes, broad excepts, the public names, the named statements."""
+"""The shape of the code: sizes, imports, broad excepts, the public names, the named statements."""
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
+
+import pytest
 
 import standfast
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "standfast"
 STORE = SOURCE / "store"
-QUERIES = STORE / "sqlite" / "queries.sql"
+PEERS = Path("src/standfast/bench/peers")
+DIALECTS = ("sqlite", "postgres")
 PUBLIC_API = Path(__file__).with_name("public_api.txt")
 
 LONGEST_FILE = 400
@@ -55,9 +61,9 @@ def is_broad(handler: ast.ExceptHandler) -> bool:
     return any(ast.unparse(each) in {"Exception", "BaseException"} for each in caught)
 
 
-def statements() -> tuple[str, list[tuple[str, str]]]:
+def statements(dialect: str) -> tuple[str, list[tuple[str, str]]]:
     """Give what stands before the first name, then each name with its SQL, quoted text and comments taken out."""
-    before, *parts = STATEMENT_NAME.split(QUERIES.read_text(encoding="utf-8"))
+    before, *parts = STATEMENT_NAME.split((STORE / dialect / "queries.sql").read_text(encoding="utf-8"))
     bare = [QUOTED_OR_COMMENT.sub(" ", sql) for sql in (before, *parts[1::2])]
     return bare[0], list(zip(parts[::2], bare[1:], strict=True))
 
@@ -86,17 +92,46 @@ def test_the_public_names_are_few_and_meant():
     assert [name for name in standfast.__all__ if not hasattr(standfast, name)] == []
 
 
-def test_every_statement_has_one_name_of_its_own():
-    before, named = statements()
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_statement_has_one_name_of_its_own(dialect):
+    before, named = statements(dialect)
     assert before.strip() == "", "a statement stands before the first `-- name:`"
     counted = Counter(name for name, _ in named)
     assert [name for name, count in counted.items() if count > 1] == []
-    unclear = [name for name, sql in named if len([part for part in sql.split(";") if part.strip()]) != 1]
-    assert unclear == [], "under each of these names stands no statement, or more than one"
+    crowded = [name for name, sql in named if len([part for part in sql.split(";") if part.strip()]) > 1]
+    assert crowded == [], "under each of these names stands more than one statement"
+
+
+def test_both_dialects_have_the_same_statements_in_the_same_order():
+    sqlite, postgres = (statements(dialect)[1] for dialect in DIALECTS)
+    assert [name for name, _ in sqlite] == [name for name, _ in postgres]
+
+
+def test_what_only_one_dialect_needs_is_a_comment_in_the_other():
+    sqlite, postgres = (statements(dialect)[1] for dialect in DIALECTS)
+    needed = {name for name, sql in [*sqlite, *postgres] if sql.strip()}
+    assert [name for name, _ in sqlite if name not in needed] == [], "nobody needs these"
 
 
 def test_every_statement_is_used():
     quoted = {node.value for _, node in nodes(ast.Constant, under=STORE)}
-    _, named = statements()
+    _, named = statements("sqlite")
     assert named
     assert [name for name, _ in named if name not in quoted] == []
+
+
+def test_every_package_that_is_imported_is_declared():
+    """What a dependency brings along today may be gone with its next version."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    declared = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    names = {re.split(r"[^\w-]", requirement)[0].replace("-", "_") for requirement in declared}
+    assert imported() - sys.stdlib_module_names - {"standfast"} - names == set()
+
+
+def imported() -> set[str]:
+    """Give the top names of everything the source imports, but for what runs in the peers' own environment."""
+    whole = {alias.name for path, node in nodes(ast.Import) if PEERS not in path.parents for alias in node.names}
+    found = (node for path, node in nodes(ast.ImportFrom) if PEERS not in path.parents)
+    parts = {node.module for node in found if node.module and not node.level}
+    return {name.split(".")[0] for name in whole | parts}

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from standfast import Snooze, Standfast, Transient, exponential, no_backoff
-from standfast.testing import FrozenClock, assert_enqueued, drain, memory
+from standfast.testing import FrozenClock, assert_enqueued, drain, in_memory, memory
 from standfast.testing.kit import InMemory
 from tests.waiting import job_of
 
@@ -190,3 +190,35 @@ async def test_a_key_that_is_missing_is_not_the_same_as_none(sf):
     await sf.enqueue("mail", {"to": None})
     await sf.enqueue("mail", {"from": "bob"})
     assert (await assert_enqueued(sf, "mail", to=None)).payload == {"to": None}
+
+
+# --- an application's own queue
+
+
+async def test_an_applications_own_queue_is_in_memory_for_a_block(tmp_path):
+    """Module-level code holds this very object, and its handlers enqueue through it."""
+    app = Standfast(tmp_path / "real.db")
+    app.queue("mail", attempts=2, backoff=exponential(base=60))
+    sent: list[str] = []
+
+    @app.handler("mail")
+    def send(job):
+        sent.append(job.payload["to"])
+        if len(sent) == 1:
+            raise Transient("busy")
+
+    async with in_memory(app) as clock:
+        receipt = await send.enqueue({"to": "ann"})
+        await assert_enqueued(app, "mail", to="ann", max_attempts=2)
+        await drain(app)
+        clock.advance("1m")
+        await drain(app)
+        assert (await job_of(app, receipt.id)).state == "completed"
+        app.handler("only here")(print)
+    assert sent == ["ann", "ann"]
+    assert list(tmp_path.iterdir()) == []
+    async with app:
+        assert await app.status(receipt.id) is None
+        assert await app.queues.list() == ["mail"]
+    async with in_memory(app):
+        assert await app.jobs() == []

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from standfast import Standfast, StoreUnavailable
+from standfast.job import Claim
 from standfast.lifecycle import Transition
+from standfast.rules import QueueRules
 from standfast.store.orders import Catch, Order
 from standfast.store.reads import WorkerRow
 from standfast.store.store import Store
@@ -46,6 +49,38 @@ def watches_deadlines(worker: Worker) -> bool:
 def hand_in_to(worker: Worker, take: Callable[[Transition], None]) -> None:
     """Have the test take what the worker would hand to the store."""
     worker._executor.hand_in = take  # type: ignore[method-assign, assignment]
+
+
+def beating(worker: Worker) -> bool:
+    """Whether the worker's heartbeat goes on."""
+    return worker._heartbeat._thread.is_alive()
+
+
+def beat_soon(worker: Worker) -> None:
+    """Have the heart beat now rather than when its time has come."""
+    worker._heartbeat.hurry()
+
+
+def covers(worker: Worker, lease: float) -> bool:
+    """Whether the worker would start something under this lease, by its last heartbeat."""
+    return worker._heartbeat.covers(lease)
+
+
+def known_queues(worker: Worker) -> set[str]:
+    """Every queue the worker looks into."""
+    return set(worker._claimer._lanes)
+
+
+def is_open(sf: Standfast) -> bool:
+    return sf._store._engine_of is not None
+
+
+def begin(worker: Worker, claim: Claim) -> asyncio.Task[None]:
+    """Have a worker begin an attempt it was not asked to claim; give the task that runs it."""
+    worker._executor.start(claim, QueueRules())
+    task = worker._executor.held[claim.n, claim.token].task
+    assert task is not None
+    return task
 
 
 def idle(worker: Worker) -> bool:
@@ -112,6 +147,21 @@ def refuse_the_end_of(sf: Standfast, job_id: str | None) -> None:
         return await real(transitions)
 
     store.apply = apply  # type: ignore[method-assign]
+
+
+def keep_first_end_waiting(sf: Standfast) -> threading.Event:
+    """Have the first write of an end wait until it is cancelled, as a busy store would; tell when it does."""
+    store, waiting = sf._store, threading.Event()
+    real = store.apply
+
+    async def apply(transitions: Sequence[Transition]) -> list[bool]:
+        if not waiting.is_set():
+            waiting.set()
+            await asyncio.Event().wait()
+        return await real(transitions)
+
+    store.apply = apply  # type: ignore[method-assign]
+    return waiting
 
 
 def claim_through(

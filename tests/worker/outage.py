@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import closing
+
+from tests.postgres import connect
 
 LOCK = """
 import apsw, sys
@@ -29,3 +32,20 @@ class Outage:
     def end(self) -> None:
         """Let go of the lock."""
         self._process.communicate("\n", timeout=10)
+
+
+WRITE = """
+import apsw, sys
+connection = apsw.Connection(sys.argv[1])
+connection.set_busy_timeout(5000)
+connection.execute(sys.argv[2])
+"""
+
+
+def written_outside(url: str, sql: str) -> None:
+    """Write to a store beside the product: a file from another process, a server from another connection."""
+    if url.startswith("postgresql:"):
+        with closing(connect(url)) as connection:
+            connection.execute(sql)
+    else:
+        subprocess.run([sys.executable, "-c", WRITE, url, sql], check=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from standfast import PayloadRejected, Receipt, Standfast, StoreUnavailable
+from standfast import ConfigurationError, PayloadRejected, Receipt, Standfast, StoreUnavailable
 from tests.waiting import ended, job_of
 from tests.worker.outage import Outage
 
@@ -37,8 +37,19 @@ async def test_a_handler_may_enqueue_for_another(disk):
     assert third.result == first.id
 
 
-def test_plain_code_without_a_loop_enqueues(path):
-    sf = Standfast(path)
+async def test_a_store_may_be_named_by_a_path(tmp_path):
+    path = tmp_path / "p.db"
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail")
+    assert path.exists()
+    async with Standfast(f"sqlite:///{path}") as sf:
+        assert len(await sf.jobs()) == 1
+    with pytest.raises(ConfigurationError, match="named by a URL or a path, not by 5"):
+        Standfast(5)  # type: ignore[arg-type]
+
+
+def test_plain_code_without_a_loop_enqueues(url):
+    sf = Standfast(url)
     receipt = sf.enqueue_sync("mail", {"to": "a@b.c"}, idempotency_key="k")
     again = sf.enqueue_sync("mail", {"to": "a@b.c"}, idempotency_key="k")
     assert receipt == Receipt(receipt.id, "accepted", "queued")
@@ -69,44 +80,44 @@ async def test_many_threads_enqueue_beside_the_loop(disk):
         assert (await job_of(disk, receipt.id)).state == "queued"
 
 
-def test_what_the_main_program_does_not_wait_for_is_on_disk_all_the_same(path):
+def test_what_the_main_program_does_not_wait_for_is_on_disk_all_the_same(url):
     """The one-line replacement of fire-and-forget, in a program that ends right after it."""
     code = "import sys; from standfast import Standfast; print(Standfast(sys.argv[1]).enqueue_sync('mail', 1).id)"
-    done = subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", code, url], check=True, capture_output=True, text=True, timeout=30)
 
     async def look() -> None:
-        async with Standfast(path) as sf:
+        async with Standfast(url) as sf:
             assert (await job_of(sf, done.stdout.strip())).payload == 1
 
     asyncio.run(look())
 
 
 @pytest.mark.parametrize("sync", [True, False])
-async def test_enqueue_gives_up_in_time_when_the_store_is_locked(disk, path, monkeypatch, sync):
+async def test_enqueue_gives_up_in_time_when_the_store_is_locked(in_file, path, monkeypatch, sync):
     monkeypatch.setattr("standfast.store.store.PATIENCE", 0.3)
-    await disk.open()
+    await in_file.open()
     outage = await asyncio.to_thread(Outage, path)
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match="nothing was written") as refused:
-        await (asyncio.to_thread(disk.enqueue_sync, "mail", 1) if sync else disk.enqueue("mail", 1))
+        await (asyncio.to_thread(in_file.enqueue_sync, "mail", 1) if sync else in_file.enqueue("mail", 1))
     assert refused.value.definite
     assert time.monotonic() - began < 5
     await asyncio.to_thread(outage.end)
-    assert (await disk.enqueue("mail", 2)).outcome == "accepted"
-    assert [job.payload for job in await disk.jobs()] == [2]
+    assert (await in_file.enqueue("mail", 2)).outcome == "accepted"
+    assert [job.payload for job in await in_file.jobs()] == [2]
 
 
-async def test_the_first_enqueue_gives_up_in_time_when_the_store_is_locked(path, disk):
-    await disk.open()
-    await disk.close()
+async def test_the_first_enqueue_gives_up_in_time_when_the_store_is_locked(path, in_file):
+    await in_file.open()
+    await in_file.close()
     outage = await asyncio.to_thread(Outage, path)
     began = time.monotonic()
     with pytest.raises(StoreUnavailable) as refused:
-        await disk.enqueue("mail", 1)
+        await in_file.enqueue("mail", 1)
     assert refused.value.definite
     assert time.monotonic() - began < 10
     await asyncio.to_thread(outage.end)
-    assert (await disk.enqueue("mail", 2)).outcome == "accepted"
+    assert (await in_file.enqueue("mail", 2)).outcome == "accepted"
 
 
 def shared(depth: int) -> list[object]:

@@ -12,7 +12,14 @@ import pytest
 from standfast import ConfigurationError, Standfast, StoreUnavailable, Transient
 from standfast.queue.backup import restore
 from standfast.store.sqlite import backup as backup_module
+from standfast.testing import memory
 from tests.waiting import failure_of, job_of, reached
+
+
+@pytest.fixture
+def url(path):
+    """Name a file: this is about SQLite."""
+    return path
 
 
 @pytest.fixture
@@ -200,7 +207,8 @@ async def test_another_programs_database_is_no_backup(tmp_path, again):
         restore(again, tmp_path / "shop.db")
 
 
-async def test_a_store_in_memory_is_backed_up_too(sf, copy, again):
+async def test_a_store_in_memory_is_backed_up_too(copy, again):
+    sf = memory()
     await sf.enqueue("mail", 1)
     assert (await sf.backup(copy))["jobs"] == 1
     assert restore(again, copy)["held"] == 1

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from standfast import Standfast, StoreUnavailable, Transient, fixed
+from standfast import ConfigurationError, Standfast, StoreUnavailable, Transient, fixed
 from standfast.clock import SystemClock
 from standfast.store.orders import Catch, Order
 from standfast.worker import worker as worker_module
 from standfast.worker.claimer import Claimer
 from tests.waiting import ended, job_of, reached, seen, stamp
-from tests.worker.inside import deaf, idle, looked
+from tests.worker.inside import covers, deaf, idle, looked
 
 
 @pytest.fixture
@@ -200,16 +200,38 @@ async def test_a_hint_that_comes_while_a_claim_is_under_way_is_not_lost():
     await claimer.stop()
 
 
-async def test_a_claim_the_store_refused_is_made_again(monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "counted"), [(StoreUnavailable("locked", definite=True), 0), (LookupError("nobody foresaw this"), 1)]
+)
+async def test_a_claim_that_failed_is_made_again(monkeypatch, error, counted):
     monkeypatch.setattr("standfast.worker.claimer.PAUSE_AFTER_REFUSAL", 0.01)
     store = AskedStore()
     claimer = claimer_of(store)
     claimer.kick()
-    store.answers.put_nowait(StoreUnavailable("locked", definite=True))
+    store.answers.put_nowait(error)
     await seen(lambda: len(store.orders) == 2)
     store.answers.put_nowait(NOTHING)
     await seen(lambda: claimer.answers == 2)
+    assert claimer.failures == counted
     await claimer.stop()
+
+
+async def test_a_claim_that_fails_does_not_keep_its_worker_from_leaving():
+    store = AskedStore()
+    claimer = claimer_of(store)
+    claimer.kick()
+    await seen(lambda: len(store.orders) == 1)
+    store.answers.put_nowait(LookupError("nobody foresaw this"))
+    await claimer.stop()
+    assert (claimer.failures, len(store.orders)) == (1, 1)
+
+
+async def test_a_worker_without_slots_is_refused(disk):
+    for concurrency in (0, -1):
+        with pytest.raises(
+            ConfigurationError, match=f"concurrency must be at least 1 slot per queue, not {concurrency}"
+        ):
+            disk.worker(concurrency=concurrency)
 
 
 async def test_a_lost_hint_is_made_good_by_the_poll(disk, monkeypatch):
@@ -244,6 +266,15 @@ async def test_a_job_that_came_due_while_the_machine_slept_starts(path, monkeypa
             await seen(lambda: looked(worker) != before and idle(worker))
             clock.slept = 4000.0
             assert (await ended(sf, receipt.id)).state == "completed"
+
+
+async def test_nothing_is_started_under_a_lease_that_ran_out_while_the_machine_slept(path):
+    """The monotonic clock stands still meanwhile; leases do not."""
+    clock = Suspended()
+    async with Standfast(path, clock=clock) as sf, sf.worker() as worker:
+        assert covers(worker, 90.0)
+        clock.slept = 80.0
+        assert not covers(worker, 90.0)
 
 
 @pytest.mark.parametrize("name", ["$x", 'pay"now', "[1]", "a.b", "zahlung für später"])

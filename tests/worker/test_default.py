@@ -15,13 +15,13 @@ def _new_process(monkeypatch):
     monkeypatch.setattr(application, "_default", [])
 
 
-async def test_it_is_one_and_reads_the_environment(path, monkeypatch):
-    monkeypatch.setenv("STANDFAST_URL", path)
+async def test_it_is_one_and_reads_the_environment(url, monkeypatch):
+    monkeypatch.setenv("STANDFAST_URL", url)
     sf = standfast.default()
     assert sf is standfast.default()
     receipt = await sf.enqueue("mail", 1)
     await sf.close()
-    async with standfast.Standfast(path) as other:
+    async with standfast.Standfast(url) as other:
         assert await other.status(receipt.id) is not None
 
 

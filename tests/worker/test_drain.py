@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from standfast import Standfast, StoreUnavailable
+from standfast.worker.worker import Worker
+from tests.store.suite import claim_one
 from tests.waiting import failure_of, job_of, reached, seen
-from tests.worker.inside import held, live_workers
+from tests.worker.inside import (
+    beat_soon,
+    beating,
+    begin,
+    held,
+    idle,
+    is_open,
+    keep_first_end_waiting,
+    live_workers,
+    store_of,
+)
 
 
 class Running:
@@ -60,6 +74,7 @@ async def test_a_cut_replay_attempt_is_given_back(disk):
     assert (job.state, job.view, job.attempts, job.deferrals, job.worker) == ("queued", "queued", 0, 1, None)
     [line] = job.history
     assert (line.attempt, line.reason_code, line.delay, line.cls) == (1, "given_back", 0, None)
+    assert (line.landed, line.possible_duplicate) == ("maybe", True), "it had been entered"
     assert line.worker == worker.id
     assert cut == [True]
 
@@ -128,6 +143,198 @@ async def test_draining_again_waits_for_the_same_end(disk):
         assert (await job_of(disk, receipt.id)).state == "completed"
     await worker.drain()
     assert await live_workers(disk) == []
+
+
+async def test_a_drain_whose_caller_gave_up_goes_on_and_the_next_one_waits_for_it(disk):
+    running = Running()
+    disk.handler("mail")(running)
+    async with disk.worker() as worker:
+        receipt = await disk.enqueue("mail")
+        await seen(lambda: running.inside)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(worker.drain(), 0.05)
+        again = asyncio.create_task(worker.drain())
+        done, _ = await asyncio.wait([again], timeout=0.05)
+        assert not done, "or the loop is closed under a running job, and its heartbeat goes on for good"
+        running.go.set()
+        await again
+    assert (await job_of(disk, receipt.id)).state == "completed"
+    assert not beating(worker)
+    assert await live_workers(disk) == []
+
+
+def until_told(job: Any) -> str:
+    """Run as a plain function that looks whether it should stop."""
+    waited = threading.Event()
+    for _ in range(1000):
+        if job.cancelled:
+            return "saw it"
+        waited.wait(0.005)
+    return "was not told"
+
+
+async def test_a_loop_that_is_stopped_waits_for_plain_functions_and_writes_every_end(disk, url):
+    """As `asyncio.run` does after a second Ctrl-C: every task is cancelled, the drain's too."""
+    started: list[str] = []
+    sf = Standfast(url)
+
+    @sf.handler("print")
+    def plain(job):
+        started.append("print")
+        return until_told(job)
+
+    @sf.handler("mail")
+    async def mail(_job):
+        started.append("mail")
+        await asyncio.Event().wait()
+
+    async def program() -> tuple[Worker, asyncio.Task[None]]:
+        worker = await sf.worker(grace=60).__aenter__()
+        await seen(lambda: len(started) == 2)
+        leaving = asyncio.create_task(worker.drain())
+        await asyncio.sleep(0)
+        return worker, leaving
+
+    printed, mailed = await disk.enqueue("print"), await disk.enqueue("mail")
+    worker, _ = await asyncio.to_thread(asyncio.run, program())
+    await sf.close()
+    job = await job_of(disk, printed.id)
+    assert (job.state, job.result) == ("completed", "saw it")
+    job = await job_of(disk, mailed.id)
+    assert (job.view, job.history[-1].landed) == ("retry_pending", "maybe")
+    assert not beating(worker)
+    assert await live_workers(disk) == []
+
+
+async def test_a_loop_that_is_stopped_before_an_attempt_began_gives_it_back(disk, url):
+    started = threading.Event()
+    sf = Standfast(url)
+    sf.handler("mail")(lambda _job: None)
+
+    @sf.handler("print")
+    def plain(job):
+        started.set()
+        return until_told(job)
+
+    async def program() -> asyncio.Task[None]:
+        worker = await sf.worker(["print"], grace=60).__aenter__()
+        await seen(started.is_set)
+        claim = await claim_one(store_of(sf), worker=worker.id)
+        leaving = asyncio.create_task(worker.drain())
+        await asyncio.wait([leaving], timeout=0.05)
+        # This comes about in the loop's last turn, and what it starts would run in the next one.
+        asyncio.get_running_loop().call_soon(begin, worker, claim)
+        return leaving
+
+    await disk.enqueue("print")
+    receipt = await disk.enqueue("mail")
+    await asyncio.to_thread(asyncio.run, program())
+    await sf.close()
+    job = await job_of(disk, receipt.id)
+    assert (job.state, job.attempts, job.deferrals) == ("queued", 0, 1)
+
+
+async def test_a_loop_that_is_stopped_while_an_end_is_written_writes_it(disk, url):
+    sf = Standfast(url)
+    sf.handler("mail")(lambda _job: "sent")
+    writing = keep_first_end_waiting(sf)
+
+    async def program() -> asyncio.Task[None]:
+        worker = await sf.worker(grace=60).__aenter__()
+        await seen(writing.is_set)
+        leaving = asyncio.create_task(worker.drain())
+        await asyncio.wait([leaving], timeout=0.05)
+        return leaving
+
+    receipt = await disk.enqueue("mail")
+    await asyncio.to_thread(asyncio.run, program())
+    await sf.close()
+    assert (await job_of(disk, receipt.id)).result == "sent"
+
+
+async def test_a_heartbeat_ends_with_its_loop_and_opens_no_closed_store(url):
+    sf = Standfast(url)
+    sf.handler("mail")(lambda _job: None)
+
+    async def program() -> Worker:
+        worker = await sf.worker().__aenter__()
+        await seen(lambda: idle(worker))
+        await sf.close()
+        return worker
+
+    worker = await asyncio.to_thread(asyncio.run, program())
+    await seen(lambda: stopped(worker))
+    assert not is_open(sf)
+
+
+def stopped(worker: Worker) -> bool:
+    """Wake the heartbeat, and tell whether it is over."""
+    beat_soon(worker)
+    return not beating(worker)
+
+
+async def test_a_plain_function_that_outlives_its_loop_keeps_its_lease(disk, url):
+    """Its end has nobody left to write it, but it must not run a second time beside itself."""
+    started, go = threading.Event(), threading.Event()
+    sf = Standfast(url)
+
+    @sf.handler("print")
+    def plain(_job):
+        started.set()
+        go.wait(30)
+
+    async def program() -> Worker:
+        worker = await sf.worker().__aenter__()
+        await seen(started.is_set)
+        return worker
+
+    def stopped_hard() -> Worker:
+        """Run and close without cancelling anything, as an interrupt in the wrong moment does."""
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda *_: None)  # it would tell of every task left behind
+        worker = loop.run_until_complete(program())
+        loop.close()
+        return worker
+
+    async def beat_after(moment: float) -> bool:
+        [row] = await live_workers(disk)
+        return row.beat_at > moment
+
+    await disk.enqueue("print")
+    worker = await asyncio.to_thread(stopped_hard)
+    [row] = await live_workers(disk)
+    beat_soon(worker)
+    await seen(lambda: beat_after(row.beat_at))
+    go.set()
+    await seen(lambda: stopped(worker))
+    await sf.close()
+
+
+async def test_a_worker_that_cannot_start_leaves_nothing_behind(disk, monkeypatch):
+    async def names() -> list[str]:
+        raise StoreUnavailable("away", definite=True)
+
+    await disk.open()
+    monkeypatch.setattr(store_of(disk), "queue_names", names)
+    worker = disk.worker()
+    with pytest.raises(StoreUnavailable):
+        await worker.__aenter__()
+    assert not beating(worker)
+    assert await live_workers(disk) == []
+
+
+def in_the_way(path: str) -> None:
+    Path(path).touch()
+
+
+async def test_a_worker_works_although_nobody_can_wake_it(path):
+    """Where hints are waited for, something else lies in the way."""
+    in_the_way(f"{path}-wake")
+    async with Standfast(path) as sf:
+        sf.handler("mail")(lambda _job: "sent")
+        async with sf.worker():
+            receipt = await sf.enqueue("mail")
+            assert (await reached(sf, receipt.id, "completed")).result == "sent"
 
 
 async def test_an_empty_worker_starts_and_leaves(disk):

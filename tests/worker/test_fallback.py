@@ -7,14 +7,21 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from standfast import IdempotencyConflict, PayloadRejected, Receipt, Standfast, StoreUnavailable
+from standfast import ConfigurationError, IdempotencyConflict, PayloadRejected, Receipt, Standfast, StoreUnavailable
 from standfast.store import store as store_module
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.files import Files
+from standfast.testing import memory
 from tests.waiting import seen
 from tests.worker.outage import Outage
 
 FALLBACK = Receipt(None, "fallback", None)
+
+
+@pytest.fixture
+def url(path):
+    """Name a file: this is about SQLite."""
+    return path
 
 
 @pytest.fixture(autouse=True)
@@ -126,13 +133,13 @@ async def test_what_the_store_could_not_count_yet_is_not_forgotten(disk, path):
     assert "feedback: 1 call went to its fallback" in (await disk.health())["issues"]
 
 
-async def test_declarations_that_may_have_been_published_are_no_doubt_about_the_job(sf, monkeypatch):
+async def test_declarations_that_may_have_been_published_are_no_doubt_about_the_job(in_file, monkeypatch):
     def doubtful(_store: object, _publication: object) -> None:
         raise StoreUnavailable("it may have been written", definite=False)
 
     monkeypatch.setattr(store_module.Store, "publish_blocking", doubtful)
-    sf.queue("feedback", attempts=3)
-    assert await sf.enqueue("feedback", otherwise=Direct()) == FALLBACK
+    in_file.queue("feedback", attempts=3)
+    assert await in_file.enqueue("feedback", otherwise=Direct()) == FALLBACK
 
 
 async def test_the_fallbacks_own_error_is_the_callers_and_is_counted(disk, path):
@@ -168,7 +175,7 @@ async def test_what_is_the_callers_mistake_never_goes_to_the_fallback(sf):
     assert "fallback" not in (await sf.stats())["counters"]
 
 
-async def test_what_may_have_been_written_never_goes_to_the_fallback(sf, monkeypatch):
+async def test_what_may_have_been_written_never_goes_to_the_fallback(in_file, monkeypatch):
     """Else it could happen twice: once now, and once from the queue."""
     doubt = StoreUnavailable("it may have been written", definite=False)
 
@@ -178,7 +185,7 @@ async def test_what_may_have_been_written_never_goes_to_the_fallback(sf, monkeyp
     monkeypatch.setattr(store_module.Store, "enqueue", doubtful)
     direct = Direct()
     with pytest.raises(StoreUnavailable) as raised:
-        await sf.enqueue("mail", otherwise=direct)
+        await in_file.enqueue("mail", otherwise=direct)
     assert raised.value is doubt
     assert direct.calls == 0
 
@@ -189,10 +196,29 @@ async def test_a_stored_job_leaves_the_fallback_alone(sf):
     assert direct.calls == 0
 
 
-async def test_a_day_later_health_is_done_with_it(sf, monkeypatch):
+async def test_a_day_later_health_is_done_with_it(monkeypatch):
+    sf = memory()
     monkeypatch.setattr(Files, "free_bytes", lambda _files: 1)
     await sf.enqueue("feedback", otherwise=Direct())
     monkeypatch.undo()
     assert "feedback: 1 call went to its fallback" in (await sf.health())["issues"]
     sf.clock.advance("25h")
     assert not any("fallback" in issue for issue in (await sf.health())["issues"])
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "words"),
+    [
+        (5, "otherwise must be a function without arguments, not 5"),
+        ("later", "otherwise must be a function"),
+        (lambda payload: payload, r"called without arguments, .*missing a required argument: 'payload'.*wrap it in a"),
+    ],
+)
+async def test_what_could_not_be_called_is_refused_while_the_store_is_there(disk, otherwise, words):
+    with pytest.raises(ConfigurationError, match=words):
+        await disk.enqueue("feedback", otherwise=otherwise)
+    with pytest.raises(ConfigurationError, match=words):
+        disk.enqueue_sync("feedback", otherwise=otherwise)
+    assert await disk.jobs() == []
+    takes_all = (print, dict, lambda payload=1, *_more, **_others: payload)
+    assert [(await disk.enqueue("feedback", otherwise=each)).outcome for each in takes_all] == ["accepted"] * 3

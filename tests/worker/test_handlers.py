@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import sys
 import threading
 from contextvars import ContextVar
@@ -14,9 +15,11 @@ import msgspec
 import pytest
 
 from standfast import ConfigurationError, PayloadRejected, Standfast, current_session, no_backoff
+from standfast.lifecycle import Transition
 from standfast.testing import drain
+from tests.store.suite import claim_one
 from tests.waiting import ended, failure_of, job_of
-from tests.worker.inside import held
+from tests.worker.inside import begin, hand_in_to, held, store_of
 
 
 async def where(_job: Any) -> str:
@@ -78,10 +81,44 @@ async def generates_async(_job: Any) -> Any:
     yield 1
 
 
-@pytest.mark.parametrize("function", [generates, generates_async])
+class Generates:
+    """An object whose `__call__` is a generator."""
+
+    def __call__(self, _job: Any) -> Any:
+        yield 1
+
+
+@pytest.mark.parametrize("function", [generates, generates_async, Generates()])
 async def test_a_generator_is_refused_because_it_would_never_run(sf, function):
     with pytest.raises(ConfigurationError, match="never run"):
         sf.handler("mail")(function)
+
+
+def nothing_asked() -> None:
+    pass
+
+
+def two_asked(_job: Any, _more: Any) -> None:
+    pass
+
+
+@pytest.mark.parametrize("function", [nothing_asked, two_asked, lambda *, job: job, "deliver"])
+async def test_a_handler_that_does_not_take_the_job_is_refused_when_it_is_registered(sf, function):
+    with pytest.raises(ConfigurationError, match=r"handler mail (is called with the job alone|must be a function)"):
+        sf.handler("mail")(function)
+    assert await sf.queues.list() == []
+    sf.handler("mail")(lambda job, more=None, *others: (job, more, others))
+
+
+async def test_a_handler_without_its_queue_is_refused_with_the_way_to_write_it(sf):
+    with pytest.raises(ConfigurationError, match=r"the queue's name: write @sf\.handler\('mail'\), not <function"):
+        sf.handler(nothing_asked)
+
+
+@pytest.mark.parametrize("seconds", [-1, 0, math.nan, math.inf])
+async def test_a_timeout_that_nothing_could_meet_is_refused(sf, seconds):
+    with pytest.raises(ConfigurationError, match="handler mail: timeout must be more than 0 seconds"):
+        sf.handler("mail", timeout=seconds)
 
 
 async def test_a_handler_stays_callable(sf):
@@ -257,11 +294,11 @@ async def test_a_misfit_is_refused_where_the_handler_is_known_and_nothing_is_wri
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_misfit_from_elsewhere_dies_at_its_first_claim_and_is_never_run(path, kind):
-    async with Standfast(path) as door:
+async def test_a_misfit_from_elsewhere_dies_at_its_first_claim_and_is_never_run(url, kind):
+    async with Standfast(url) as door:
         receipt = await door.enqueue("mail", {"to": 5})
     runs: list[str] = []
-    async with Standfast(path) as sf:
+    async with Standfast(url) as sf:
 
         @sf.handler("mail", input=kind)
         async def handler(job):
@@ -275,6 +312,54 @@ async def test_a_misfit_from_elsewhere_dies_at_its_first_claim_and_is_never_run(
     assert job.triage.action == "quarantine"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_was_collected_is_read_as_a_list_of_inputs(sf, kind):
+    """Also if only one came. Without a thread there is nothing to collect with."""
+    sf.queue("mail", coalesce="collect")
+
+    @sf.handler("mail", input=kind)
+    async def handler(job):
+        given = job.input if isinstance(job.input, list) else (job.input,)
+        return [type(given).__name__, *(each["to"] if kind is MailDict else each.to for each in given)]
+
+    both = await handler.enqueue({"to": "a@b.c"}, thread_key="t")
+    await handler.enqueue({"to": "d@e.f"}, thread_key="t")
+    alone = await handler.enqueue({"to": "g@h.i"}, thread_key="u")
+    threadless = await handler.enqueue({"to": "j@k.l"})
+    await drain(sf)
+    results = [(await job_of(sf, receipt.id)).result for receipt in (both, alone, threadless)]
+    assert results == [["list", "a@b.c", "d@e.f"], ["list", "g@h.i"], ["tuple", "j@k.l"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_each_newcomer_to_a_collection_is_checked_by_itself(sf, kind):
+    sf.queue("mail", coalesce="collect")
+    handler = sf.handler("mail", input=kind)(where)
+    receipt = await handler.enqueue({"to": "a@b.c"}, thread_key="t")
+    with pytest.raises(PayloadRejected):
+        await handler.enqueue({"to": 5}, thread_key="t")
+    assert (await job_of(sf, receipt.id)).payload == [{"to": "a@b.c"}]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_collection_with_a_misfit_dies_at_its_first_claim_and_is_never_run(url, kind):
+    async with Standfast(url) as door:
+        door.queue("mail", coalesce="collect")
+        receipt = await door.enqueue("mail", {"to": "a@b.c"}, thread_key="t")
+        await door.enqueue("mail", {"to": 5}, thread_key="t")
+    runs: list[str] = []
+    async with Standfast(url) as sf:
+
+        @sf.handler("mail", input=kind)
+        async def handler(job):
+            runs.append(job.id)
+
+        await drain(sf)
+        job = await job_of(sf, receipt.id)
+    assert (job.state, job.reason, job.attempts, runs) == ("dead", "schema_invalid", 0, [])
+    assert job.payload == [{"to": "a@b.c"}, {"to": 5}]
+
+
 @dataclass
 class Fragile:
     """An input whose own check fails in a way nobody foresaw."""
@@ -285,14 +370,19 @@ class Fragile:
         raise RuntimeError("the directory is down")
 
 
-async def test_an_input_that_fails_unforeseen_does_not_keep_its_job_running(path):
-    async with Standfast(path) as door:
-        receipt = await door.enqueue("mail", {"to": "a@b.c"}, attempts=1)
-    async with Standfast(path) as sf:
-        sf.handler("mail", input=Fragile)(where)
+async def test_an_input_that_fails_unforeseen_is_a_misfit_too(url):
+    """Its handler was never entered: nothing can have landed."""
+    async with Standfast(url) as door:
+        receipt = await door.enqueue("mail", {"to": "a@b.c"})
+    async with Standfast(url) as sf:
+        sf.handler("mail", input=Fragile, replay="manual")(where)
         await drain(sf)
         job = await job_of(sf, receipt.id)
-    assert (job.state, failure_of(job).message) == ("dead", "the directory is down")
+        assert (job.state, job.reason, job.attempts) == ("dead", "schema_invalid", 0)
+        assert failure_of(job).landed == "no"
+        assert "the directory is down" in failure_of(job).message
+        with pytest.raises(PayloadRejected, match="the directory is down; nothing was written"):
+            await sf.enqueue("mail", {"to": "a@b.c"})
 
 
 # --- handlers that misbehave
@@ -318,8 +408,12 @@ def cancel_oneself() -> None:
     raise asyncio.CancelledError
 
 
+def close_oneself() -> None:
+    raise GeneratorExit
+
+
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "async"])
-@pytest.mark.parametrize("misbehave", [stop, leave, escape, cancel_oneself])
+@pytest.mark.parametrize("misbehave", [stop, leave, escape, cancel_oneself, close_oneself])
 async def test_no_exception_kills_the_worker_or_keeps_a_job_running(disk, misbehave, plain):
     disk.queue("mail", attempts=2, backoff=no_backoff())
 
@@ -337,3 +431,25 @@ async def test_no_exception_kills_the_worker_or_keeps_a_job_running(disk, misbeh
         fine = await disk.enqueue("mail", "fine")
         assert (await ended(disk, fine.id)).state == "completed"
     assert held(worker) == {}
+
+
+async def test_an_attempt_that_is_thrown_away_is_not_an_end(disk):
+    """Python closes what a loop leaves behind. Nobody knows how far it came, so its job is left to the lease."""
+    handed: list[Transition] = []
+    entered = asyncio.Event()
+
+    @disk.handler("mail")
+    async def handler(_job):
+        entered.set()
+        await asyncio.Event().wait()
+
+    await disk.enqueue("mail")
+    worker = disk.worker()
+    hand_in_to(worker, handed.append)
+    task = begin(worker, await claim_one(store_of(disk)))
+    await entered.wait()
+    task.get_coro().close()
+    assert handed == []
+    task.cancel()
+    await asyncio.wait([task])
+    assert isinstance(task.exception(), RuntimeError), "there is nothing left that could be cancelled"

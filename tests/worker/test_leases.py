@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -28,20 +26,17 @@ from tests.worker.inside import (
     listen_to_failed_beats,
     store_of,
 )
-from tests.worker.outage import Outage
+from tests.worker.outage import Outage, written_outside
+
+TAKE_OVER = "UPDATE job SET token = token + 1, worker = 'another' WHERE n = (SELECT n FROM body WHERE id = '{}')"
 
 
-def take_over(path: str, job_id: str | None) -> None:
+def take_over(url: str, job_id: str | None) -> None:
     """Do what a sweeper and another worker would: give the job to somebody else under a new token."""
-    code = (
-        "import apsw, sys; c = apsw.Connection(sys.argv[1]); c.set_busy_timeout(5000);"
-        "c.execute('UPDATE job SET token = token + 1, worker = ? WHERE n = (SELECT n FROM body WHERE id = ?)',"
-        " ('another', sys.argv[2]))"
-    )
-    subprocess.run([sys.executable, "-c", code, path, str(job_id)], check=True)
+    written_outside(url, TAKE_OVER.format(job_id))
 
 
-async def test_a_worker_that_lost_a_job_stops_it_and_its_end_lands_nowhere(disk, path):
+async def test_a_worker_that_lost_a_job_stops_it_and_its_end_lands_nowhere(disk, url):
     cut = asyncio.Event()
     disk.queue("mail", lease=0.3)
 
@@ -58,7 +53,7 @@ async def test_a_worker_that_lost_a_job_stops_it_and_its_end_lands_nowhere(disk,
     async with worker:
         receipt = await disk.enqueue("mail")
         await reached(disk, receipt.id, "running")
-        await asyncio.to_thread(take_over, path, receipt.id)
+        await asyncio.to_thread(take_over, url, receipt.id)
         await asyncio.wait_for(cut.wait(), 10)
         await seen(lambda: fenced(worker) == 1)
         job = await job_of(disk, receipt.id)
@@ -66,7 +61,7 @@ async def test_a_worker_that_lost_a_job_stops_it_and_its_end_lands_nowhere(disk,
         assert held(worker) == {}
 
 
-async def test_a_plain_function_that_lost_its_job_can_see_it(disk, path):
+async def test_a_plain_function_that_lost_its_job_can_see_it(disk, url):
     disk.queue("mail", lease=0.3)
 
     @disk.handler("mail")
@@ -79,12 +74,12 @@ async def test_a_plain_function_that_lost_its_job_can_see_it(disk, path):
     async with worker:
         receipt = await disk.enqueue("mail")
         await reached(disk, receipt.id, "running")
-        await asyncio.to_thread(take_over, path, receipt.id)
+        await asyncio.to_thread(take_over, url, receipt.id)
         await seen(lambda: fenced(worker) == 1)
         assert (await job_of(disk, receipt.id)).state == "running"
 
 
-async def test_a_blocked_loop_costs_no_lease(disk, path):
+async def test_a_blocked_loop_costs_no_lease(disk, url):
     """Another worker sweeps all the while; three leases pass before the loop turns again."""
     runs: list[int] = []
     disk.queue("mail", lease=0.3, backoff=no_backoff())
@@ -92,7 +87,7 @@ async def test_a_blocked_loop_costs_no_lease(disk, path):
 
     def sweep_elsewhere() -> None:
         async def sweep() -> None:
-            async with Standfast(path) as sf:
+            async with Standfast(url) as sf:
                 sf.queue("other", lease=0.3)  # so it sweeps ten times in a second
                 async with sf.worker():
                     await seen(other.is_set)
@@ -190,7 +185,7 @@ async def test_a_heartbeat_that_met_a_fault_nobody_foresaw_goes_on(disk, monkeyp
         await seen(lambda: len(beats) > known + 1)
 
 
-async def test_a_job_may_ask_for_a_shorter_lease_than_its_queue(disk, path):
+async def test_a_job_may_ask_for_a_shorter_lease_than_its_queue(disk, url):
     runs: list[int] = []
 
     @disk.handler("mail")
@@ -198,14 +193,14 @@ async def test_a_job_may_ask_for_a_shorter_lease_than_its_queue(disk, path):
         runs.append(job.token)
         await asyncio.sleep(1.5)
 
-    async with Standfast(path) as elsewhere:
+    async with Standfast(url) as elsewhere:
         elsewhere.queue("other", lease=0.3)
         async with elsewhere.worker(), disk.worker():
             job = await ended(disk, (await disk.enqueue("mail", lease=1)).id)
     assert (job.state, job.attempts, runs) == ("completed", 1, [1])
 
 
-async def test_a_worker_keeps_up_with_a_lease_published_by_another_process(disk, path):
+async def test_a_worker_keeps_up_with_a_lease_published_by_another_process(disk, url):
     runs: list[int] = []
 
     @disk.handler("mail")
@@ -213,23 +208,23 @@ async def test_a_worker_keeps_up_with_a_lease_published_by_another_process(disk,
         runs.append(job.token)
         await asyncio.sleep(1.2)
 
-    async with Standfast(path) as elsewhere:
+    async with Standfast(url) as elsewhere:
         elsewhere.queue("mail", lease=0.3)
         async with elsewhere.worker(), disk.worker():
             job = await ended(disk, (await disk.enqueue("mail")).id)
     assert (job.state, job.attempts, runs) == ("completed", 1, [1])
 
 
-async def test_after_an_outage_longer_than_the_lease_the_worker_renews_and_nothing_runs_twice(disk, path, monkeypatch):
+async def test_after_an_outage_longer_than_a_lease_the_worker_renews_and_nothing_runs_twice(in_file, path, monkeypatch):
     """The store is locked for longer than a lease, and comes back just when the worker's heartbeat has given up.
 
     Beside it another worker sweeps five times as often as this one beats, and would take the job away at once.
     """
     runs: list[int] = []
     go, gave_up = asyncio.Event(), threading.Event()
-    disk.queue("mail", lease=1.5, backoff=no_backoff())
+    in_file.queue("mail", lease=1.5, backoff=no_backoff())
 
-    @disk.handler("mail")
+    @in_file.handler("mail")
     async def handler(job):
         runs.append(job.token)
         await go.wait()
@@ -237,15 +232,15 @@ async def test_after_an_outage_longer_than_the_lease_the_worker_renews_and_nothi
 
     async with Standfast(path) as other:
         other.queue("other", lease=0.3)
-        async with disk.worker() as worker, other.worker():
-            receipt = await disk.enqueue("mail")
-            await reached(disk, receipt.id, "running")
+        async with in_file.worker() as worker, other.worker():
+            receipt = await in_file.enqueue("mail")
+            await reached(in_file, receipt.id, "running")
             listen_to_failed_beats(worker, gave_up.set)
             monkeypatch.setattr("standfast.store.store.PATIENCE", 0.2)
             outage = await asyncio.to_thread(Outage, path)
             lapsed = time.monotonic() + 2.0
             with pytest.raises(StoreUnavailable) as refused:
-                await disk.enqueue("mail", "while it is locked")
+                await in_file.enqueue("mail", "while it is locked")
             assert refused.value.definite
             await seen(lambda: time.monotonic() > lapsed)
             gave_up.clear()
@@ -255,32 +250,32 @@ async def test_after_an_outage_longer_than_the_lease_the_worker_renews_and_nothi
             swept = time.monotonic() + 1.5  # whoever would take the job away has done so by then
             await seen(lambda: time.monotonic() > swept)
             go.set()
-            job = await ended(disk, receipt.id)
+            job = await ended(in_file, receipt.id)
     assert (runs, job.state, job.result, job.attempts, job.history) == ([1], "completed", "done", 1, [])
 
 
-async def test_an_end_that_meets_an_outage_is_written_when_the_store_is_back(disk, path, monkeypatch):
+async def test_an_end_that_meets_an_outage_is_written_when_the_store_is_back(in_file, path, monkeypatch):
     """Bookkeeping that fails after an effect is repeated, never the handler."""
     runs: list[int] = []
     go = asyncio.Event()
-    disk.queue("mail", lease=30)
+    in_file.queue("mail", lease=30)
 
-    @disk.handler("mail")
+    @in_file.handler("mail")
     async def handler(job):
         runs.append(job.token)
         await go.wait()
         return "done"
 
-    async with disk.worker() as worker:
-        receipt = await disk.enqueue("mail")
-        await reached(disk, receipt.id, "running")
+    async with in_file.worker() as worker:
+        receipt = await in_file.enqueue("mail")
+        await reached(in_file, receipt.id, "running")
         monkeypatch.setattr("standfast.store.store.PATIENCE", 0.2)
         outage = await asyncio.to_thread(Outage, path)
         go.set()
-        await seen(lambda: store_of(disk).trouble)
+        await seen(lambda: store_of(in_file).trouble)
         assert held(worker)
         await asyncio.to_thread(outage.end)
-        job = await ended(disk, receipt.id)
+        job = await ended(in_file, receipt.id)
         await seen(lambda: not held(worker))
     assert (runs, job.state, job.attempts) == ([1], "completed", 1)
-    assert store_of(disk).trouble is None
+    assert store_of(in_file).trouble is None

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from standfast import ConfigurationError, Standfast, Transient, UnknownJob, UnknownQueue, fixed
+from standfast import ConfigurationError, QueueRules, Standfast, Transient, UnknownJob, UnknownQueue, fixed
 from standfast.lifecycle import State
-from standfast.outcome import Lapsed
+from standfast.outcome import Drained, Lapsed
 from standfast.queue.notices import Notice
+from standfast.store.upkeep import Prune
 from standfast.testing import drain
 from standfast.worker import worker as worker_module
 from tests.store.suite import claim_one, failed, sweep
 from tests.store.suite import ended as settled
 from tests.waiting import ended, job_of, reached, seen
-from tests.worker.inside import deaf, idle, looked, store_of
-from tests.worker.processes import Log, children
+from tests.worker.inside import deaf, idle, known_queues, looked, store_of
+from tests.worker.processes import children
 
 SOON = 5.0
 """Less than the ten seconds between two heartbeats."""
-
-
-@pytest.fixture
-def log(tmp_path) -> Log:
-    return Log(tmp_path / "log")
 
 
 # --- cancel
@@ -122,12 +120,84 @@ async def test_a_plain_function_sees_that_it_is_not_wanted(sf):
         assert (await ended(sf, receipt.id, within=SOON)).state == "cancelled"
 
 
-async def test_cancel_reaches_another_process_before_its_next_heartbeat(disk, path, log):
+async def test_cancel_reaches_another_process_before_its_next_heartbeat(disk, url, log):
     receipt = await disk.enqueue("mail", {"name": "a", "do": "hang"})
-    with children(path, log):
+    with children(url, log):
         await seen(log.lines)
         await disk.cancel(receipt.id)
         assert (await ended(disk, receipt.id, within=SOON)).state == "cancelled"
+
+
+async def test_whether_its_worker_heard_of_it_or_not_an_unwanted_job_leaves_the_same_record(sf):
+    """Its effect may exist, and nothing is repeated; the queue of no name that brought the request is none to serve."""
+    begun = asyncio.Event()
+
+    @sf.handler("mail")
+    async def mail(_job):
+        begun.set()
+        await asyncio.Event().wait()
+
+    heard = await sf.enqueue("mail", {})
+    async with sf.worker() as worker:
+        await begun.wait()
+        await sf.cancel(heard.id)
+        await ended(sf, heard.id, within=SOON)
+        assert "" not in known_queues(worker)
+    unheard = await sf.enqueue("mail", {})
+    claim = await claim_one(store_of(sf))
+    await sf.cancel(unheard.id)
+    await settled(store_of(sf), claim, Lapsed())
+    records = [await job_of(sf, receipt.id) for receipt in (heard, unheard)]
+    assert [(job.state, job.warning, job.attempts) for job in records] == [
+        ("cancelled", "cancelled while it ran", 1)
+    ] * 2
+    lines = [line for job in records for line in job.history]
+    assert [(line.attempt, line.landed, line.possible_duplicate) for line in lines] == [(1, "maybe", False)] * 2
+    assert [line.reason_code for line in lines] == ["cancelled", "worker_lost"]
+
+
+async def test_a_cancelled_attempt_that_a_drain_cut_may_have_landed_too(sf):
+    receipt = await sf.enqueue("mail", {})
+    claim = await claim_one(store_of(sf))
+    await sf.cancel(receipt.id)
+    await settled(store_of(sf), claim, Drained())
+    job = await job_of(sf, receipt.id)
+    [line] = job.history
+    assert (job.state, line.reason_code, line.landed) == ("cancelled", "cancelled", "maybe")
+    assert not line.possible_duplicate
+
+
+@pytest.mark.parametrize("limit", [0, -5])
+async def test_a_page_of_nothing_is_refused(sf, limit):
+    for ask in (sf.jobs, sf.dead_letters.list):
+        with pytest.raises(ConfigurationError, match=f"limit must be at least 1, not {limit}"):
+            await ask(limit=limit)
+
+
+@pytest.mark.parametrize("cursor", ["01a1e1ff-5ba9-774a-a110-131b07c03a16", "zz", 0, -1, True, 1.5])
+async def test_a_cursor_that_no_page_gave_is_refused(sf, cursor):
+    """Text compares with every number alike: the first page would come again for ever."""
+    for ask in (sf.jobs, sf.dead_letters.list):
+        with pytest.raises(ConfigurationError, match="cursor must be at least 1, the last page's next_cursor, not"):
+            await ask(cursor=cursor)
+
+
+async def test_a_state_that_is_none_is_refused(sf):
+    with pytest.raises(ConfigurationError, match=r"state 'runing' \(did you mean 'running'\?\); known are queued"):
+        await sf.jobs(state="runing")
+    assert await sf.jobs(state="running") == []
+
+
+async def test_a_receipt_is_no_id(sf):
+    receipt = await sf.enqueue("mail")
+    letters = sf.dead_letters
+    calls = [sf.status, sf.result, sf.explain, sf.retry, sf.cancel, letters.get]
+    for call in (*calls, lambda it: sf.wait(it, 1), lambda it: letters.replay(it, by="ann")):
+        for wrong in (receipt, 5):
+            with pytest.raises(ConfigurationError, match=r"pass receipt\.id"):
+                await call(wrong)
+    assert (await job_of(sf, receipt.id)).state == State.QUEUED
+    assert await sf.status(None) is None
 
 
 @pytest.mark.parametrize("outcome", [Lapsed(), failed()])
@@ -175,7 +245,7 @@ async def test_retry_is_refused_while_running(sf):
     receipt = await sf.enqueue("mail", {})
     await claim_one(store_of(sf))
     reply = await sf.retry(receipt.id)
-    assert reply["status"] == "running"
+    assert (reply["status"], reply["refused"]) == ("running", True)
     assert "cannot be retried" in reply["hint"]
     assert (await job_of(sf, receipt.id)).attempts == 1
 
@@ -183,10 +253,10 @@ async def test_retry_is_refused_while_running(sf):
 # --- pause
 
 
-async def test_a_pause_holds_for_every_process_and_resume_is_heard(disk, path, log):
+async def test_a_pause_holds_for_every_process_and_resume_is_heard(disk, url, log):
     await disk.enqueue("mail", {"name": "early", "do": "none"})
     await disk.queues.pause("mail")
-    with children(path, log):
+    with children(url, log):
         await disk.enqueue("print", {"name": "other"})
         await seen(lambda: log.lines(name="other"))
         assert log.lines(name="early") == []
@@ -223,6 +293,22 @@ async def test_an_unknown_queue_is_refused(sf):
     assert "nowhere" not in await sf.queues.list()
 
 
+async def test_a_queue_is_known_by_its_handler_alone(disk, url):
+    """Nobody declared rules or enqueued anything: others see it all the same, and can pause it."""
+    disk.handler("mail")(print)
+    disk.handler("mail", name="other")(print)
+    await disk.open()
+    async with Standfast(url) as other:
+        assert await other.queues.list() == ["mail"]
+        assert (await other.queues.describe())["mail"]["rules"] == QueueRules()
+        assert (await other.stats())["queue_depths"] == {"mail": 0}
+        assert (await other.health())["issues"] == []
+        await other.queues.pause("mail")
+    await disk.close()
+    await disk.open()
+    assert (await disk.queues.describe())["mail"]["paused"], "publishing it again changes nothing"
+
+
 # --- explain
 
 
@@ -246,7 +332,8 @@ async def test_explain_reads_the_store(sf):
     assert "due in 1.0 m" in await sf.explain(later.id)
     await drain(sf)
     sf.clock.advance(30)
-    assert "dead since 30.0 s after 1 attempts: max_attempts (the disk is full)" in await sf.explain(first.id)
+    sentence = await sf.explain(first.id)
+    assert "dead since 30.0 s after 1 attempt: max_attempts (RuntimeError: the disk is full" in sentence
     with pytest.raises(UnknownJob):
         await sf.explain("x")
 
@@ -291,6 +378,24 @@ async def test_notices_come_in_commit_order_and_resume_anywhere(sf):
         assert await first(9 - place, sf.subscribe(after=whole[place].seq)) == whole[place + 1 :]
 
 
+async def test_notices_that_were_pruned_before_they_were_read_are_told_as_a_gap(sf):
+    await sf.enqueue("mail", 1)
+    [known] = await first(1, sf.subscribe(after=0))
+    await sf.enqueue("mail", 2)
+    await sf.enqueue("mail", 3)
+    sf.clock.advance(2 * 86400)
+    await sf.enqueue("mail", 4)
+    assert len(await first(4, sf.subscribe(after=0))) == 4
+    await store_of(sf).prune(Prune())
+    gap, following = await first(2, sf.subscribe(after=known.seq))
+    assert (gap.kind, gap.job, gap.data, following.kind) == ("gap", None, {"transactions": 2}, "enqueued")
+    assert await first(1, sf.subscribe(after=gap.seq)) == [following]
+    [told] = await first(1, sf.subscribe(["completed"], "chat", after=known.seq))
+    assert told == gap, "whoever asked for less may have missed it too"
+    [oldest] = await first(1, sf.subscribe(after=0))
+    assert oldest == following, "nobody who begins anew has missed anything"
+
+
 async def test_notices_are_filtered_and_an_unknown_kind_is_refused(sf):
     for queue in ("mail", "chat", "mail"):
         await sf.enqueue(queue, {}, thread_key="t")
@@ -303,9 +408,9 @@ async def test_notices_are_filtered_and_an_unknown_kind_is_refused(sf):
         await first(1, sf.subscribe(["born"]))
 
 
-async def test_notices_of_other_processes_come_as_they_happen(disk, path, log):
+async def test_notices_of_other_processes_come_as_they_happen(disk, url, log):
     async with asyncio.timeout(20):
-        with children(path, log):
+        with children(url, log):
             await disk.enqueue("chat", {})
             listening = asyncio.create_task(first(1, disk.subscribe(["completed"])))
             receipt = await disk.enqueue("mail", {"name": "a", "do": 0.3})
@@ -349,5 +454,6 @@ async def test_stats_count_what_is_there(sf):
     assert (mail["due"], mail["running"], mail["scheduled"], mail["parked"]) == (1, 1, 1, 2)
     assert (stats["total_pending"], stats["total_processing"], stats["oldest_pending_seconds"]) == (2, 1, 0.0)
     assert stats["queue_depths"] == {"mail": 1, "chat": 1}
-    assert stats["next_retry_at"].timestamp() == sf.clock.wall() + 55
+    assert datetime.fromisoformat(stats["next_retry_at"]).timestamp() == sf.clock.wall() + 55
+    assert json.loads(json.dumps(stats)) == stats
     assert stats["counters"] == {"enqueued": 6, "claimed": 1}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from standfast import ConfigurationError, PayloadRejected, Receipt, Standfast
+from standfast import ConfigurationError, IdempotencyConflict, PayloadRejected, Receipt, Standfast
 from standfast.store import store as store_module
 from standfast.store.sqlite import connection
 from tests.waiting import ended, failure_of, job_of, seen
@@ -19,6 +19,12 @@ from tests.worker.outage import Outage
 from tests.worker.processes import environment
 
 RELAYING = Path(__file__).with_name("relaying.py")
+
+
+@pytest.fixture
+def url(path):
+    """Name a file: this is about SQLite."""
+    return path
 
 
 @pytest.fixture
@@ -135,15 +141,48 @@ async def test_checks_happen_when_the_caller_calls(disk, shop):
 async def test_a_key_is_kept_and_a_conflict_becomes_a_letter(disk, shop, outbox):
     first = await disk.enqueue("mail", 1, idempotency_key="k")
     same = disk.enqueue_sync("mail", 1, idempotency_key="k", tx=shop)
+    shop.commit()
+    assert await outbox.relay() == 1
     other = disk.enqueue_sync("mail", 2, idempotency_key="k", tx=shop)
     shop.commit()
-    assert await outbox.relay() == 2
+    assert await outbox.relay() == 1
     assert await disk.status(same.id) is None  # a duplicate of the first
     letter = await job_of(disk, other.id)
     assert (letter.state, letter.payload, failure_of(letter).reason_code) == ("dead", 2, "idempotency_conflict")
     assert str(first.id) in failure_of(letter).message
     assert letter.triage is not None
     assert (await disk.dead_letters.list())[0].id == other.id
+
+
+async def test_a_key_that_waits_in_the_outbox_answers_there(disk, shop, outbox):
+    """Its second id would never become a job: the relay brings the first."""
+    first = await disk.enqueue("mail", 1, idempotency_key="k", tx=shop)
+    assert await disk.enqueue("mail", 1, idempotency_key="k", tx=shop) == Receipt(first.id, "duplicate", None)
+    shop.commit()
+    assert disk.enqueue_sync("mail", 1, idempotency_key="k", tx=shop) == Receipt(first.id, "duplicate", None)
+    with pytest.raises(IdempotencyConflict, match="nothing was written") as caught:
+        await disk.enqueue("mail", 2, idempotency_key="k", tx=shop)
+    assert caught.value.job_id == first.id
+    elsewhere = await disk.enqueue("chat", 2, idempotency_key="k", tx=shop)
+    shop.commit()
+    assert await outbox.relay() == 2
+    assert {job.id for job in await disk.jobs()} == {first.id, elsewhere.id}
+
+
+async def test_a_key_that_was_rolled_back_is_free(disk, shop, outbox):
+    await disk.enqueue("mail", 1, idempotency_key="k", tx=shop)
+    shop.rollback()
+    again = await disk.enqueue("mail", 2, idempotency_key="k", tx=shop)
+    shop.commit()
+    assert (again.outcome, await outbox.relay()) == ("deferred", 1)
+    assert (await job_of(disk, again.id)).payload == 2
+
+
+@pytest.mark.parametrize("connect", ["app.sqlite", None, Path("app.sqlite"), "a connection"])
+async def test_what_cannot_open_the_database_is_refused_at_once(disk, shop, connect):
+    """A connection can be called, and would answer with no connection."""
+    with pytest.raises(ConfigurationError, match="connect must be a function that opens your database"):
+        disk.outbox(shop if connect == "a connection" else connect)
 
 
 async def test_a_delay_counts_from_the_call(sf, shop, database):
@@ -230,6 +269,55 @@ async def test_a_connection_without_transactions_of_its_own_will_do(disk, databa
     plain.close()
     assert await outbox.relay() == 1
     assert [job.payload for job in await disk.jobs()] == [2]
+
+
+async def test_the_store_itself_is_no_database_of_the_callers(path, shop):
+    sf = Standfast(path)
+    await sf.enqueue("mail", 0)
+    own = sqlite3.connect(path)
+    shop.execute("ATTACH ? AS ours", (str(Path(path).parent / "." / Path(path).name),))
+    for theirs in (own, shop):
+        with pytest.raises(ConfigurationError, match="is the store itself"):
+            await sf.enqueue("mail", 1, tx=theirs)
+        with pytest.raises(ConfigurationError, match="nothing was written"):
+            sf.enqueue_sync("mail", 1, tx=theirs)
+    shop.close()
+    own.close()
+    relayed = sf.outbox(lambda: sqlite3.connect(path))
+    with pytest.raises(ConfigurationError, match="is the store itself"):
+        await relayed.relay()
+    await relayed.close()
+    assert [job.payload for job in await sf.jobs()] == [0]
+    await sf.close()
+
+
+@pytest.mark.parametrize("text", ["no JSON \x00\x1b[31m", '{"id": 5}', 7, b"\xff\xfe", "x" * 1_000_000])
+async def test_a_row_that_is_no_job_becomes_a_letter_and_lets_the_others_pass(disk, shop, outbox, text):
+    before = disk.enqueue_sync("mail", 1, tx=shop)
+    shop.execute("INSERT INTO standfast_outbox (id, job) VALUES ('strange', ?)", (text,))
+    after = disk.enqueue_sync("mail", 2, tx=shop)
+    shop.commit()
+    assert await outbox.relay() == 3
+    assert waiting(shop) == 0
+    assert [(await job_of(disk, each.id)).state for each in (before, after)] == ["queued", "queued"]
+    letter = await job_of(disk, "strange")
+    assert (letter.state, failure_of(letter).reason_code, failure_of(letter).landed) == ("dead", "parse_error", "no")
+    assert str(text)[:5] in letter.payload
+
+
+async def test_a_connection_that_makes_something_else_of_rows_will_do(disk, database):
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(database)
+        connection.row_factory = lambda _cursor, row: {"row": row}
+        return connection
+
+    shop = connect()
+    disk.enqueue_sync("mail", 1, tx=shop)
+    shop.commit()
+    shop.close()
+    relayed = disk.outbox(connect)
+    assert await relayed.relay() == 1
+    await relayed.close()
 
 
 async def test_enqueueing_needs_no_store_at_hand(tmp_path, shop):

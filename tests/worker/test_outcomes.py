@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
 import os
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from standfast.store.upkeep import Sweep
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.worker.sweeper import Sweeper
+from tests.store.suite import claim_one
 from tests.waiting import failure_of, job_of
 from tests.worker.inside import refuse_the_end_of, store_of
 
@@ -40,6 +43,13 @@ async def after(sf: InMemory, handler: Any, *, replay: Any = "replay", soft: boo
     receipt = await sf.enqueue("mail", {"to": "a@b.c"})
     await drain(sf)
     return await job_of(sf, receipt.id)
+
+
+def said(message: str | None) -> str:
+    """Give what an exception said, without the place where it was raised."""
+    told, _, place = (message or "").rpartition(" (at test_outcomes.py:")
+    assert place.endswith(" in __call__)")
+    return told
 
 
 class Kinded(Exception):
@@ -73,6 +83,13 @@ class Sent:
     by: Any = None
 
 
+class Lazy:
+    """A model that fails in its own way when it is written out."""
+
+    def model_dump(self, mode: str) -> Any:
+        raise Kinded(mode)
+
+
 async def test_a_typed_result_is_stored_as_json(sf):
     assert (await after(sf, Raises(Sent("a@b.c")))).result == {"to": "a@b.c", "by": None}
 
@@ -88,14 +105,56 @@ async def test_a_typed_result_is_stored_as_json(sf):
         2**65,
         "x" * (1 << 20),
         Sent("a", by=os.stat),
+        Lazy(),
     ],
-    ids=["object", "key", "nan", "nul", "surrogate", "integer", "size", "field"],
+    ids=["object", "key", "nan", "nul", "surrogate", "integer", "size", "field", "raises"],
 )
 async def test_a_result_that_cannot_be_kept_never_fails_a_finished_attempt(sf, result):
     handler = Raises(result)
     job = await after(sf, handler)
     assert (job.state, job.result, job.warning) == ("completed", None, "result_not_stored")
     assert handler.attempts == [1]
+
+
+async def send() -> None:
+    """Do what a handler should have waited for."""
+
+
+def sends() -> Any:
+    yield 1
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "async"])
+@pytest.mark.parametrize(
+    ("unfinished", "told"),
+    [
+        (sends, "generator sends"),
+        (lambda: [send(), send()], "coroutine send"),
+        (lambda: {"sent": send()}, "coroutine send"),
+    ],
+)
+async def test_work_that_nobody_waited_for_is_no_success(sf, plain, unfinished, told):
+    async def handler(_job: Any) -> Any:
+        return unfinished()
+
+    job = await after(sf, (lambda _job: unfinished()) if plain else handler, soft=False)
+    assert (job.state, job.reason, job.attempts) == ("dead", "forgotten_await", 1)
+    failure = failure_of(job)
+    assert (failure.cls, failure.landed) == ("permanent", "maybe")
+    assert failure.message == f"the handler returned {told}, which nobody ran or waited for: is an `await` missing?"
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "kind"), [(send, "coroutine"), (lambda: asyncio.get_running_loop().create_future(), "Future")]
+)
+async def test_a_forgotten_await_is_no_success(sf, unfinished, kind):
+    """A plain function may give a coroutine, which is awaited; an async one that does has forgotten it."""
+
+    async def handler(_job: Any) -> Any:
+        return unfinished()
+
+    job = await after(sf, handler)
+    assert (job.state, job.reason, failure_of(job).error_kind) == ("dead", "forgotten_await", kind)
 
 
 # --- soft failures
@@ -143,6 +202,13 @@ async def test_snooze_comes_back_without_spending_an_attempt(sf):
     assert (job.state, job.attempts, job.deferrals) == ("completed", 1, 2)
 
 
+async def test_snooze_may_be_as_long_as_asked(sf):
+    """Only what a receiver asks for, by Retry-After, ends at a day."""
+    week = 7 * 86400
+    job = await after(sf, Raises(Snooze(week)))
+    assert job.due_at.timestamp() == sf.clock.wall() + week
+
+
 async def test_cancel_is_final_and_says_why(sf):
     job = await after(sf, Raises(Cancel("the user left")))
     assert (job.state, job.warning, job.failure) == ("cancelled", "the user left", None)
@@ -153,7 +219,10 @@ async def test_a_cancel_whose_reason_no_store_takes_still_ends(sf):
     assert (job.state, job.warning) == ("cancelled", "gone \ufffd")
 
 
-@pytest.mark.parametrize(("word", "given"), [(Snooze, "5m"), (Snooze, None), (Cancel, 404)])
+@pytest.mark.parametrize(
+    ("word", "given"),
+    [(Snooze, "5m"), (Snooze, None), (Snooze, math.nan), (Snooze, math.inf), (Snooze, 1e11), (Cancel, 404)],
+)
 async def test_snooze_and_cancel_refuse_what_they_cannot_mean(sf, word, given):
     async def handler(_job):
         return word(given)
@@ -184,7 +253,7 @@ async def test_what_a_handler_raises_is_classified_and_retried(sf, raised, expec
     job = await after(sf, Raises(raised))
     [line] = job.history
     assert job.view == "retry_pending"
-    assert (line.cls, line.landed, line.reason_code, line.error_kind, line.message) == expected
+    assert (line.cls, line.landed, line.reason_code, line.error_kind, said(line.message)) == expected
     assert failure_of(job).advice
     assert line.possible_duplicate == (line.landed == "maybe")
 
@@ -227,7 +296,7 @@ async def test_the_attempt_ceiling_ends_dead_with_the_whole_history(sf):
         await drain(sf)
     job = await job_of(sf, job.id)
     assert (job.state, job.reason, job.attempts, job.max_attempts) == ("dead", "max_attempts", 3, 3)
-    assert (failure_of(job).cls, failure_of(job).landed, failure_of(job).message) == ("transient", "no", "third")
+    assert (failure_of(job).cls, failure_of(job).landed, said(failure_of(job).message)) == ("transient", "no", "third")
     lines = [(line.attempt, line.cls, line.error_kind, line.reason_code) for line in job.history]
     assert lines == [
         (1, "transient", "Transient", "dependency_unavailable"),
@@ -239,7 +308,7 @@ async def test_the_attempt_ceiling_ends_dead_with_the_whole_history(sf):
     assert job.history[2].delay is None
     assert all(line.worker and str(os.getpid()) in line.worker for line in job.history)
     assert job.first_failure is not None
-    assert job.first_failure.message == "first"
+    assert said(job.first_failure.message) == "first"
 
 
 async def test_a_job_can_bring_its_own_number_of_attempts(sf):
@@ -343,3 +412,47 @@ async def test_an_end_that_cannot_be_written_strands_neither_the_others_nor_the_
     await sweeper.sweep()
     job = await job_of(sf, receipts[1].id)
     assert (job.view, job.reason, job.history[0].possible_duplicate) == ("retry_pending", "worker_lost", True)
+
+
+# --- what is told of a failure
+
+
+def refuse(account: str) -> None:
+    raise ValueError(f"no account {account}")
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "async"])
+async def test_a_failure_says_where_in_the_applications_code_it_arose(sf, plain):
+    def handler(_job: Any) -> None:
+        json.loads("[") if plain else refuse("a")
+
+    async def handler_async(job: Any) -> None:
+        handler(job)
+
+    job = await after(sf, handler if plain else handler_async)
+    source, name = (handler, "handler") if plain else (refuse, "refuse")
+    line = source.__code__.co_firstlineno + 1
+    assert failure_of(job).message.endswith(f" (at test_outcomes.py:{line} in {name})")
+    assert job.history[0].message == failure_of(job).message
+
+
+async def test_the_log_says_how_each_attempt_failed_and_what_follows(sf, caplog):
+    job = await after(sf, Raises(Transient("busy"), Permanent("no such account")), backoff=no_backoff(), attempts=3)
+    retried, died = [record for record in caplog.records if record.name == "standfast.worker"]
+    about = f"job {job.id} of queue mail, handler mail, attempt"
+    assert retried.levelname == "WARNING"
+    assert retried.message.startswith(f"{about} 1 of 3: dependency_unavailable: busy (at test_outcomes.py:")
+    assert retried.message.endswith("; it is tried again in 0 s")
+    assert died.levelname == "ERROR"
+    assert died.message.startswith(f"{about} 2 of 3: handler_refused: no such account (at ")
+    assert died.message.endswith("; it is dead (handler_refused): " + failure_of(job).advice)
+
+
+async def test_the_log_tells_of_a_job_whose_worker_was_lost(sf, caplog):
+    sf.queue("mail", lease=5, backoff=no_backoff())
+    receipt = await sf.enqueue("mail")
+    await claim_one(store_of(sf))
+    sf.clock.advance(60)
+    sweeper = Sweeper(store_of(sf), Sweep(every=1e9, patience=0.0))
+    await sweeper.sweep()
+    assert f"job {receipt.id} of queue mail, handler mail, attempt 1 of 5: worker_lost: " in caplog.text

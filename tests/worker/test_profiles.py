@@ -35,13 +35,13 @@ def _refuse(_job: object) -> None:
     raise Transient("no")
 
 
-async def test_a_process_without_the_application_claims_by_the_profile_and_a_publication_wins(path):
-    store = Store(path)
+async def test_a_process_without_the_application_claims_by_the_profile_and_a_publication_wins(url):
+    store = Store(url)
     await store.enqueue([new_job("identity_provision"), new_job("identity_provision")])
     first = await catch(store, "identity_provision")
     assert (first.claims[0].max_attempts, first.rules["identity_provision"].attempts) == (10, 10)
     store.publish_blocking(
-        Publication({"identity_provision": Standfast(path).queue("identity_provision", attempts=2)}, [])
+        Publication({"identity_provision": Standfast(url).queue("identity_provision", attempts=2)}, [])
     )
     second = await catch(store, "identity_provision")
     assert second.claims[0].max_attempts == 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from standfast.testing import drain
+from tests.store.suite import beat, claim_one
+from tests.worker.inside import store_of
 
 
 async def issues(sf) -> list[str]:
@@ -19,6 +21,22 @@ async def test_a_misspelt_queue_shows_at_once_and_within_two_sweeps_that_nothing
     assert "mial: no handler is known" in await issues(sf)
     sf.clock.advance(21)
     assert "mial: nothing moves 1 job" in await issues(sf)
+
+
+@pytest.mark.parametrize("how", [{"delay": 3600}, {"delay": 3600, "thread_key": "t"}])
+async def test_a_misspelt_queue_shows_before_its_job_is_due(sf, how):
+    sf.handler("mail")(lambda _job: None)
+    await sf.enqueue("mial", **how)
+    await drain(sf)
+    assert await issues(sf) == ["mial: no handler is known"]
+
+
+async def test_a_misspelt_handler_of_a_job_that_waits_for_its_thread_shows(sf):
+    sf.handler("mail")(lambda _job: None)
+    sf.queue("mail", coalesce="never")
+    await sf.enqueue("mail", thread_key="t")
+    await sf.enqueue("mail", thread_key="t", handler="mial")
+    assert "mail: no handler 'mial' is known" in await issues(sf)
 
 
 async def test_a_misspelt_handler_shows_while_its_queue_is_served(sf):
@@ -51,3 +69,31 @@ async def test_a_system_that_works_has_nothing_to_name(sf, pause):
     await drain(sf)
     sf.clock.advance(pause)
     assert not any("nothing moves" in issue for issue in await issues(sf))
+
+
+async def test_a_job_whose_worker_was_killed_says_so_everywhere(sf):
+    sf.queue("mail", lease=90)
+    sf.handler("mail")(lambda _job: None)
+    receipt = await sf.enqueue("mail")
+    beat(store_of(sf))
+    claim = await claim_one(store_of(sf))
+    sf.clock.advance(29)
+    assert await sf.explain(receipt.id) == f"It has been running for 29.0 s on {claim.worker}, attempt 1 of 5."
+    assert (await sf.stats())["worker_running"]
+    assert not any("silent" in issue for issue in await issues(sf))
+    sf.clock.advance(18)
+    said = await sf.explain(receipt.id)
+    assert f"on {claim.worker}, which has been silent for 47.0 s and may be gone. Its lease ends in 43.0 s" in said
+    assert said.endswith("none is alive: start one with `standfast worker app:sf`.")
+    counted = await sf.stats()
+    assert (counted["workers"], counted["worker_running"]) == ([], False)
+    assert (await sf.queues.describe())["mail"]["workers"] == 0
+    assert "mail: 1 running job of a silent worker, and no worker is alive" in await issues(sf)
+
+
+async def test_a_short_lease_makes_its_worker_silent_sooner(sf):
+    sf.queue("mail", lease=6)
+    receipt = await sf.enqueue("mail")
+    await claim_one(store_of(sf))
+    sf.clock.advance(7)
+    assert "silent for 7.0 s and may be gone. Its lease is over" in await sf.explain(receipt.id)

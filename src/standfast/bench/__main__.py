@@ -6,13 +6,18 @@ from standfast.bench import command
 
 
 @click.command()
-@click.option("--url", help="Measure on the disk of this store (which is not touched); default: the current directory.")
+@click.option(
+    "--url", help="The disk of this store (which is not touched), or a server; default: the current directory."
+)
 @click.option("--quick", is_flag=True, help="Take a minute: smaller backlogs, shorter measurements.")
 @click.option("--rounds", default=3, show_default=True, help="Interleaved rounds; the median counts.")
+@click.option(
+    "--peers", metavar="PATH", help="On PostgreSQL: the other queues' environment, or none; else one is made."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def main(url: str | None, *, quick: bool, rounds: int, as_json: bool) -> None:
-    """Measure the product beside raw SQLite."""
-    command.main(url, quick, rounds, as_json)
+def main(url: str | None, *, quick: bool, rounds: int, peers: str | None, as_json: bool) -> None:
+    """Measure the product beside raw SQLite, or on PostgreSQL beside other queues."""
+    command.main(url, quick, rounds, as_json, peers)
 
 
 main(prog_name="python -m standfast.bench")

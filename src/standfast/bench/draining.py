@@ -23,8 +23,12 @@ async def from_backlog(store: BenchStore, count: int, seconds: float) -> Figure:
     """Take so many jobs out of a standing backlog, timed from start to start, then put as many back."""
     drained = await _drain(store, BACKLOG, count, seconds)
     await store.fill(BACKLOG, drained.ran)
-    rate = drained.steady / max(drained.steady_seconds, 1e-9)
-    return Figure(rate, drained.steady, drained.steady_seconds, _cpu(drained), cut=drained.ran < count)
+    return _steady(drained, count)
+
+
+async def from_start_to_start(store: BenchStore, queue: str, count: int, seconds: float) -> Figure:
+    """Drain a queue of so many jobs, timed from the first start to the last, as can be told of any queue."""
+    return _steady(await _drain(store, queue, count, seconds), count)
 
 
 async def watching_memory(store: BenchStore, waiting: int, seconds: float) -> Figures:
@@ -38,6 +42,11 @@ async def watching_memory(store: BenchStore, waiting: int, seconds: float) -> Fi
     }
     known = {name: size for name, size in seen.items() if size is not None}
     return {name: Figure(size / 1e6, drained.ran, drained.seconds, cut=cut) for name, size in known.items()}
+
+
+def _steady(drained: Drained, count: int) -> Figure:
+    rate = drained.steady / max(drained.steady_seconds, 1e-9)
+    return Figure(rate, drained.steady, drained.steady_seconds, _cpu(drained), cut=drained.ran < count)
 
 
 def _cpu(drained: Drained) -> float:

@@ -24,7 +24,7 @@ async def in_the_process(store: BenchStore, sizes: Sizes) -> Figures:
     async with store.sf.worker([PROBE]):
         calls = await _probe(store.sf, sizes)
         starts = await store.probes.wait(len(calls))
-    return _waits("start_inside", calls, starts, sizes)
+    return start_figures("start_inside", calls, starts, sizes)
 
 
 async def across_processes(store: BenchStore, sizes: Sizes) -> Figures:
@@ -35,7 +35,7 @@ async def across_processes(store: BenchStore, sizes: Sizes) -> Figures:
         calls = await _probe(store.sf, sizes)
         await worker.say(len(calls))
         starts = await worker.answer(dict[int, float])
-    return _waits("start_across", calls, starts, sizes)
+    return start_figures("start_across", calls, starts, sizes)
 
 
 async def _probe(sf: Standfast, sizes: Sizes) -> list[float]:
@@ -50,7 +50,7 @@ async def _probe(sf: Standfast, sizes: Sizes) -> list[float]:
     return calls
 
 
-def _waits(name: str, calls: list[float], starts: dict[int, float], sizes: Sizes) -> Figures:
+def start_figures(name: str, calls: list[float], starts: dict[int, float], sizes: Sizes) -> Figures:
     """Give the median and the 99th percentile, in milliseconds."""
     missing = len(calls) - len(starts)
     if missing:

@@ -30,8 +30,8 @@ Say = Callable[[str], None]
 class BenchStore:
     """One store, held open by the parent, as a program that enqueues would."""
 
-    def __init__(self, directory: Path) -> None:
-        self.url = str(directory / "queue.db")
+    def __init__(self, url: str) -> None:
+        self.url = url
         self.sf = Standfast(self.url)
         self.probes = Probes()
         for queue in (BACKLOG, WORK, PROBE):
@@ -49,7 +49,7 @@ class BenchStore:
 async def opened(place: Path) -> AsyncIterator[BenchStore]:
     """Give an empty store in a directory of its own, and delete both afterwards."""
     directory = Path(tempfile.mkdtemp(prefix="store-", dir=place))
-    store = BenchStore(directory)
+    store = BenchStore(str(directory / "queue.db"))
     try:
         async with store.sf:
             yield store
@@ -59,14 +59,17 @@ async def opened(place: Path) -> AsyncIterator[BenchStore]:
 
 @asynccontextmanager
 async def standing(place: Path, waiting: int, seconds: float, say: Say) -> AsyncIterator[BenchStore]:
-    """Give a store in which so many jobs wait; refuse a disk that takes too long to get there."""
-    ends = time.monotonic() + seconds
+    """Give a store in which so many jobs wait."""
     async with opened(place) as store:
-        for done in range(0, waiting, PART):
-            say(f"filling a backlog: {done:,} of {waiting:,}")
-            await store.fill(BACKLOG, min(PART, waiting - done))
-            if time.monotonic() > ends:
-                raise ConfigurationError(
-                    f"{waiting:,} jobs take over {seconds:.0f} s here; use --quick, or another disk"
-                )
+        await fill_backlog(store, waiting, seconds, say)
         yield store
+
+
+async def fill_backlog(store: BenchStore, waiting: int, seconds: float, say: Say) -> None:
+    """Have so many jobs wait; refuse a disk that takes too long to get there."""
+    ends = time.monotonic() + seconds
+    for done in range(0, waiting, PART):
+        say(f"filling a backlog: {done:,} of {waiting:,}")
+        await store.fill(BACKLOG, min(PART, waiting - done))
+        if time.monotonic() > ends:
+            raise ConfigurationError(f"{waiting:,} jobs take over {seconds:.0f} s here; use --quick, or another disk")

@@ -65,14 +65,14 @@ def _show_rich(report: Report) -> None:
 
 def cells(row: Row) -> tuple[str, ...]:
     """Word one row."""
-    ratio = "" if row.ratio is None else f"{_digits(row.ratio)} {TIMES}"
+    ratio = "" if row.ratio is None else f"{digits(row.ratio)} {TIMES}"
     return (
         row.metric,
         quantity(row.value, row.unit),
         row.beside_is,
         quantity(row.beside, row.unit) if row.beside_is else "",
         ratio,
-        "" if row.bar is None else _bar(row.bar, row.unit),
+        "" if row.bar is None else bar_text(row.bar, row.unit),
         verdict(row),
     )
 
@@ -89,14 +89,15 @@ def quantity(value: float | None, unit: Unit) -> str:
     """Write a figure with its unit."""
     if value is None:
         return "-"
-    return f"{value:,.0f} /s".replace(",", " ") if unit == "/s" else f"{_digits(value)} {unit}"
+    return f"{value:,.0f} /s".replace(",", " ") if unit == "/s" else f"{digits(value)} {unit}"
 
 
-def _bar(bar: Bar, unit: Unit) -> str:
+def bar_text(bar: Bar, unit: Unit) -> str:
+    """Word a bar."""
     return f"{'≥' if bar.at_least else '≤'} {bar.bound:g} {TIMES if bar.of == 'ratio' else unit}"
 
 
-def _digits(value: float) -> str:
+def digits(value: float) -> str:
     """Keep three digits: nobody measures more here."""
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004
 

@@ -6,6 +6,7 @@ from standfast.cli.demo_command import demo
 from standfast.cli.door import Door
 from standfast.cli.enqueue_commands import enqueue, http
 from standfast.cli.job_commands import cancel, explain, jobs, retry, status, wait
+from standfast.cli.promote_command import promote
 from standfast.cli.queue_commands import queue, stats
 from standfast.cli.store_commands import bench, config, doctor, health, migrate
 from standfast.cli.tail_command import tail
@@ -16,7 +17,7 @@ _doors = Door(
     "standfast",
     commands=[
         *(worker, enqueue, http, status, wait, retry, cancel, explain, jobs, tail),
-        *(queue, dead, stats, health, doctor, migrate, backup, restore, config, bench, demo),
+        *(queue, dead, stats, health, doctor, migrate, backup, restore, promote, config, bench, demo),
     ],
     help="A durable queue that knows about side effects.",
 )

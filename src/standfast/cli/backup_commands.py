@@ -10,6 +10,7 @@ import click
 from standfast import settings
 from standfast.cli.door import look, shared
 from standfast.cli.terminal import show_json, show_line
+from standfast.cli.words import counted
 
 
 @click.command()
@@ -42,8 +43,4 @@ def _tell(told: dict[str, Any], what: str, held: str = "", *, as_json: bool) -> 
     if as_json:
         show_json(told)
     else:
-        show_line(f"{what}: {_counted(told['jobs'], 'job')}{held}, {_counted(told['keys'], 'key')}")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+        show_line(f"{what}: {counted(told['jobs'], 'job')}{held}, {counted(told['keys'], 'key')}")

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from standfast.cli.terminal import Cell, Table
-from standfast.cli.words import ago, span
+from standfast.cli.words import ago, counted, span
 from standfast.rules import DEFAULTS, Backoff, QueueRules
 
 ALWAYS = ("attempts", "backoff", "lease", "timeout")
@@ -35,32 +35,32 @@ def stats_board(counted: dict[str, Any], now: datetime) -> list[Table]:
 
 
 def _queue_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
-    counts = [_number(facts["due"]), _number(facts["running"], "green"), _number(facts["scheduled"], "blue")]
+    counts = [_of(facts, "due"), _of(facts, "running", "green"), _of(facts, "scheduled", "blue")]
     return [
         name,
         _open(facts),
         *counts,
-        _number(facts["letters"], "bold red"),
-        _number(facts["workers"], "green"),
+        _of(facts, "letters", "bold red"),
+        _of(facts, "workers", "green"),
         in_words(facts["rules"]),
     ]
 
 
 def _totals(counted: dict[str, Any], now: datetime) -> Iterator[tuple[str, str | Cell]]:
-    yield "pending", _number(counted["total_pending"])
-    yield "running", _number(counted["total_processing"], "green")
-    yield "dead letters", _number(counted["total_dead_letter"], "bold red")
+    yield "pending", _of(counted, "total_pending")
+    yield "running", _of(counted, "total_processing", "green")
+    yield "dead letters", _of(counted, "total_dead_letter", "bold red")
     if counted["oldest_pending_seconds"] is not None:
         yield "oldest pending", f"{span(counted['oldest_pending_seconds'])} ago"
     if counted["next_retry_at"] is not None:
-        yield "next due", ago(counted["next_retry_at"], now)
+        yield "next due", ago(datetime.fromisoformat(counted["next_retry_at"]), now)
     yield "workers", _number(len(counted["workers"]), "green")
 
 
 def _count_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
-    doing = [str(facts[what]) for what in ("due", "running", "scheduled", "parked")]
+    doing = [_of(facts, what).text for what in ("due", "running", "scheduled", "parked")]
     so_far = ", ".join(f"{kind} {number}" for kind, number in sorted(facts["counters"].items()))
-    return [name, _open(facts), *doing, _number(facts["letters"], "bold red"), so_far]
+    return [name, _open(facts), *doing, _of(facts, "letters", "bold red"), so_far]
 
 
 def _worker_row(worker: dict[str, Any]) -> list[str | Cell]:
@@ -72,13 +72,19 @@ def _open(facts: dict[str, Any]) -> Cell:
     return Cell("paused", "bold yellow") if facts["paused"] else Cell("open", "green")
 
 
+def _of(counts: dict[str, Any], name: str, style: str = "") -> Cell:
+    """Give one count; where counting stopped at its bound, with a plus."""
+    number = _number(counts[name], style)
+    return Cell(f"{number.text}+", style) if name in counts["at_least"] else number
+
+
 def _number(number: int, style: str = "") -> Cell:
     return Cell(str(number), style if number else "dim")
 
 
 def in_words(rules: QueueRules) -> str:
     """Say the rules one asks for first, and each that is not the default."""
-    said = [f"{rules.attempts} attempts", _backoff(rules.backoff), f"lease {rules.lease:g} s"]
+    said = [counted(rules.attempts, "attempt"), _backoff(rules.backoff), f"lease {rules.lease:g} s"]
     said.append("no timeout" if rules.timeout is None else f"timeout {rules.timeout:g} s")
     for name in QueueRules.__struct_fields__:
         value = getattr(rules, name)

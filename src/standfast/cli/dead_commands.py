@@ -12,13 +12,9 @@ from standfast.cli.parameters import duration
 from standfast.cli.sheets import letter
 from standfast.cli.terminal import show, show_json, show_line
 from standfast.failure import Class, Landed
+from standfast.lifecycle import REPLAY_STATUSES
 from standfast.queue.accept import user
 
-STATUSES = (
-    *("none", "scheduled", "pending_review", "approval_pending", "denied"),
-    *("replayed", "resolved", "quarantined", "discarded"),
-)
-"""Where a letter can be in its triage."""
 BACK = frozenset({"replayed", "resolved"})
 """The outcomes of a replay after which the letter is none any more."""
 
@@ -33,10 +29,10 @@ def dead() -> None:
 @click.option("--reason-code", help="Only those that stopped for this reason.")
 @click.option("--class", "failure_class", type=click.Choice([str(it) for it in Class]), help="Can repeating help?")
 @click.option("--landed", type=click.Choice([str(it) for it in Landed]), help="May the effect exist?")
-@click.option("--replay-status", type=click.Choice(STATUSES), help="Only at this point of triage.")
+@click.option("--replay-status", type=click.Choice(REPLAY_STATUSES), help="Only at this point of triage.")
 @click.option("--older-than", type=duration, help="Only those that stopped at least this long ago.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
-@click.option("--cursor", type=int, help="Go on where the last page ended.")
+@click.option("--cursor", type=click.IntRange(min=1), help="Go on where the last page ended.")
 @shared
 def list_letters(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """List letters, newest first."""

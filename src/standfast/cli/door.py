@@ -14,6 +14,7 @@ from standfast.errors import (
     ApprovalRequired,
     ConfigurationError,
     IdempotencyConflict,
+    NotALetter,
     PayloadRejected,
     PolicyDenied,
     StandfastError,
@@ -44,16 +45,18 @@ CODES: dict[type[StandfastError], int] = {
     ConfigurationError: USAGE,
     IdempotencyConflict: USAGE,
     NoStore: NOT_FOUND,
+    NotALetter: FAILED,
     UnknownJob: NOT_FOUND,
     UnknownQueue: NOT_FOUND,
     PolicyDenied: REFUSED,
     ApprovalRequired: REFUSED,
 }
-"""The exit code of each error; of any other it is FAILED."""
+"""The exit code of each error, the first that fits; of any other it is FAILED."""
 
 HARMLESS = (PayloadRejected, ConfigurationError, UnknownQueue, PolicyDenied, ApprovalRequired)
 NEXT: dict[type[StandfastError], str] = {
     NoStore: "the first job makes one: standfast enqueue; or name another with --url",
+    NotALetter: "look at it with: standfast status",
     UnknownJob: "list what is here with: standfast jobs",
     StoreUnavailable: "see what is wrong with: standfast doctor",
 }
@@ -87,7 +90,7 @@ def told(error: StandfastError) -> str:
     parts = [escaped(str(error))]
     if isinstance(error, HARMLESS) and "nothing was" not in parts[0]:
         parts.append("nothing was changed")
-    parts += [hint for kind, hint in NEXT.items() if isinstance(error, kind)]
+    parts += [hint for kind, hint in NEXT.items() if isinstance(error, kind)][:1]
     return "; ".join(parts)
 
 

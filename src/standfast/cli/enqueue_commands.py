@@ -84,6 +84,8 @@ def http(
 def _given(options: dict[str, Any]) -> dict[str, Any]:
     """Give what was said; the rest is left to the application."""
     given = {name: value for name, value in options.items() if value not in (None, ())}
+    if "delay" in given and "at" in given:
+        raise click.UsageError("--delay and --at both say when to start; give one of them")
     return {**given, "labels": dict(given["labels"])} if "labels" in given else given
 
 

@@ -58,7 +58,7 @@ def wait(*, job_id: str, timeout: float, url: str | None, as_json: bool) -> None
 def retry(*, job_id: str, url: str | None, as_json: bool) -> None:
     """Run a job again as soon as may be: a waiting one now, a letter by replay.
 
-    A running one is left alone. Exits 1 if it stays dead or held, 4 if the policy refuses.
+    A running one is left alone. Exits 1 if it is running, or stays dead or held, 4 if the policy refuses.
     """
     answer = look(url, lambda sf: sf.retry(job_id))
     if as_json:
@@ -100,7 +100,7 @@ def explain(*, job_id: str, url: str | None, as_json: bool) -> None:
 @click.option("--queue", help="Only of this queue.")
 @click.option("--state", type=click.Choice([str(state) for state in State]), help="Only in this state.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
-@click.option("--cursor", type=int, help="Go on where the last page ended.")
+@click.option("--cursor", type=click.IntRange(min=1), help="Go on where the last page ended.")
 @shared
 def jobs(
     *, queue: str | None, state: str | None, limit: int, cursor: int | None, url: str | None, as_json: bool
@@ -128,7 +128,7 @@ def now() -> datetime:
 async def _find(sf: Standfast, job_id: str) -> JobView:
     found = await sf.status(job_id)
     if found is None:
-        raise UnknownJob(f"no job has the id {job_id!r}: it never existed here, or it was pruned")
+        raise UnknownJob.named(job_id)
     return found
 
 
@@ -141,7 +141,7 @@ def _show(job: JobView, *, as_json: bool) -> None:
 
 
 def _retried(answer: dict[str, Any]) -> int:
-    if answer["status"] in MOVING:
+    if answer["status"] in MOVING and not answer.get("refused"):
         return DONE
     return REFUSED if answer.get("reason_code") in POLICY else FAILED
 

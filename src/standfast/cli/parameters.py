@@ -33,11 +33,17 @@ def _worded(text: str) -> float:
 
 
 def moment(text: str) -> datetime | float:
-    """Read an RFC 3339 time (UTC if it names no zone), or seconds since 1970."""
+    """Read an RFC 3339 time, or seconds since 1970."""
     try:
-        return float(text) if text.replace(".", "", 1).isdigit() else datetime.fromisoformat(text)
+        found = float(text) if text.replace(".", "", 1).isdigit() else datetime.fromisoformat(text)
     except ValueError as error:
         raise click.BadParameter(f"{text!r} is no time; write for example 2026-12-24T18:00:00Z") from error
+    if isinstance(found, datetime) and found.utcoffset() is None:
+        raise click.BadParameter(
+            f"{text!r} names no time zone; end it with Z for UTC, or with this machine's: "
+            f"{found.astimezone().isoformat()}"
+        )
+    return found
 
 
 def label(text: str) -> tuple[str, str]:

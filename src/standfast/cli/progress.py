@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -43,12 +43,31 @@ class Bars:
 @contextmanager
 def bars(total: int) -> Iterator[Bars | Unwatched]:
     """Show progress while the block lasts."""
-    if not (sys.stderr.isatty() and find_spec("rich")):
+    if not _is_looked_at():
         yield Unwatched()
         return
+    with _progress() as progress:
+        yield Bars(progress, total)
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Callable[[Any], None]]:
+    """Show one bar while the block lasts; it is moved by steps that say how much of how much is done."""
+    if not _is_looked_at():
+        yield lambda _step: None
+        return
+    with _progress() as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda step: progress.update(task, description=step.what, completed=step.done, total=step.total)
+
+
+def _is_looked_at() -> bool:
+    return sys.stderr.isatty() and find_spec("rich") is not None
+
+
+def _progress() -> Progress:
     from rich.console import Console  # noqa: PLC0415 - rich is an extra, and slow to load
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (TextColumn("{task.description:>10}"), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield Bars(progress, total)
+    return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -78,10 +78,14 @@ def _note(job: JobView, now: datetime) -> str:
     if job.view == "running":
         parts.append(f"on {job.worker}")
     if job.failure is not None:
-        parts.append(f"{job.failure.reason_code}: {job.failure.message}")
+        parts.append(_reason(job.failure))
     if job.warning:
         parts.append(job.warning)
     return _cut("; ".join(parts), LONGEST_NOTE)
+
+
+def _reason(failure: Failure) -> str:
+    return ": ".join(part for part in (failure.reason_code, failure.told) if part)
 
 
 def _facts(job: JobView, now: datetime, longest: int) -> Iterator[tuple[str, str | Cell]]:
@@ -129,7 +133,7 @@ def _letter_facts(job: JobView) -> Iterator[tuple[str, str]]:
             yield name.replace("_", " "), value
     first = job.first_failure
     if first is not None and job.failure is not None and first.reason_code != job.failure.reason_code:
-        yield "first failure", f"{first.reason_code}: {first.message}"
+        yield "first failure", _reason(first)
 
 
 def _next_step(job: JobView) -> tuple[str, str]:
@@ -138,11 +142,11 @@ def _next_step(job: JobView) -> tuple[str, str]:
 
 def _line(line: Attempt, now: datetime, longest: int) -> tuple[str, ...]:
     words = (line.cls, line.landed, line.reason_code)
-    repeat = "" if line.delay is None else f"after {span(line.delay)}"
-    if line.possible_duplicate:
-        repeat += ", possible duplicate"
-    error = ": ".join(part for part in (line.error_kind, line.message) if part)
-    return (str(line.attempt), ago(line.at, now), *(word or "" for word in words), repeat, _cut(error, longest))
+    after = None if line.delay is None else f"after {span(line.delay)}"
+    repeat = ", ".join(part for part in (after, line.possible_duplicate and "possible duplicate") if part)
+    asked = line.by and f"by {line.by}"
+    said = ": ".join(part for part in (line.error_kind, line.message, asked, line.reason) if part)
+    return (str(line.attempt), ago(line.at, now), *(word or "" for word in words), repeat, _cut(said, longest))
 
 
 def _cut(text: str, longest: int) -> str:

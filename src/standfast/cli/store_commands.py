@@ -78,12 +78,15 @@ def config(*, url: str | None, as_json: bool) -> None:
 @click.option(
     "--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds to take the median of."
 )
+@click.option(
+    "--peers", metavar="PATH", help="On PostgreSQL: the other queues' environment, or none; else one is made."
+)
 @shared
-def bench(*, quick: bool, rounds: int, url: str | None, as_json: bool) -> None:
-    """Measure this machine beside SQLite alone."""
+def bench(*, quick: bool, rounds: int, peers: str | None, url: str | None, as_json: bool) -> None:
+    """Measure this machine beside SQLite alone, or a PostgreSQL server beside other queues on it."""
     from standfast.bench import command  # noqa: PLC0415 - loaded only when asked for
 
-    command.main(url, quick, rounds, as_json)
+    command.main(url, quick, rounds, as_json, peers)
 
 
 def _examine(url: str | None) -> dict[str, Any]:
@@ -99,14 +102,11 @@ def _check(name: str, value: str, problem: str | None) -> tuple[str, Cell, str]:
 
 
 def _effective(found: Settings) -> dict[str, dict[str, Any]]:
-    """Lay every setting out with its source. A queue's rule that the file does not name is a default."""
+    """Lay every setting out with its source."""
     plain = {name: value for name, value in msgspec.structs.asdict(found).items() if isinstance(value, Setting)}
     plain["url"] = Setting(settings.without_password(found.url.value), found.url.source)
     queues = {
-        name: {
-            rule: Setting(value, "file" if rule in found.written[name] else "default")
-            for rule, value in msgspec.to_builtins(rules).items()
-        }
+        name: {rule: Setting(value, found.source(name, rule)) for rule, value in msgspec.to_builtins(rules).items()}
         for name, rules in found.queues.items()
     }
     return {"settings": plain, "queues": queues}

@@ -15,7 +15,12 @@ def span(seconds: float) -> str:
         count = int(seconds / size * NEARLY)
         if count > 1:
             return f"{count} {unit}"
-    return f"{int(seconds)} s"
+    return f"{int(seconds)} s" if seconds >= 1 else f"{round(seconds, 1):g} s"
+
+
+def counted(number: int, what: str) -> str:
+    """Say how many there are: `1 job`, `2 jobs`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def ago(then: datetime, now: datetime) -> str:

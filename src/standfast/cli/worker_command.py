@@ -58,7 +58,10 @@ def _load(app: str) -> Standfast:
     module, _, attribute = app.partition(":")
     if not module or not attribute:
         raise ConfigurationError(f"{app!r} names no application; write module:attribute, such as app:sf")
-    found = getattr(_import(module), attribute, None)
+    loaded = _import(module)
+    if not hasattr(loaded, attribute):
+        raise ConfigurationError(f"{module} has no attribute {attribute!r}; name the Standfast object in it")
+    found = getattr(loaded, attribute)
     if not isinstance(found, Standfast):
         raise ConfigurationError(f"{app} is no Standfast but a {type(found).__name__}; name the object itself")
     return found

@@ -31,7 +31,7 @@ def delay(backoff: Backoff, repeat: int, roll: float) -> float:
 
 
 def honour_retry_after(seconds: float) -> float:
-    """Give the wait a receiver or handler asked for, within 0 and 24 hours."""
+    """Give the wait a receiver asked for, within 0 and 24 hours."""
     return _between(seconds, LONGEST_RETRY_AFTER)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
+from standfast.asking import asked
 from standfast.decide.backoff import honour_retry_after, read_retry_after
 from standfast.decide.evidence import (
+    FORGOTTEN,
     HANDLERS,
     STATUS_ATTRIBUTES,
     UNCLASSIFIED,
@@ -67,6 +71,28 @@ def of_result(result: object) -> Failed | None:
     told = (result.get("error"), result.get("message"), unverified)
     message = next((_text(words) for words in told if _truthy(words)), "")
     return _failed(judgement, kind, _wait(result.get("retry_after")), message)
+
+
+def of_unfinished(result: object) -> Failed | None:
+    """Judge a result that is work nobody has done or waited for: a forgotten `await`, or a generator. None is none.
+
+    The handler itself was entered, and a task may be under way, so it may have landed.
+    """
+    inside = result.values() if isinstance(result, dict) else result if isinstance(result, list | tuple) else ()
+    unfinished = [each for each in (result, *inside) if _is_unfinished(each)]
+    if not unfinished:
+        return None
+    for each in unfinished:
+        if isinstance(each, CoroutineType):
+            each.close()  # or Python warns of what is told here
+    kind = type(unfinished[0]).__name__
+    name = _text(_attribute(unfinished[0], "__qualname__") or kind)
+    message = f"the handler returned {kind} {name}, which nobody ran or waited for: is an `await` missing?"
+    return _failed(FORGOTTEN, kind, message=message)
+
+
+def _is_unfinished(value: object) -> bool:
+    return inspect.isawaitable(value) or isinstance(value, GeneratorType | AsyncGeneratorType)
 
 
 def _evidence(error: BaseException, path: tuple[int, ...] = ()) -> Failed | None:
@@ -210,7 +236,7 @@ def _failed(judgement: Judgement, kind: str | None, retry_after: float | None = 
         reason_code=judgement.reason_code,
         error_kind=kind,
         message=message,
-        advice=reason(judgement.reason_code).advice,
+        advice=reason(judgement.reason_code, judgement.cls).advice,
     )
     return Failed(failure, retry_after)
 
@@ -247,7 +273,4 @@ def _attribute(owner: object, name: str) -> object:
 
 def _ask(question: Callable[[], T], otherwise: T) -> T:
     """Ask an object of someone else's, whose properties and text may raise: the failure must be told all the same."""
-    try:
-        return question()
-    except Exception:  # noqa: BLE001  (part of the attempt boundary; `otherwise` shows what could not be read)
-        return otherwise
+    return asked(question, lambda _error: otherwise)

@@ -36,6 +36,7 @@ DENIED = Judgement(Class.PERMANENT, Landed.NO, "denied")
 PERSON_NEEDED = Judgement(Class.PERMANENT, Landed.NO, "user_action_required")
 MISFIT = Judgement(Class.PERMANENT, Landed.NO, "schema_invalid")
 UNREADABLE_REPLY = Judgement(Class.PERMANENT, Landed.MAYBE, "parse_error")
+FORGOTTEN = Judgement(Class.PERMANENT, Landed.MAYBE, "forgotten_await")
 UNCLASSIFIED = Judgement(Class.UNKNOWN, Landed.MAYBE, "unclassified_error")
 
 HANDLERS: dict[type[HandlerFailure], Judgement] = {

@@ -20,6 +20,12 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     waited: float
     age: float
     worker: str | None = None
+    silent_for: float | None = None
+    """For how long its worker was not heard of, if that is longer than a live one would be silent."""
+    lapses_in: float = 0.0
+    any_worker: bool = True
+    blocked_by: tuple[str, ...] = ()
+    """The handlers, as queue/handler, that lately blocked their worker's event loop."""
     parked_on: str | None = None
     failure: Failure | None = None
     warning: str | None = None
@@ -37,9 +43,11 @@ def explain(job: Circumstances) -> str:
     match job.state:
         case State.QUEUED:
             return _queued(job)
+        case State.RUNNING if job.silent_for is not None:
+            return _abandoned(job, job.silent_for)
         case State.RUNNING:
             attempt = f"attempt {job.attempts} of {job.max_attempts}"
-            return f"It has been running for {_span(job.age)} on {job.worker}, {attempt}."
+            return f"It has been running for {_span(job.age)} on {job.worker}, {attempt}.{_held_up(job)}"
         case State.COMPLETED:
             return f"It completed {_span(job.age)} ago" + (f", with a warning: {job.warning}." if job.warning else ".")
         case State.CANCELLED if job.superseded_by:
@@ -52,14 +60,23 @@ def explain(job: Circumstances) -> str:
             return _letter(job)
 
 
+def _abandoned(job: Circumstances, silent_for: float) -> str:
+    lease = f"Its lease ends in {_span(job.lapses_in)}" if job.lapses_in > 0 else "Its lease is over"
+    alive = "." if job.any_worker else ", and none is alive: start one with `standfast worker app:sf`."
+    return (
+        f"Attempt {job.attempts} of {job.max_attempts} began {_span(job.age)} ago on {job.worker}, which has been "
+        f"silent for {_span(silent_for)} and may be gone. {lease}; after that any live worker takes the job back{alive}"
+    )
+
+
 def _letter(job: Circumstances) -> str:
     failure = job.failure
     if failure is None:
         return f"It is {job.state} since {_span(job.age)}."
-    told = f" ({failure.message})" if failure.message else ""
+    told = f" ({failure.told})" if failure.told else ""
     landed = " The effect may exist." if failure.landed == "maybe" else ""
     return (
-        f"It is {job.state} since {_span(job.age)} after {job.attempts} attempts: "
+        f"It is {job.state} since {_span(job.age)} after {_count(job.attempts, 'attempt')}: "
         f"{failure.reason_code}{told}.{landed} {failure.advice}"
     )
 
@@ -76,8 +93,14 @@ def _queued(job: Circumstances) -> str:
         return f"No process has declared a {handler}; deploy it, or correct the name."
     if not job.live_workers:
         return f"No live worker serves queue {job.queue}; start one with `standfast worker app:sf`."
-    crowd = f"{job.ahead} jobs of queue {job.queue} are due, {job.running} are running on {job.live_workers} workers"
-    return f"It has been due for {_span(job.waited)}; {crowd}."
+    due = f"{_count(job.ahead, 'job')} of queue {job.queue} {'is' if job.ahead == 1 else 'are'} due"
+    running = f"{job.running} {'is' if job.running == 1 else 'are'} running on {_count(job.live_workers, 'worker')}"
+    return f"It has been due for {_span(job.waited)}; {due}, {running}.{_held_up(job)}"
+
+
+def _held_up(job: Circumstances) -> str:
+    """Say which handlers kept a worker from everything else: what waits meanwhile is not to blame."""
+    return f" The event loop of a worker was blocked just now by {', '.join(job.blocked_by)}." if job.blocked_by else ""
 
 
 def _later(job: Circumstances) -> str:
@@ -87,6 +110,10 @@ def _later(job: Circumstances) -> str:
             f"the next one is due in {_span(job.due_in)}."
         )
     return f"It is scheduled, and due in {_span(job.due_in)}."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _span(seconds: float) -> str:

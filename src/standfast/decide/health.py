@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 STALLED_AFTER = 60.0
 """A due job that waited this many seconds without any claim of its queue meanwhile means the queue is backed up."""
 
+REMOVED_SHOWN = 86400.0
+"""Seconds for which it is told that the store's file was removed."""
+
 LATE_SWEEPS = 2
 """The sweeper is late when so many of its rounds passed without one."""
 
@@ -30,12 +33,16 @@ class QueueFacts(msgspec.Struct, frozen=True):
     live_workers: int
     rules: QueueRules
     unknown_handlers: tuple[str, ...] = ()
-    """The handlers that due jobs name and nobody has declared."""
+    """The handlers that waiting jobs name and nobody has declared."""
     silent: int = 0
     """Accepted jobs that nothing moves and no reason is given for: neither claimed from nor parked, leased or ended."""
+    abandoned: int = 0
+    """Running jobs whose worker is silent, while no worker is alive to take them back."""
     paused: bool = False
     overdue: int = 0
     """Attempts that passed their timeout and still run: plain functions, which cannot be stopped."""
+    at_least: tuple[str, ...] = ()
+    """Which of `due` and `letters` stopped at the bound of counting."""
 
 
 class StoreFacts(msgspec.Struct, frozen=True):
@@ -47,7 +54,13 @@ class StoreFacts(msgspec.Struct, frozen=True):
     disk_low: bool = False
     clock_jumped: bool = False
     conflicting_declarations: tuple[str, ...] = ()
-    """The queues for which two live processes published different rules."""
+    """The queues, or queue/handler, for which two live workers declare different rules."""
+    overruled_declarations: tuple[str, ...] = ()
+    """Those of which a live worker declares something else than what is in force."""
+    blocking_handlers: tuple[str, ...] = ()
+    """Those, as queue/handler, that lately blocked their worker's event loop."""
+    removed_ago: float | None = None
+    """How long ago the store's file was found removed under a process that used it."""
     fallbacks: tuple[tuple[str, int], ...] = ()
     """The queues whose calls lately went to their fallback, and how many did so far."""
 
@@ -72,15 +85,17 @@ def backed_up(facts: QueueFacts) -> bool:
 
 def _queue_issues(facts: QueueFacts) -> Iterator[str]:
     if facts.letters > facts.rules.dead_warning:
-        yield f"{facts.queue}: {_count(facts.letters, 'dead letter')}"
+        yield f"{facts.queue}: {_count(facts.letters, 'dead letter', 'letters' in facts.at_least)}"
     if backed_up(facts):
-        yield f"{facts.queue}: {facts.due} pending (backed up)"
+        yield f"{facts.queue}: {facts.due}{'+' if 'due' in facts.at_least else ''} pending (backed up)"
     if facts.due and not facts.live_workers:
-        yield f"{facts.queue}: {_count(facts.due, 'due job')} and no worker"
+        yield f"{facts.queue}: {_count(facts.due, 'due job', 'due' in facts.at_least)} and no worker"
     if not facts.handler_known:
         yield f"{facts.queue}: no handler is known"
     else:
         yield from (f"{facts.queue}: no handler {name!r} is known" for name in facts.unknown_handlers)
+    if facts.abandoned:
+        yield f"{facts.queue}: {_count(facts.abandoned, 'running job')} of a silent worker, and no worker is alive"
     if facts.silent:
         paused = " (it is paused)" if facts.paused else ""
         yield f"{facts.queue}: nothing moves {_count(facts.silent, 'job')}{paused}"
@@ -92,10 +107,16 @@ def _queue_issues(facts: QueueFacts) -> Iterator[str]:
 def _store_issues(facts: StoreFacts) -> Iterator[str]:
     for queue in facts.conflicting_declarations:
         yield f"{queue}: two live processes declare different rules"
+    for queue in sorted({*facts.overruled_declarations} - {*facts.conflicting_declarations}):
+        yield f"{queue}: a live worker declares other rules than those in force; run one version everywhere"
+    for handler in facts.blocking_handlers:
+        yield f"{handler}: blocks its worker's event loop, so that every queue waits; let it await, or be a plain def"
     for queue, calls in facts.fallbacks:
         whose = "its" if calls == 1 else "their"
         yield f"{queue}: {_count(calls, 'call')} went to {whose} fallback"
     yield from _sweep_issue(facts)
+    if facts.removed_ago is not None and facts.removed_ago < REMOVED_SHOWN:
+        yield f"the store's file was removed while in use, {facts.removed_ago:.0f} s ago: what it held then is gone"
     if facts.disk_low:
         yield "disk is low: new work is refused"
     if facts.clock_jumped:
@@ -112,5 +133,5 @@ def _sweep_issue(facts: StoreFacts) -> Iterator[str]:
         yield "sweeper has never run"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, what: str, more: bool = False) -> str:  # noqa: FBT001, FBT002 - read beside the number
+    return f"{number} {what}" if number == 1 else f"{number}{'+' if more else ''} {what}s"

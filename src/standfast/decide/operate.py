@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
+from standfast.failure import Landed
 from standfast.lifecycle import FINAL, LETTERS, Move, Standing, State, Transition
+from standfast.printable import printable
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -13,11 +17,17 @@ class Refusal(msgspec.Struct, frozen=True):
     why: str
 
 
-def replay(job: Standing) -> Transition | Refusal:
-    """Put a letter back to work: same job, id, key and payload, in a new round."""
+def replay(
+    job: Standing, *, attempt: int = 0, landed: Landed | None = None, by: str | None = None, reason: str | None = None
+) -> Transition | Refusal:
+    """Put a letter back to work: same job, id, key and payload, in a new round.
+
+    `attempt` was its last one. If any of them may have landed, this is written down as a possible duplicate first.
+    """
     if job.state not in LETTERS:
         return Refusal(f"only a dead or held job can be replayed; this one is {job.state}")
-    return _moved(job, Move.REPLAY)
+    asked = {"by": by and printable(by), "reason": reason and printable(reason)}
+    return _moved(job, Move.REPLAY, attempt=attempt, possible_duplicate=landed == Landed.MAYBE, **asked)
 
 
 def cancel(job: Standing) -> Transition | Refusal:
@@ -29,5 +39,5 @@ def cancel(job: Standing) -> Transition | Refusal:
     return _moved(job, Move.CANCEL)
 
 
-def _moved(job: Standing, move: Move) -> Transition:
-    return Transition(job.n, job.token, job.id, job.queue, move, job.state, gate=job.gate)
+def _moved(job: Standing, move: Move, **what: Any) -> Transition:
+    return Transition(job.n, job.token, job.id, job.queue, move, job.state, gate=job.gate, **what)

@@ -16,20 +16,18 @@ from standfast.printable import printable
 from standfast.rules import QueueRules
 
 
-def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float, *, unwanted: bool = False) -> Transition:
+def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> Transition:
     """Turn how an attempt ended into the one change that follows. `roll` in [0, 1) is the jitter's chance.
 
-    An attempt that somebody cancelled ends cancelled, unless it succeeded all the same.
+    Whether somebody cancelled the job meanwhile is known where this is written: see `lifecycle.unwanted`.
     """
-    if unwanted and not isinstance(outcome, Succeeded):
-        return _move(claim, Move.CANCEL, warning="cancelled while it ran")
     match outcome:
         case Succeeded(result, warning):
             return _move(claim, Move.COMPLETE, result=result, warning=warning)
         case Failed(failure, retry_after):
             return _failed(claim, failure, retry_after, rules, roll)
         case Snooze(seconds):
-            return _move(claim, Move.SNOOZE, delay=honour_retry_after(seconds), spends=-1, defers=1)
+            return _move(claim, Move.SNOOZE, delay=max(0.0, seconds), spends=-1, defers=1)
         case Cancel(why):
             return _move(claim, Move.CANCEL, warning=printable(why) or None)
         case Misfit(message):
@@ -37,7 +35,7 @@ def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float, *, un
         case NotEntered():
             return _move(claim, Move.GIVE_BACK, spends=-1, defers=1)
         case Drained() if claim.replay_mode == "replay" and claim.repeatable:
-            return _move(claim, Move.GIVE_BACK, spends=-1, defers=1)
+            return _move(claim, Move.GIVE_BACK, spends=-1, defers=1, landed=Landed.MAYBE, possible_duplicate=True)
         case Drained():
             return _failed(claim, _maybe("drained", "the worker stopped while this ran"), None, rules, roll)
         case TimedOut():

@@ -18,6 +18,7 @@ from standfast.application import Standfast
 from standfast.demo import books
 from standfast.demo.account import Account, Ending, ending, settle
 from standfast.demo.children import Crew, receiver
+from standfast.errors import ConfigurationError
 from standfast.job import Receipt
 
 QUEUE = "deliveries"
@@ -148,8 +149,18 @@ class Show:
 
 def perform(jobs: int, directory: Path | None, audience: Audience) -> Report:
     """Run the demo in a temporary directory, by default where those are."""
-    with tempfile.TemporaryDirectory(prefix="standfast-demo-", dir=directory) as name, _surroundings(Path(name)):
+    with _made(directory) as name, _surroundings(Path(name)):
         return asyncio.run(_perform(Path(name), jobs, audience))
+
+
+def _made(directory: Path | None) -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="standfast-demo-", dir=directory)
+    except OSError as error:
+        where = directory or "the place for temporary files"
+        raise ConfigurationError(
+            f"demo cannot make a directory in {where}: {error.strerror}; give another --url"
+        ) from error
 
 
 async def _perform(place: Path, jobs: int, audience: Audience) -> Report:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from standfast.aside import aside
 from standfast.errors import Permanent
 from standfast.handlers.destinations import Refused, refusal
 from standfast.handlers.job import Job
@@ -29,7 +29,7 @@ class Sender:
     async def send(self, job: Job) -> Reply:
         """Send the request of a job; give the reply, or raise what happened instead."""
         request: HttpRequest = job.input
-        route = Route(job.rules.destinations, reuse=job.repeatable)
+        route = Route(job.queue, job.rules.destinations, reuse=job.repeatable)
         asked = request.timeout or TIMEOUT
         within = asked if job.timeout is None else min(asked, job.timeout)
         try:
@@ -46,7 +46,7 @@ class Sender:
     async def _wire(self) -> Wire:
         loop = asyncio.get_running_loop()
         if loop not in self._wires:
-            opened = await asyncio.to_thread(_open)  # a third of a second, beside the loop
+            opened = await aside(_open)  # a third of a second, beside the loop
             self._wires.setdefault(loop, opened)
         return self._wires[loop]
 
@@ -70,6 +70,8 @@ def headers(job: Job, request: HttpRequest) -> list[tuple[bytes, bytes]]:
 @cache
 def user_agent() -> str:
     """Name this program and its version, as far as it was installed and has one."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - a request is to pay, not every start
+
     try:
         return f"standfast/{version('standfast')}"
     except PackageNotFoundError:

@@ -26,7 +26,11 @@ def enter_session(session: str | None) -> None:
 
 
 class Job:
-    """One attempt at a job. `cancelled` turns true when the attempt should stop: look at it in long loops."""
+    """One attempt at a job. `cancelled` turns true when the attempt should stop: look at it in long loops.
+
+    `input` is the payload as the handler's `input=` type. Where a queue collects (`coalesce="collect"`), jobs with a
+    thread key have a list of payloads in `payload`, also if only one came, and a list of such inputs in `input`.
+    """
 
     def __init__(self, claim: Claim, rules: QueueRules, input: Any = None) -> None:
         self._claim = claim

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NoReturn, Protocol
 
 import msgspec
 
+from standfast.asking import asked
 from standfast.errors import ConfigurationError, PayloadRejected
 from standfast.job import Receipt, Risk
 from standfast.rules import ReplayMode
 
 Function = Callable[..., Any]
 REPLAY_MODES = ("replay", "verify_first", "manual")
+
+_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class Enqueues(Protocol):
@@ -42,17 +47,17 @@ class Handler:
     def __init__(
         self, function: Function, declaration: Declaration, door: Enqueues, *, input: Any = None, soft: bool = True
     ) -> None:
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        called = getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is a handler too
+        if any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in (function, called)):
             raise ConfigurationError(
                 f"handler {declaration.name} is a generator, which would never run: return instead"
             )
+        _check_takes_a_job(function, declaration.name)
         self.function = function
         self.declaration = declaration
         self.input = input
         self.soft = soft
-        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is a handler too
-        )
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
         self._door = door
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", declaration.name)
@@ -79,15 +84,26 @@ class Handler:
         """Enqueue several jobs for this handler in one transaction."""
         return await self._door.enqueue_many(self.queue, payloads, handler=self.name, **options)
 
-    def read(self, payload: str) -> Any:
-        """Read a payload's text as this handler's input; raise PayloadRejected if it does not fit."""
+    def read(self, payload: str, *, collected: bool = False) -> Any:
+        """Read a payload's text as this handler's input; raise PayloadRejected if it does not fit.
+
+        A collection is read as a list of inputs, and fits only if each of them does.
+        """
         if self.input is None:
             return None
-        try:
-            validate = getattr(self.input, "model_validate_json", None)
-            return validate(payload) if validate else msgspec.json.decode(payload, type=self.input)
-        except ValueError as error:  # both msgspec's and pydantic's validation errors are
-            raise PayloadRejected(f"the payload does not fit {self.name}: {error}; nothing was written") from error
+        read = partial(self._read_each if collected else self._read, payload)
+        return asked(read, self._misfit)
+
+    def _misfit(self, error: Exception) -> NoReturn:
+        """Refuse what could not be read, whatever the reader raised: the handler is not entered."""
+        raise PayloadRejected(f"the payload does not fit {self.name}: {error}; nothing was written") from error
+
+    def _read_each(self, payload: str) -> list[Any]:
+        return [self._read(bytes(each)) for each in _split(payload)]
+
+    def _read(self, payload: str | bytes) -> Any:
+        validate = getattr(self.input, "model_validate_json", None)
+        return validate(payload) if validate else msgspec.json.decode(payload, type=self.input)
 
 
 class Registry:
@@ -106,6 +122,10 @@ class Registry:
             raise ConfigurationError(f"queue {handler.queue!r} already has a handler named {handler.name!r}")
         self._handlers[key] = handler
 
+    def take_over(self, others: Registry) -> None:
+        """Register the handlers of another registry here too."""
+        self._handlers |= others._handlers
+
     def add_built_in(self, handler: Handler) -> None:
         """Register a handler for every queue."""
         self._built_in[handler.name] = handler
@@ -122,24 +142,52 @@ class Registry:
     def lanes(self, queues: Sequence[str] | None = None) -> dict[str, tuple[str, ...]]:
         """Give the handlers' names of each queue (of all, or of those asked for)."""
         found: dict[str, tuple[str, ...]] = dict.fromkeys(queues or (), self.built_in)
-        for queue, name in self._handlers:
+        for queue, name in list(self._handlers):
             if queues is None or queue in queues:
                 found[queue] = (*found.get(queue, self.built_in), name)
         return found
 
+    def unserved(self, queues: Sequence[str]) -> list[str]:
+        """Give the queues for which no handler was registered: of their jobs only the built-in ones' can run."""
+        known = {queue for queue, _ in list(self._handlers)}
+        return [queue for queue in queues if queue not in known]
+
     def declarations(self) -> list[Declaration]:
         """Give what is to be published."""
-        return [handler.declaration for handler in self._handlers.values()]
+        handlers = list(self._handlers.values())  # at once: heartbeats ask from a thread of their own
+        return [handler.declaration for handler in handlers]
+
+
+def _check_takes_a_job(function: Function, name: str) -> None:
+    """Refuse a function that could not be called with a job, now rather than when the first job is there."""
+    if not callable(function):
+        raise ConfigurationError(f"handler {name} must be a function, not {function!r}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # written in C, and does not tell
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"handler {name} is called with the job alone, and {signature} does not take that ({error}); "
+            "write def handler(job)"
+        ) from error
 
 
 def declare(queue: str, name: str | None, *, replay: str, risk: str | None, timeout: float | None) -> Declaration:
     """Check what `@sf.handler` was given."""
+    if not isinstance(queue, str):
+        raise ConfigurationError(f"@sf.handler takes the queue's name: write @sf.handler('mail'), not {queue!r}")
     if replay not in REPLAY_MODES:
         raise ConfigurationError(f"replay={replay!r} is unknown; known are {', '.join(REPLAY_MODES)}")
     if replay == "verify_first":
         raise ConfigurationError("replay='verify_first' needs effects to verify; declare them, or choose 'manual'")
     given = {"queue": queue, "name": name or queue, "replay_mode": replay, "risk": risk, "timeout": timeout}
     try:
-        return msgspec.convert(given, Declaration)
+        declaration = msgspec.convert(given, Declaration)
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"handler {name or queue}: {error}") from error
+    if declaration.timeout is not None and not 0 < declaration.timeout < math.inf:
+        raise ConfigurationError(f"handler {name or queue}: timeout must be more than 0 seconds, not {timeout!r}")
+    return declaration

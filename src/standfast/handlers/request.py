@@ -95,11 +95,12 @@ class HttpRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Route(NamedTuple):
-    """Where a request may lead, and whether it may take a connection that was used before.
+    """Whose request it is, where it may lead, and whether it may take a connection that was used before.
 
     A receiver that closes an idle connection just then looks like one that got the request and vanished.
     """
 
+    queue: str
     destinations: tuple[str, ...]
     reuse: bool
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from contextlib import aclosing
@@ -14,8 +13,9 @@ from typing import cast
 import httpcore2
 import httpx2
 
-from standfast.handlers.destinations import Address, as_address, destinations, literal
+from standfast.handlers.destinations import Address, destinations
 from standfast.handlers.request import HttpRequest, Reply, Route
+from standfast.handlers.resolver import Resolver
 from standfast.printable import printable
 
 LARGEST_BODY = 128 * 1024
@@ -32,7 +32,6 @@ KEPT_HEADERS = (
     "x-request-id",
 )
 
-MOST_CONNECTIONS = 256
 MOST_IDLE = 32
 KEEP_ALIVE = 5.0
 MOST_ADDRESSES = 4
@@ -70,8 +69,7 @@ class Wire:
         except BROKEN as error:
             if reply.refuses:
                 return reply
-            words = f"no whole reply within {within:g} s" if isinstance(error, TimeoutError) else _words(error)
-            raise type(error)(words) from error
+            raise type(error)(_words(error, within)) from error
         return reply
 
     async def close(self) -> None:
@@ -81,7 +79,7 @@ class Wire:
     async def _exchange(
         self, request: HttpRequest, headers: Headers, route: Route, within: float, reply: Reply
     ) -> None:
-        phase = min(LONGEST_PHASE, within / PHASES)
+        phase = _phase(within)
         async with self._client.stream(
             request.method,
             request.url,
@@ -97,10 +95,11 @@ class Wire:
 
 
 class VettedTransport(httpx2.AsyncBaseTransport):
-    """Keeps connections of different routes apart: one that a queue may use is not another queue's."""
+    """Keeps routes apart: a connection of one queue is not another's, and what hangs holds up no other queue."""
 
     def __init__(self) -> None:
         self._pools: dict[Route, httpcore2.AsyncConnectionPool] = {}
+        self._resolvers: dict[str, Resolver] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request over a connection of its route."""
@@ -130,13 +129,15 @@ class VettedTransport(httpx2.AsyncBaseTransport):
             await pool.aclose()
 
     def _pool(self, route: Route) -> httpcore2.AsyncConnectionPool:
+        """Give the pool of a route. It has no limit: a queue has so many requests under way as it has slots."""
         if route not in self._pools:
+            resolver = self._resolvers.setdefault(route.queue, Resolver())
             self._pools[route] = httpcore2.AsyncConnectionPool(
                 ssl_context=trusted(),
-                max_connections=MOST_CONNECTIONS,
+                max_connections=None,
                 max_keepalive_connections=MOST_IDLE if route.reuse else 0,
                 keepalive_expiry=KEEP_ALIVE,
-                network_backend=VettedBackend(route.destinations),
+                network_backend=VettedBackend(route.destinations, resolver),
             )
         return self._pools[route]
 
@@ -165,8 +166,9 @@ class VettedBackend(httpcore2.AsyncNetworkBackend):
     Above here the name stays what it was: for the Host header, for TLS and its certificate.
     """
 
-    def __init__(self, entries: tuple[str, ...]) -> None:
+    def __init__(self, entries: tuple[str, ...], resolver: Resolver) -> None:
         self._destinations = destinations(entries)
+        self._resolver = resolver
         self._sockets = httpcore2.AnyIOBackend()
 
     async def connect_tcp(
@@ -178,7 +180,7 @@ class VettedBackend(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         """Connect to the first address of the host that answers."""
-        addresses = await self._vetted(host, port, timeout)
+        addresses = await self._vetted(host, timeout)
         share = None if timeout is None else timeout / len(addresses)
         failed: httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
         for address in addresses:
@@ -188,23 +190,14 @@ class VettedBackend(httpcore2.AsyncNetworkBackend):
                 failed = error
         raise failed or httpcore2.ConnectError(f"{host} has no address")
 
-    async def _vetted(self, host: str, port: int, within: float | None) -> list[Address]:
+    async def _vetted(self, host: str, within: float | None) -> list[Address]:
         try:
             async with asyncio.timeout(within):
-                addresses = await look_up(host, port)
+                addresses = await self._resolver.look_up(host)
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout(f"{host} could not be looked up in time") from error
         self._destinations.vet(host, addresses)
         return addresses[:MOST_ADDRESSES]
-
-
-async def look_up(host: str, port: int) -> list[Address]:
-    """Give every address of a host."""
-    address = literal(host)
-    if address is not None:
-        return [address]
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [as_address(str(place[0])) for *_, place in found]
 
 
 @cache
@@ -213,8 +206,16 @@ def trusted() -> ssl.SSLContext:
     return httpcore2.default_ssl_context()
 
 
-def _words(error: BaseException | None) -> str:
+def _phase(within: float) -> float:
+    return min(LONGEST_PHASE, within / PHASES)
+
+
+def _words(error: BaseException | None, within: float) -> str:
     """Give what an error says, or else what it wraps: a reset says nothing until the system's own error is found."""
+    if isinstance(error, TimeoutError):
+        return f"no whole reply within {within:g} s"
+    if isinstance(error, httpcore2.TimeoutException):  # what it wraps is how it was stopped
+        return str(error) or f"no connection within {_phase(within):g} s"
     while error is not None and not str(error):
         error = error.__cause__ or error.__context__
     return str(error or "the connection broke")

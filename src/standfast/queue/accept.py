@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import getpass
+import inspect
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache, partial
 from typing import Any
@@ -16,6 +17,7 @@ from standfast.errors import Backpressure, ConfigurationError, IdempotencyConfli
 from standfast.handlers.registry import Registry
 from standfast.handlers.request import HttpRequest
 from standfast.job import Details, NewJob, Receipt
+from standfast.lifecycle import State
 from standfast.queue.ids import IDS, Ids
 from standfast.queue.payload import canonical, fingerprint
 from standfast.rules import seconds
@@ -26,9 +28,12 @@ Duration = float | str | timedelta
 
 RISKS = ("low", "medium", "high", "critical")
 LONGEST_NAME = 200
+MOST_LABELS = 64
 SHORTEST_LEASE = 1
 LONGEST_SPAN = 1e10
 LATEST_MOMENT = 1e11
+SURELY_A_SPAN = 1e9
+"""Seconds since 1970 below this are before 2001: whoever writes so few means a length of time."""
 
 _details = msgspec.json.Encoder().encode
 
@@ -45,7 +50,9 @@ class Acceptor:
         """Check everything a caller gave, what the payloads share once, and lay each out as a new job."""
         queue = _name("queue", queue)
         name = queue if handler is None else _name("handler", handler)
+        _check_known(options)
         shared = _read_options(**options) if options else _nothing_asked()
+        _check_ahead(shared.get("expires"), self._clock.wall())
         lay_out = partial(NewJob, queue=queue, handler=name, **shared)
         known = self._registry.find(queue, name)
         read = known.read if known is not None and known.input is not None else None
@@ -60,6 +67,14 @@ class Acceptor:
                 job = msgspec.structs.replace(job, fingerprint=fingerprint(name, same))
             found.append(job)
         return found
+
+
+def _check_known(options: Iterable[str]) -> None:
+    """Refuse an option that was mistyped, or that this call does not take."""
+    for name in options:
+        if name not in OPTIONS:
+            known = [each for each in ("handler", "otherwise", "tx", *OPTIONS) if each != name]
+            raise ConfigurationError.unknown("option", name, known)
 
 
 def _read_options(
@@ -77,6 +92,8 @@ def _read_options(
     labels: dict[str, str] | None = None,
     thread_key: str | None = None,
 ) -> dict[str, Any]:
+    if delay is not None and at is not None:
+        raise ConfigurationError("delay= and at= both say when to start; give one of them")
     return {
         "details": _described(session, requester, risk, labels),
         "priority": _whole("priority", priority),
@@ -89,9 +106,23 @@ def _read_options(
     } | ({} if idempotency_key is None else {"idempotency_key": _name("idempotency_key", idempotency_key)})
 
 
+OPTIONS = tuple(inspect.signature(_read_options).parameters)
+"""What can be said about any job."""
+
+
 @cache
 def _nothing_asked() -> dict[str, Any]:
     return {"details": _anonymous()}
+
+
+def several(payloads: Iterable[Any]) -> Iterable[Any]:
+    """Refuse one payload where several are due: its letters or keys would each become a job."""
+    if isinstance(payloads, str | bytes | Mapping) or not isinstance(payloads, Iterable):
+        raise ConfigurationError(
+            f"enqueue_many takes a list of payloads, not one of type {type(payloads).__name__}; "
+            "nothing was written: put it into a list, or call enqueue"
+        )
+    return payloads
 
 
 def check_shared_key(jobs: Sequence[NewJob]) -> None:
@@ -106,7 +137,8 @@ def check_shared_key(jobs: Sequence[NewJob]) -> None:
 def receipt(answer: Receipt | Conflict | Full, job: NewJob) -> Receipt:
     """Give the receipt, or raise if the key is taken by another payload or the queue is full."""
     if isinstance(answer, Receipt):
-        return answer
+        said = answer.state
+        return answer if said is None or isinstance(said, State) else answer._replace(state=State(said))
     if isinstance(answer, Full):
         raise Backpressure(
             f"queue {job.queue!r} has {answer.most} jobs due, as many as max_depth allows; nothing was written: "
@@ -137,6 +169,8 @@ def _check_labels(labels: object) -> None:
         return
     if not isinstance(labels, dict):
         raise ConfigurationError(f"labels must be a dict of text to text, not {labels!r}")
+    if len(labels) > MOST_LABELS:
+        raise ConfigurationError(f"labels may have {MOST_LABELS} entries, not {len(labels)}; send more in the payload")
     for name, value in labels.items():
         _name("a label's name", name)
         if value != "":
@@ -172,7 +206,7 @@ def _whole(what: str, value: int | None, least: int = -(2**31)) -> int | None:
     if value is None:
         return None
     if type(value) is not int or not least <= value < 2**31:
-        raise ConfigurationError(f"{what} must be a whole number, not {value!r}")
+        raise ConfigurationError(f"{what} must be a whole number from {least} to {2**31 - 1}, not {value!r}")
     return value
 
 
@@ -186,9 +220,30 @@ def _span(what: str, value: Duration | None, least: float = 0) -> float | None:
 
 
 def _moment(what: str, value: When | None) -> float | None:
-    """Read a moment: seconds since 1970, or a datetime (without a zone it is UTC)."""
+    """Read a moment: seconds since 1970, or a datetime that says which zone it means."""
     if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+        return _zoned(what, value).timestamp()
     if value is not None and not (isinstance(value, int | float) and 0 <= value < LATEST_MOMENT):
-        raise ConfigurationError(f"{what} must be a datetime or seconds since 1970, not {value!r}")
+        raise ConfigurationError(
+            f"{what} must be a datetime with a zone or seconds since 1970, such as time.time() + 600, not {value!r}"
+        )
     return value
+
+
+def _zoned(what: str, value: datetime) -> datetime:
+    """Refuse a datetime without a zone: this machine's and UTC are hours apart, and nobody can tell which is meant."""
+    if value.utcoffset() is None:
+        raise ConfigurationError(
+            f"{what}={value.isoformat()} names no time zone; write datetime.now(UTC) for the present, "
+            "or .astimezone() behind a time of this machine's own zone"
+        )
+    return value
+
+
+def _check_ahead(expires: float | None, now: float) -> None:
+    """Refuse an expiry that is past: the job could only die."""
+    if expires is None or expires > now:
+        return
+    past = datetime.fromtimestamp(expires, UTC).isoformat(timespec="seconds")
+    meant = f"; for that many seconds from now write time.time() + {expires:g}" if expires < SURELY_A_SPAN else ""
+    raise ConfigurationError(f"expires={expires:.15g} is {past}, which is past: it would never run{meant}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
+from standfast.aside import aside
 from standfast.decide.triage import triage
 from standfast.failure import Failure, Landed, reason
 from standfast.store.births import Holding
@@ -22,7 +22,7 @@ TABLES = ("jobs", "bodies", "endings", "history", "keys", "journal")
 
 async def back_up(store: Store, path: str | Path) -> dict[str, Any]:
     """Copy the store to a new file, verified, while work goes on; give what the copy holds."""
-    held = await asyncio.to_thread(store.back_up, str(path))
+    held = await aside(store.back_up, str(path))
     return _told(path, held)
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from standfast.aside import aside
 from standfast.errors import StandfastError
-from standfast.store.sqlite.checkup import Finding
+from standfast.queue.spooled import Held
+from standfast.store.finding import Finding
 from standfast.store.store import Store
 
 Health = Callable[[], Awaitable[dict[str, Any]]]
 
 
-async def examine(store: Store, health: Health) -> dict[str, Any]:
+async def examine(store: Store, health: Health, held: Callable[[], Awaitable[Held | None]]) -> dict[str, Any]:
     """Give every finding, and whether none of them is a problem."""
-    found = await asyncio.to_thread(store.checkup)
+    found = await aside(store.checkup)
+    if (spooled := await held()) is not None:
+        found.append(Finding("spool", spooled.path, spooled.issue))
     if store.there():
         found += [finding async for finding in _opened(store, health)]
     return {"ok": not any(finding.problem for finding in found), "checks": [finding._asdict() for finding in found]}

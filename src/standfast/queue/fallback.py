@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from standfast.errors import Backpressure, StoreUnavailable
+from standfast.aside import aside
+from standfast.errors import Backpressure, ConfigurationError, StoreMoved, StoreUnavailable
 from standfast.job import Receipt
+from standfast.locks import ForkableLock
 from standfast.store.store import Store
 
 log = logging.getLogger("standfast.queue")
@@ -21,13 +22,29 @@ Otherwise = Callable[[], Any]
 FALLBACK = Receipt(None, "fallback", None)
 
 
+def check_otherwise(otherwise: Otherwise) -> None:
+    """Refuse what could not be called, now rather than when the store is away."""
+    if not callable(otherwise):
+        raise ConfigurationError(f"otherwise must be a function without arguments, not {otherwise!r}")
+    try:
+        signature = inspect.signature(otherwise)
+    except (TypeError, ValueError):  # written in C, and does not tell
+        return
+    try:
+        signature.bind()
+    except TypeError as error:
+        raise ConfigurationError(
+            f"otherwise is called without arguments, and {otherwise!r} asks for some ({error}); wrap it in a lambda"
+        ) from error
+
+
 class Fallbacks:
     """The calls of this process that went to their fallback and that the store has not been told of."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._untold: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._lock = ForkableLock()
 
     async def unless_stored(self, queue: str, otherwise: Otherwise, stored: Awaitable[Receipt]) -> Receipt:
         """Give the receipt, or call the fallback if for certain nothing was written."""
@@ -52,8 +69,11 @@ class Fallbacks:
         return FALLBACK
 
     def _go_on(self, queue: str, error: StoreUnavailable | Backpressure) -> None:
-        """Count and log a fallback; raise instead if the job may be stored: both would then happen."""
-        if isinstance(error, StoreUnavailable) and not error.definite:
+        """Count and log a fallback; raise instead if the job may be stored: both would then happen.
+
+        A store that has moved will not be back: whoever still calls the old one must hear of it.
+        """
+        if isinstance(error, StoreMoved) or (isinstance(error, StoreUnavailable) and not error.definite):
             raise error
         with self._lock:
             self._untold[queue] += 1
@@ -67,7 +87,7 @@ class Fallbacks:
     async def tell(self) -> None:
         """Have the store count them; while it cannot, they are kept."""
         if self._untold:
-            await asyncio.to_thread(self.tell_blocking)
+            await aside(self.tell_blocking)
 
     def tell_blocking(self) -> None:
         """Do the same for a caller without a loop."""

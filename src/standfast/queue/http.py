@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,12 +16,18 @@ from standfast.handlers.http import Sender
 from standfast.handlers.job import Job
 from standfast.handlers.registry import Declaration, Enqueues, Handler
 from standfast.handlers.request import HttpRequest, Reply, host_of
-from standfast.job import HTTP
+from standfast.job import HTTP, NewJob
 from standfast.outcome import Failed
 from standfast.printable import printable
 from standfast.queue.payload import canonical, parse
 from standfast.rules import QueueRules, seconds
 
+
+class _Url(msgspec.Struct):
+    url: str
+
+
+_read_url = msgspec.json.Decoder(_Url).decode
 LONGEST_QUOTE = 500
 """Characters of a refusing reply that its failure's message quotes."""
 
@@ -55,25 +61,28 @@ def request(
     return {name: value for name, value in given.items() if value is not None}
 
 
-def check_key(key: str | None) -> None:
+def check_key(job: NewJob) -> None:
     """Refuse a key that could not be sent as the header it is sent as."""
-    if isinstance(key, str) and not (key.isascii() and key == key.strip()):
+    key = job.idempotency_key
+    if job.handler == HTTP and key is not None and not (key.isascii() and key == key.strip()):
         raise PayloadRejected(
             f"idempotency_key={key!r} is sent as a header, which takes ASCII without spaces at its ends; "
             "encode it first; nothing was written"
         )
 
 
-def leads_inside(url: str) -> bool:
-    """Tell whether a URL plainly leads to an address that is not public, so that its queue must name it."""
-    return _refused(url, ()) is not None
+def leading_inside(jobs: Sequence[NewJob]) -> list[str]:
+    """Give the URLs that plainly lead to addresses which are not public, so that their queue must name them."""
+    urls = (_read_url(job.payload).url for job in jobs if job.handler == HTTP)
+    return [url for url in urls if _refused(url, ()) is not None]
 
 
-def check_destination(queue: str, url: str, rules: QueueRules) -> None:
+def check_destinations(queue: str, urls: Iterable[str], rules: QueueRules) -> None:
     """Refuse a private address that the queue does not name. Names are looked up, and vetted, when connecting."""
-    refused = _refused(url, rules.destinations)
-    if refused is not None:
-        raise PayloadRejected(f"{refusal(queue, rules.destinations, refused)}; nothing was written")
+    for url in urls:
+        refused = _refused(url, rules.destinations)
+        if refused is not None:
+            raise PayloadRejected(f"{refusal(queue, rules.destinations, refused)}; nothing was written")
 
 
 def _refused(url: str, entries: tuple[str, ...]) -> Refused | None:

@@ -7,6 +7,8 @@ import os
 import random
 from collections.abc import Callable, Iterator
 
+from standfast.errors import ConfigurationError
+
 Series = tuple[int, str, Iterator[int]]
 """A millisecond, the beginning that its ids share, and their tails."""
 
@@ -33,6 +35,13 @@ class Ids:
     def start_anew(self) -> None:
         """Take up chance afresh: a forked child must not go on where its parent does."""
         self._series = (-1, "", iter(()))
+
+
+def id_of(given: str | None) -> str:
+    """Check what a caller names a job by; None, which a fallback's receipt has, names none."""
+    if given is not None and not isinstance(given, str):
+        raise ConfigurationError(f"a job is named by its id, a text, not by {given!r}; pass receipt.id")
+    return given or ""
 
 
 _random = random.Random()  # noqa: S311 - ids must not collide; nobody's safety hangs on guessing them

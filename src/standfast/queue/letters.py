@@ -7,10 +7,12 @@ from typing import Any
 
 from standfast.decide.operate import Refusal, replay
 from standfast.decide.permit import permit
-from standfast.errors import ConfigurationError, UnknownJob
+from standfast.errors import ConfigurationError, NotALetter, UnknownJob
+from standfast.failure import Class, Landed
 from standfast.job import JobView
-from standfast.lifecycle import LETTERS, Standing, State
-from standfast.queue.view import Page, job_view, page
+from standfast.lifecycle import LETTERS, REPLAY_STATUSES, Standing, State
+from standfast.queue.ids import id_of
+from standfast.queue.view import Page, after, job_view, one_of, page, whole_page
 from standfast.rules import seconds
 from standfast.store.reads import JobRow, LetterFilter
 from standfast.store.store import Store
@@ -28,7 +30,7 @@ class DeadLetters:
     async def list(self, filter: dict[str, Any] | None = None, *, limit: int = 50, cursor: int | None = None) -> Page:
         """List letters, newest first; the page's `next_cursor` leads to the older ones."""
         await self._ready()
-        wanted = _letter_filter(filter or {}, self._store.now(), limit + 1, cursor)
+        wanted = _letter_filter(filter or {}, self._store.now(), whole_page(limit), cursor)
         records = await self._store.letters(wanted)
         return page(records, limit, now=self._store.now(), skew=self._store.skew())
 
@@ -39,24 +41,32 @@ class DeadLetters:
 
     async def replay(self, id: str, *, by: str, reason: str | None = None) -> dict[str, Any]:
         """Put a letter back to work: same id, key and payload, in a new round. Concurrent requests replay it once."""
-        row, _ = await self._letter(id)
+        row, letter = await self._letter(id)
         permission = permit()
-        decided = replay(standing(row))
+        decided = replay(standing(row), attempt=row.attempts, landed=_landed(letter), by=by, reason=reason)
         if isinstance(decided, Refusal):
-            raise UnknownJob(f"job {id} is no letter: {decided.why}")
+            raise NotALetter(f"job {id} is no letter: {decided.why}")
         [landed] = await self._store.apply([decided])
         if not landed:
-            raise UnknownJob(f"job {id} is no letter any more: somebody else was first")
+            raise NotALetter(f"job {id} is no letter any more: somebody else was first")
         return {"outcome": "replayed", "rule": permission.rule, "why": reason or f"asked by {by}"}
 
     async def _letter(self, id: str) -> tuple[JobRow, JobView]:
         await self._ready()
-        record = await self._store.job(id)
+        record = await self._store.job(id_of(id))
         if record is None:
-            raise UnknownJob(f"no job has the id {id!r}: it never existed here, or it was pruned")
+            raise UnknownJob.named(id)
         if State(record.row.state) not in LETTERS:
-            raise UnknownJob(f"job {id} is no letter: it is {record.row.state}")
+            raise NotALetter(f"job {id} is no letter: it is {record.row.state}")
         return record.row, job_view(record, now=self._store.now(), skew=self._store.skew())
+
+
+def _landed(letter: JobView) -> Landed:
+    """Tell whether any attempt may have landed: what one left uncertain stays so, however the last one ended."""
+    known = [line.landed for line in letter.history]
+    if letter.failure is not None:
+        known.append(letter.failure.landed)
+    return Landed.MAYBE if Landed.MAYBE in known else Landed.NO
 
 
 def standing(row: JobRow) -> Standing:
@@ -67,16 +77,16 @@ def standing(row: JobRow) -> Standing:
 def _letter_filter(given: dict[str, Any], now: float, limit: int, cursor: int | None) -> LetterFilter:
     unknown = sorted(set(given) - set(FILTERS))
     if unknown:
-        raise ConfigurationError(f"unknown filter {unknown[0]!r}; known are {', '.join(FILTERS)}")
+        raise ConfigurationError.unknown("filter", unknown[0], FILTERS)
     age = seconds(given.get("older_than"))
     return LetterFilter(
         queue=given.get("queue"),
         reason_code=given.get("reason_code"),
-        failure_class=given.get("class"),
-        landed=given.get("landed"),
-        replay_status=given.get("replay_status"),
+        failure_class=one_of("class", given.get("class"), Class),
+        landed=one_of("landed", given.get("landed"), Landed),
+        replay_status=one_of("replay_status", given.get("replay_status"), REPLAY_STATUSES),
         fingerprint=given.get("fingerprint"),
         finished_before=None if age is None else now - age,
         limit=limit,
-        before=cursor or LetterFilter().before,
+        before=after(cursor) or LetterFilter().before,
     )

@@ -16,7 +16,7 @@ from standfast.store.store import Store
 KINDS = (
     *("enqueued", "coalesced", "claimed", "completed", "retry", "snoozed", "given_back", "dead_letter", "held"),
     *("replayed", "resolved", "cancelled", "cancel_asked", "hurried", "paused", "resumed"),
-    *("depth_warning", "depth_normal"),
+    *("depth_warning", "depth_normal", "gap"),
 )
 ROWS_AT_ONCE = 200
 LOOK_EVERY = 0.1
@@ -27,7 +27,10 @@ _entries = msgspec.json.Decoder(list[tuple[str, str, list[str]]])
 
 
 class Notice(NamedTuple):
-    """Something that happened to a job, or to a queue (`job` is None). Pass `seq` as `after` to go on behind it."""
+    """Something that happened to a job, or to a queue (`job` is None). Pass `seq` as `after` to go on behind it.
+
+    A `gap` says that notices between the last one and the next were pruned before they were read; everybody gets it.
+    """
 
     seq: int
     kind: str
@@ -40,21 +43,34 @@ class Notice(NamedTuple):
 async def subscribe(
     store: Store, kinds: Collection[str] | None, queue: str | None, after: int | None
 ) -> AsyncIterator[Notice]:
-    """Give notices as they are committed, from now on or from behind a number, without end."""
+    """Give notices as they are committed, from now on or from behind a number, without end.
+
+    Behind 0 is everything there still is. Behind any other number, what was pruned meanwhile is told as a `gap`.
+    """
     unknown = sorted(set(kinds or ()) - set(KINDS))
     if unknown:
         raise ConfigurationError(f"unknown notice {unknown[0]!r}; known are {', '.join(KINDS)}")
     seen = after if after is not None else ((await store.last_journal_number() + 1) << _PLACES) - 1
     row = (seen >> _PLACES) - 1
+    known = seen >> _PLACES
     while True:
         rows = await store.journal(row, ROWS_AT_ONCE)
         for found in rows:
+            if 0 < known < found.seq - 1:
+                yield _gap(known, found, store.skew())
+            known = found.seq
             for notice in _told(found, store.skew()):
                 if notice.seq > seen and (kinds is None or notice.kind in kinds) and queue in (None, notice.queue):
                     yield notice
             row = found.seq
         if not rows:
             await asyncio.sleep(LOOK_EVERY)
+
+
+def _gap(known: int, row: JournalRow, skew: float) -> Notice:
+    """Tell that transactions between the last known one and this row are not there any more."""
+    at = datetime.fromtimestamp(row.at + skew, UTC)
+    return Notice((row.seq << _PLACES) - 1, "gap", at, None, "", {"transactions": row.seq - known - 1})
 
 
 def _told(row: JournalRow, skew: float) -> Iterator[Notice]:

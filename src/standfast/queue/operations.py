@@ -10,15 +10,16 @@ import msgspec
 
 from standfast.decide.explain import Circumstances, explain
 from standfast.decide.operate import Refusal, cancel
-from standfast.errors import UnknownJob, UnknownQueue
+from standfast.errors import NotALetter, UnknownJob, UnknownQueue
 from standfast.job import JobView
 from standfast.lifecycle import LETTERS, State
 from standfast.queue import overview
+from standfast.queue.ids import id_of
 from standfast.queue.letters import DeadLetters, standing
 from standfast.queue.overview import SILENT_AFTER
 from standfast.queue.replies import reply
 from standfast.queue.view import job_view
-from standfast.store.reads import Facts, JobRecord
+from standfast.store.reads import Facts, Holder, JobRecord
 from standfast.store.store import Store
 
 
@@ -33,11 +34,13 @@ class Operations:
         """Run a job again as soon as may be: a waiting one now, a letter by replay; a running one is left alone."""
         record = await self._record(id)
         if State(record.row.state) in LETTERS:
-            with suppress(UnknownJob):  # somebody else was first: it is replayed all the same
+            with suppress(NotALetter):  # somebody else was first: it is replayed all the same
                 await self._letters.replay(record.row.id, by=by, reason="retry")
         elif record.row.state == State.QUEUED:
             await self._store.hurry(record.row.id)
-        return reply(await self.view(id))
+        # Asked for while it ran, it is refused; one that a worker took up since was retried.
+        refused = {"refused": True} if record.row.state == State.RUNNING else {}
+        return {**reply(await self.view(id)), **refused}
 
     async def cancel(self, id: str | None) -> JobView:
         """End a job that is not wanted any more; a running one is asked to stop."""
@@ -60,16 +63,18 @@ class Operations:
         record = await self._record(id)
         facts, tallies = await self._store.survey(silent_after=SILENT_AFTER)
         running = tallies.doing.get((record.row.queue, "running"), 0)
-        return explain(_circumstances(record, facts, self._store.now(), running))
+        found = _circumstances(record, facts, self._store.now(), running)
+        holder = await self._store.holder(record.row.n) if found.state == State.RUNNING else None
+        return explain(found if holder is None else _with_holder(found, holder, self._store))
 
     async def view(self, id: str | None) -> JobView:
         """Give a job that must exist."""
         return job_view(await self._record(id), now=self._store.now(), skew=self._store.skew())
 
     async def _record(self, id: str | None) -> JobRecord:
-        record = await self._store.job(id or "")
+        record = await self._store.job(id_of(id))
         if record is None:
-            raise UnknownJob(f"no job has the id {id!r}: it never existed here, or it was pruned")
+            raise UnknownJob.named(id)
         return record
 
 
@@ -104,6 +109,15 @@ class Queues:
             raise UnknownQueue(f"no queue is called {name!r}: nobody declared it or enqueued to it")
 
 
+def _with_holder(job: Circumstances, holder: Holder, store: Store) -> Circumstances:
+    """Add what is known of the worker that holds a running job, if it does not sound alive."""
+    silent_for = store.now() - holder.heard_at
+    if silent_for <= min(holder.lease, SILENT_AFTER) and holder.of_this_boot:
+        return job
+    lapses_in = holder.lease - silent_for if holder.of_this_boot else 0.0
+    return msgspec.structs.replace(job, silent_for=silent_for, lapses_in=lapses_in)
+
+
 def _circumstances(record: JobRecord, facts: Facts, now: float, running: int) -> Circumstances:
     row, view = record.row, job_view(record, now=now, skew=0.0)
     queue = next(queue for queue in facts.queues if queue.name == row.queue)
@@ -124,6 +138,8 @@ def _circumstances(record: JobRecord, facts: Facts, now: float, running: int) ->
         superseded_by=row.superseded_by,
         paused=bool(queue.paused),
         handler_known=(row.queue, row.handler) not in facts.unknown_handlers,
+        any_worker=bool(facts.workers),
+        blocked_by=overview.blocked_by(facts, now),
         live_workers=sum(row.queue in msgspec.json.decode(worker.queues) for worker in facts.workers),
         ahead=queue.due,
         running=running,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,8 @@ from standfast.decide.triage import triage
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.failure import Failure, Landed, reason
 from standfast.job import HTTP, NewJob, Receipt
-from standfast.queue.payload import fingerprint
+from standfast.printable import printable
+from standfast.queue.payload import canonical, fingerprint
 from standfast.store.births import Burial
 from standfast.store.orders import Conflict
 from standfast.store.store import Store
@@ -37,27 +39,46 @@ Connect = Callable[[], "sqlite3.Connection"]
 RELAY_EVERY = 0.5
 """Seconds between two looks into the outbox: nobody tells us of a commit in another database."""
 ROWS_AT_ONCE = 100
+UNREADABLE = "standfast_outbox"
+"""The queue, and the handler, of letters made from rows that could not be read."""
+LONGEST_ROW = 10_000
+"""Characters such a letter keeps of its row."""
 
 CREATE = (
-    "CREATE TABLE IF NOT EXISTS standfast_outbox "
-    "(seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, job TEXT NOT NULL)"
+    "CREATE TABLE IF NOT EXISTS standfast_outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, "
+    "job TEXT NOT NULL, queue TEXT, key TEXT, fingerprint TEXT)"
 )
+CREATE_INDEX = "CREATE INDEX IF NOT EXISTS standfast_outbox_key ON standfast_outbox (queue, key) WHERE key IS NOT NULL"
+OWNER = "SELECT id, fingerprint FROM standfast_outbox WHERE queue = ? AND key = ? ORDER BY seq LIMIT 1"
+INSERT = "INSERT INTO standfast_outbox (id, job, queue, key, fingerprint) VALUES (?, ?, ?, ?, ?)"
 IS_THERE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'standfast_outbox'"
-READ = "SELECT seq, job FROM standfast_outbox WHERE seq > ? ORDER BY seq LIMIT ?"
+READ = "SELECT seq, id, job FROM standfast_outbox WHERE seq > ? ORDER BY seq LIMIT ?"
 
 _decode = msgspec.json.Decoder(NewJob).decode
 
 
-def defer(connection: object, job: NewJob, wall: float) -> Receipt:
-    """Write a job into the caller's database, through the caller's connection. The commit is the caller's too."""
+def defer(store: Store, connection: object, job: NewJob, wall: float) -> Receipt | Conflict:
+    """Write a job into the caller's database, through the caller's connection. The commit is the caller's too.
+
+    A key that already waits there answers as it would in the store.
+    """
     theirs = _sqlite_connection(connection)
+    _check_not_ours(store, theirs)
     job = _recognizable(job)
     if job.delay and job.at is None:  # it counts from now, not from when the relay comes by
         job = msgspec.structs.replace(job, delay=0.0, at=wall + job.delay)
     theirs.execute(CREATE)
-    row = (job.id, msgspec.json.encode(job).decode())
-    theirs.execute("INSERT INTO standfast_outbox (id, job) VALUES (?, ?)", row)
+    theirs.execute(CREATE_INDEX)
+    for owner, its_print in _rows(theirs, OWNER, (job.queue, job.idempotency_key)):
+        return Receipt(owner, "duplicate", None) if its_print == job.fingerprint else Conflict(owner)
+    row = (job.id, msgspec.json.encode(job).decode(), job.queue, job.idempotency_key, job.fingerprint)
+    theirs.execute(INSERT, row)
     return Receipt(job.id, "deferred", None)
+
+
+def is_connection(given: object) -> bool:
+    """Tell whether this is a connection of sqlite3, without loading it."""
+    return any(kind.__module__ == "sqlite3" for kind in type(given).__mro__)
 
 
 def _sqlite_connection(given: object) -> sqlite3.Connection:
@@ -65,6 +86,16 @@ def _sqlite_connection(given: object) -> sqlite3.Connection:
     if library is None or not isinstance(given, library.Connection):
         raise ConfigurationError(f"tx must be a connection of sqlite3, not {type(given).__name__}")
     return given  # type: ignore[no-any-return]
+
+
+def _check_not_ours(store: Store, theirs: sqlite3.Connection) -> None:
+    """Refuse a connection to the store itself: two SQLite libraries on one file drop each other's locks."""
+    for _, _, file in _rows(theirs, "PRAGMA database_list"):
+        if store.is_file(os.fsdecode(file)):
+            raise ConfigurationError(
+                f"{os.fsdecode(file)} is the store itself, which takes jobs without tx=; nothing was written: "
+                "close that connection, and pass one to a database of your own"
+            )
 
 
 def _recognizable(job: NewJob) -> NewJob:
@@ -77,10 +108,11 @@ def _recognizable(job: NewJob) -> NewJob:
 
 
 class Row(NamedTuple):
-    """A job that waits in the outbox."""
+    """A job that waits in the outbox, and what is wrong with its row, if it could not be read."""
 
     seq: int
     job: NewJob
+    wrong: str | None = None
 
 
 class Looping(Protocol):
@@ -99,16 +131,22 @@ Loops = Callable[[str, float, Callable[[], Awaitable[None]]], Looping]
 class Outbox:
     """Relays a database's outbox: `async with` does so in the background, `relay` once. One relay per database will do.
 
-    A job whose key belongs to another payload becomes a letter, `idempotency_conflict`. One whose queue is full waits
-    in the outbox, and what follows it in that queue waits behind it.
+    A job whose key belongs to another payload becomes a letter, `idempotency_conflict`; a row that is no job becomes
+    one too, `parse_error`, in a queue of its own. One whose queue is full waits in the outbox, and what follows it in
+    that queue waits behind it.
     """
 
     def __init__(
         self, store: Store, ready: Callable[[], Awaitable[None]], connect: Connect, loops: Loops, every: float
     ) -> None:
+        if not callable(connect) or is_connection(connect):
+            raise ConfigurationError(
+                f"connect must be a function that opens your database, such as lambda: sqlite3.connect('app.db'), "
+                f"not {connect!r}: the relay reads it in a thread of its own"
+            )
         self._store = store
         self._ready = ready
-        self._table = Table(connect)
+        self._table = Table(store, connect)
         self._loop = loops("outbox", every, self._look)
 
     async def __aenter__(self) -> Self:
@@ -147,33 +185,55 @@ class Outbox:
 
     async def _hand_over(self, rows: Sequence[Row]) -> list[int]:
         """Store jobs; give the rows that are done with."""
-        if not rows:
-            return []
-        answers = await self._store.enqueue([row.job for row in rows])
+        jobs = [row for row in rows if row.wrong is None]
+        answers = await self._store.enqueue([row.job for row in jobs]) if jobs else []
         done = []
-        for row, answer in zip(rows, answers, strict=True):
-            if isinstance(answer, Receipt) or (isinstance(answer, Conflict) and await self._bury(row.job, answer)):
+        for row, answer in zip(jobs, answers, strict=True):
+            if isinstance(answer, Receipt) or (isinstance(answer, Conflict) and await self._conflicts(row.job, answer)):
+                done.append(row.seq)
+        for row in rows:
+            if row.wrong is not None and await self._bury(row.job, "parse_error", row.wrong):
+                log.error("row %d of the outbox is no job and became the letter %s", row.seq, row.job.id)
                 done.append(row.seq)
         return done
 
-    async def _bury(self, job: NewJob, conflict: Conflict) -> bool:
-        told = f"key {job.idempotency_key!r} belongs to job {conflict.job_id} with another payload"
-        why = reason("idempotency_conflict")
-        failure = Failure(cls=why.cls, landed=Landed.NO, reason_code=why.code, message=told, advice=why.advice)
-        return await self._store.bury(Burial(job, failure, triage(failure)))
+    async def _conflicts(self, job: NewJob, conflict: Conflict) -> bool:
+        return await self._store.bury(in_conflict(job, conflict))
+
+    async def _bury(self, job: NewJob, code: str, told: str) -> bool:
+        return await self._store.bury(_burial(job, code, told))
+
+
+def in_conflict(job: NewJob, conflict: Conflict) -> Burial:
+    """Bury a job that was accepted elsewhere, and whose key turned out to be another's."""
+    told = f"key {job.idempotency_key!r} belongs to job {conflict.job_id} with another payload"
+    return _burial(job, "idempotency_conflict", told)
+
+
+def unknown(job: NewJob) -> Burial:
+    """Bury a job that the store may have had, run and pruned, while its host could not ask."""
+    told = "its answer was lost, and so long ago that its job would be pruned: it may have run"
+    return _burial(job, "unknown_commit_state", told, Landed.MAYBE)
+
+
+def _burial(job: NewJob, code: str, told: str, landed: Landed = Landed.NO) -> Burial:
+    why = reason(code)
+    failure = Failure(cls=why.cls, landed=landed, reason_code=why.code, message=told, advice=why.advice)
+    return Burial(job, failure, triage(failure))
 
 
 class Table:
     """The outbox in the user's database, read and emptied in one thread, through a connection of theirs."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, store: Store, connect: Connect) -> None:
+        self._store = store
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="standfast-outbox")
 
     async def read(self, after: int) -> list[Row]:
         """Read the oldest jobs behind a number."""
-        return [Row(seq, _decode(job)) for seq, job in await self._run(_read, after)]
+        return [_row(*found) for found in await self._run(_read, after)]
 
     async def delete(self, numbers: Sequence[int]) -> None:
         """Delete what was handed over."""
@@ -191,7 +251,9 @@ class Table:
         """Do the work; after an error the connection is not trusted any more."""
         with ExitStack() as broken:
             broken.callback(self._let_go)
-            self._connection = self._connection or self._connect()
+            if self._connection is None:
+                self._connection = self._connect()
+                _check_not_ours(self._store, self._connection)
             done = work(self._connection, given)
             broken.pop_all()
         return done
@@ -202,9 +264,24 @@ class Table:
             connection.close()
 
 
-def _read(connection: sqlite3.Connection, after: int) -> list[tuple[int, str]]:
-    there = connection.execute(IS_THERE).fetchone()
-    rows = connection.execute(READ, (after, ROWS_AT_ONCE)).fetchall() if there else []
+def _row(seq: int, job_id: object, text: Any) -> Row:
+    """Read a row. One that is no job must not stand in the way of those behind it."""
+    try:
+        return Row(seq, _decode(text))
+    except (msgspec.DecodeError, TypeError) as error:
+        kept = canonical(printable(str(text)[:LONGEST_ROW]))
+        return Row(seq, NewJob(id=str(job_id), queue=UNREADABLE, handler=UNREADABLE, payload=kept), str(error))
+
+
+def _rows(connection: sqlite3.Connection, sql: str, given: Sequence[Any] = ()) -> list[Any]:
+    cursor = connection.cursor()
+    cursor.row_factory = None  # their connection may make anything of a row
+    return cursor.execute(sql, given).fetchall()
+
+
+def _read(connection: sqlite3.Connection, after: int) -> list[Any]:
+    there = _rows(connection, IS_THERE)
+    rows = _rows(connection, READ, (after, ROWS_AT_ONCE)) if there else []
     connection.rollback()  # some connections begin a transaction by themselves, and it would stand in the way
     return rows
 

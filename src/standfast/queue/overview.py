@@ -8,27 +8,35 @@ from typing import Any
 import msgspec
 
 from standfast.decide.health import LATE_SWEEPS, QueueFacts, StoreFacts, issues, status
+from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.handlers.registry import Declaration
 from standfast.profiles import defaults_for
+from standfast.queue.spooled import Held, said
 from standfast.queue.view import moments
 from standfast.rules import QueueRules
 from standfast.store.reads import Facts, QueueRow, Tallies, WorkerRow
 from standfast.store.store import ROOM_TO_ACCEPT, Store
+from standfast.store.upkeep import BLOCKED
 
-SILENT_AFTER = 60.0
-"""A worker whose last heartbeat is older than this does not count as live."""
+SILENT_AFTER = 30.0
+"""A worker whose last heartbeat is older than this, three of the longest beats, does not count as live."""
+BLOCKING_SHOWN = 60.0
 SWEEP_EVERY = 10.0
 LARGEST_SKEW = 60.0
 
 
-async def health(store: Store) -> dict[str, Any]:
-    """Judge the store by what it holds; any process gives the same answer."""
+async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
+    """Judge the store by what it holds; any process gives the same answer, but for what waits on its own host."""
     facts = await store.facts(silent_after=SILENT_AFTER, unmoved_for=LATE_SWEEPS * SWEEP_EVERY)
     now = store.now()
     found = issues(_store_facts(facts, now, disk_low=store.free_bytes() < ROOM_TO_ACCEPT, skew=store.skew()))
     if store.trouble:
         found.append(f"store: {store.trouble}")
+    if spooled is not None and spooled.issue:
+        found.append(spooled.issue)
     return {
         "status": status(found),
+        "at_least": _bounded_totals(facts),
         "total_pending": sum(queue.due for queue in facts.queues),
         "total_dead_letter": sum(queue.letters for queue in facts.queues),
         "issues": found,
@@ -36,22 +44,36 @@ async def health(store: Store) -> dict[str, Any]:
     }
 
 
-async def stats(store: Store) -> dict[str, Any]:
+def away(error: StoreUnavailable, spooled: Held) -> dict[str, Any]:
+    """Tell of a store that cannot be asked: what is pending on this host is the least there is."""
+    return {
+        "status": "degraded",
+        "at_least": ["total_pending", "total_dead_letter"],
+        "total_pending": spooled.depth,
+        "total_dead_letter": 0,
+        "issues": [f"store: {said(error)}", *([spooled.issue] if spooled.issue else [])],
+        "alerts": [],
+    }
+
+
+async def stats(store: Store, spooled: Held | None = None) -> dict[str, Any]:
     """Count what is there, and what happened so far."""
     facts, tallies = await store.survey(silent_after=SILENT_AFTER)
     now, skew = store.now(), store.skew()
     oldest = min((queue.oldest_ready_at for queue in facts.queues if queue.oldest_ready_at is not None), default=None)
     return {
+        "at_least": _bounded_totals(facts, tallies),
         "total_pending": sum(queue.due for queue in facts.queues),
         "total_processing": sum(number for (_, what), number in tallies.doing.items() if what == "running"),
         "total_dead_letter": sum(queue.letters for queue in facts.queues),
         "queue_depths": {queue.name: queue.due for queue in facts.queues},
         "oldest_pending_seconds": None if oldest is None else now - oldest,
-        "next_retry_at": moments(skew)(facts.next_due_at),
+        "next_retry_at": msgspec.to_builtins(moments(skew)(facts.next_due_at)),
         "worker_running": bool(facts.workers),
         "workers": [_worker(worker, now) for worker in facts.workers],
         "counters": _counters(tallies),
         "queues": {queue.name: _queue_counts(queue, tallies) for queue in facts.queues},
+        "spool": spooled and spooled.shown(),
     }
 
 
@@ -66,6 +88,15 @@ async def queues(store: Store) -> dict[str, dict[str, Any]]:
         }
         for queue in sorted(facts.queues)
     }
+
+
+TOTALS = {"due": "total_pending", "running": "total_processing", "letters": "total_dead_letter"}
+
+
+def _bounded_totals(facts: Facts, tallies: Tallies | None = None) -> list[str]:
+    """Name the totals whose counting stopped at its bound: there may be more."""
+    bounded = {name for queue in facts.queues for name in queue.at_least} | (tallies.at_least if tallies else set())
+    return [total for name, total in TOTALS.items() if name in bounded]
 
 
 def _worker(worker: WorkerRow, now: float) -> dict[str, Any]:
@@ -83,7 +114,9 @@ def _counters(tallies: Tallies) -> dict[str, int]:
 def _queue_counts(queue: QueueRow, tallies: Tallies) -> dict[str, Any]:
     doing = {what: tallies.doing.get((queue.name, what), 0) for what in ("running", "scheduled", "parked")}
     told = {kind: number for (of, kind), number in tallies.told.items() if of == queue.name}
-    return {"due": queue.due, **doing, "letters": queue.letters, "paused": bool(queue.paused), "counters": told}
+    at_least = sorted({*queue.at_least, *tallies.at_least})
+    counts = {"due": queue.due, **doing, "letters": queue.letters, "at_least": at_least}
+    return {**counts, "paused": bool(queue.paused), "counters": told}
 
 
 def _store_facts(facts: Facts, now: float, *, disk_low: bool, skew: float) -> StoreFacts:
@@ -92,9 +125,12 @@ def _store_facts(facts: Facts, now: float, *, disk_low: bool, skew: float) -> St
         queues=tuple(_queue_facts(queue, facts, now) for queue in facts.queues),
         sweep_age=None if swept is None else now - swept,
         sweep_every=SWEEP_EVERY,
+        removed_ago=None if "removed" not in facts.upkeep else now - facts.upkeep["removed"],
+        blocking_handlers=blocked_by(facts, now),
         disk_low=disk_low,
         clock_jumped=abs(skew) > LARGEST_SKEW,
         conflicting_declarations=_conflicts(facts.workers),
+        overruled_declarations=_overruled(facts),
         fallbacks=tuple(facts.fallbacks),
     )
 
@@ -114,8 +150,10 @@ def _queue_facts(queue: QueueRow, facts: Facts, now: float) -> QueueFacts:
         live_workers=_live_workers(queue, facts),
         rules=_rules(queue),
         overdue=facts.overdue.get(queue.name, 0),
+        abandoned=facts.abandoned.get(queue.name, 0),
         silent=facts.silent.get(queue.name, 0),
         paused=bool(queue.paused),
+        at_least=queue.at_least,
     )
 
 
@@ -127,6 +165,12 @@ def _rules(queue: QueueRow) -> QueueRules:
     return msgspec.json.decode(queue.rules, type=QueueRules) if queue.rules else defaults_for(queue.name)
 
 
+def blocked_by(facts: Facts, now: float) -> tuple[str, ...]:
+    """Name the handlers, queue/handler, that blocked their worker's event loop a moment ago, or still do."""
+    named = [(name.removeprefix(BLOCKED), at) for name, at in facts.upkeep.items() if name.startswith(BLOCKED)]
+    return tuple(sorted(name for name, at in named if now - at < BLOCKING_SHOWN))
+
+
 def _conflicts(workers: list[WorkerRow]) -> tuple[str, ...]:
     """Name the queues and handlers of which two live workers declared different things."""
     declared: defaultdict[str, set[str]] = defaultdict(set)
@@ -134,3 +178,26 @@ def _conflicts(workers: list[WorkerRow]) -> tuple[str, ...]:
         for queue, rules in msgspec.json.decode(worker.declares).items():
             declared[queue].add(rules)
     return tuple(sorted(queue for queue, rules in declared.items() if len(rules) > 1))
+
+
+def _overruled(facts: Facts) -> tuple[str, ...]:
+    """Name the queues and handlers of which a live worker declared something else than what is in force."""
+    in_force = {name: _meaning(rules) for name, rules in facts.in_force.items()}
+    found = {
+        name
+        for worker in facts.workers
+        for name, rules in msgspec.json.decode(worker.declares).items()
+        if name in in_force and _meaning(rules) != in_force[name]
+    }
+    return tuple(sorted(found))
+
+
+def _meaning(declared: str) -> QueueRules | Declaration | str:
+    """Read what was declared, for it may be written in many ways; what only another version can read stays text."""
+    try:
+        given = msgspec.json.decode(declared, type=dict[str, Any])
+        if "replay_mode" in given:
+            return msgspec.convert(given, Declaration)
+        return msgspec.convert(given, QueueRules)
+    except (msgspec.DecodeError, ConfigurationError):
+        return declared

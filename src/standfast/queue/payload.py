@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -16,11 +17,15 @@ LARGEST = 256 * 1024
 """Bytes of canonical text a payload may have."""
 DEEPEST = 64
 """Levels of lists and dicts a payload may have."""
+LONGEST_PATH = 200
+"""Characters that a refusal has for the place of what it refuses."""
+NOT_JSON = "which is not JSON; convert it first"
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _NESTING = frozenset({dict, list, tuple})
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def canonical(payload: Any, *, largest: int = LARGEST) -> str:
@@ -30,7 +35,8 @@ def canonical(payload: Any, *, largest: int = LARGEST) -> str:
     try:
         encoded = _encode(plain)
     except UnicodeEncodeError as error:
-        raise PayloadRejected(f"the payload has text that is not Unicode: {error}; nothing was written") from error
+        at = _place(plain, _is_no_unicode)
+        raise PayloadRejected(f"the payload has text that is not Unicode{at}: {error}; nothing was written") from error
     if len(encoded) > largest:
         raise PayloadRejected(
             f"the payload has {len(encoded)} bytes where {largest} are allowed; "
@@ -49,7 +55,7 @@ def fingerprint(handler: str, text: str) -> str:
     return sha256(f"{handler}\0{text}")
 
 
-_JSON_TYPES = frozenset({dict, list, str, int, float, bool, type(None)})
+_JSON_TYPES = frozenset({dict, list, tuple, str, int, float, bool, type(None)})
 
 
 def _to_plain(payload: Any) -> Any:
@@ -62,7 +68,7 @@ def _to_plain(payload: Any) -> Any:
             return msgspec.to_builtins(payload)
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:  # of one of its fields
         raise PayloadRejected(f"the payload cannot be written as JSON: {error}; nothing was written") from error
-    raise _rejected(payload, "the payload")
+    raise PayloadRejected(f"the payload is of type {type(payload).__name__}, {NOT_JSON}; nothing was written")
 
 
 def _check(payload: Any, largest: int) -> None:
@@ -78,20 +84,21 @@ def _check(payload: Any, largest: int) -> None:
                 raise PayloadRejected(f"the payload has more values than {largest} bytes can hold; nothing was written")
             kind = type(value)
             if kind is str:
-                _check_text(value)
+                if "\0" in value:
+                    raise _refused(payload, value, "the payload holds a NUL character")
             elif kind is dict:
-                _check_keys(value)
+                _check_keys(payload, value)
                 below += value.values()
             elif kind is list or kind is tuple:
                 below += value
             elif kind is float:
                 if not math.isfinite(value):
-                    raise PayloadRejected(f"the payload holds {value}, which JSON cannot say; nothing was written")
+                    raise _refused(payload, value, f"the payload holds {value}, which JSON cannot say")
             elif kind is int:
                 if not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
-                    raise PayloadRejected("the payload holds an integer over 64 bits; send it as text")
+                    raise _refused(payload, value, "the payload holds an integer over 64 bits; send it as text")
             elif kind not in _PLAIN:
-                raise _rejected(value, "a value")
+                raise _refused(payload, value, f"a value is of type {kind.__name__}, {NOT_JSON}")
         _check_depth(depth, level)
         if not below:
             return
@@ -104,21 +111,45 @@ def _check_depth(depth: int, level: list[Any]) -> None:
         raise PayloadRejected(f"the payload is nested deeper than {DEEPEST} levels; nothing was written")
 
 
-def _check_keys(keys: Iterable[Any]) -> None:
-    for key in keys:
+def _check_keys(payload: Any, of: dict[Any, Any]) -> None:
+    for key in of:
         if type(key) is not str:
-            raise _rejected(key, "a key")
-        _check_text(key)
+            raise _refused(payload, of, f"a key is of type {type(key).__name__}, {NOT_JSON}")
+        if "\0" in key:
+            raise _refused(payload, of, "a key of the payload holds a NUL character")
 
 
-def _check_text(value: str) -> None:
-    if "\0" in value:
-        raise PayloadRejected("the payload holds a NUL character; nothing was written")
+def _refused(payload: Any, value: Any, words: str) -> PayloadRejected:
+    """Word a refusal, and say where the value is that it is about."""
+    return PayloadRejected(f"{words}{_place(payload, lambda each: each is value)}; nothing was written")
 
 
-def _rejected(value: Any, what: str) -> PayloadRejected:
-    kind = type(value).__name__
-    return PayloadRejected(f"{what} is of type {kind}, which is not JSON; convert it first; nothing was written")
+def _place(payload: Any, wrong: Callable[[Any], bool]) -> str:
+    """Say where in a payload the first such value is, as `, at payload.a[3]`; nothing for the payload itself.
+
+    Only a refusal pays for this walk, which goes no deeper than the one that refuses.
+    """
+    level = [("payload", payload)]
+    while level:
+        below: list[tuple[str, Any]] = []
+        for path, value in level:
+            if wrong(value):
+                return "" if path == "payload" else f", at {path[:LONGEST_PATH]}"
+            if type(value) in _NESTING:
+                below += _inside(path, value)
+        level = below
+    return ""
+
+
+def _inside(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if type(value) is not dict:
+        return ((f"{path}[{index}]", each) for index, each in enumerate(value))
+    return ((f"{path}.{key}" if str(key).isidentifier() else f"{path}[{key!a}]", each) for key, each in value.items())
+
+
+def _is_no_unicode(value: Any) -> bool:
+    texts = value if type(value) is dict else (value,)
+    return any(isinstance(text, str) and _SURROGATE.search(text) is not None for text in texts)
 
 
 def parse(raw: bytes | str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from standfast.failure import Landed
 from standfast.job import JobView
 from standfast.lifecycle import State
 
@@ -26,6 +27,9 @@ HINTS = {
     "failed": "It failed for good and was not done. Read the reason and its advice before asking for a retry.",
     "cancelled": "It was cancelled and will not run. Enqueue it anew if it is wanted after all.",
 }
+MAYBE_DONE = (
+    "It failed for good, and may have been done all the same. Find out whether it was before asking for a retry."
+)
 LONGEST_RESULT = 100_000
 """Characters of a result a reply carries; the whole is fetched by `result`."""
 
@@ -33,9 +37,10 @@ LONGEST_RESULT = 100_000
 def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
     """Word a job's present state as a Reply."""
     status = STATUS[job.state]
-    said: dict[str, Any] = {"operation_id": job.id, "status": status, "hint": hint or HINTS[status]}
+    said: dict[str, Any] = {"operation_id": job.id, "status": status, "hint": hint or _hint(job, status)}
     if status == "queued":
-        said |= {"queue_reason": job.queue_reason, "queued_for_retry": job.attempts > 0, "retry_at": job.due_at}
+        due = msgspec.to_builtins(job.due_at)  # as JSON has it
+        said |= {"queue_reason": job.queue_reason, "queued_for_retry": job.attempts > 0, "retry_at": due}
     if status == "ok":
         said |= _result(job)
     if job.failure is not None:
@@ -44,6 +49,13 @@ def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
     if job.warning:
         said["warning"] = job.warning
     return said
+
+
+def _hint(job: JobView, status: str) -> str:
+    """Say what is so and what to do next; "not done" only of what certainly was not."""
+    maybe = job.failure is not None and job.failure.landed == Landed.MAYBE
+    maybe = maybe or any(line.landed == Landed.MAYBE for line in job.history)
+    return MAYBE_DONE if status == "failed" and maybe else HINTS[status]
 
 
 def _result(job: JobView) -> dict[str, Any]:

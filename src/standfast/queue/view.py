@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from standfast.failure import Failure, reason
-from standfast.job import Attempt, Coalesced, Details, JobView
+from standfast.errors import ConfigurationError
+from standfast.failure import Class, Failure, reason
+from standfast.job import HTTP, Attempt, Coalesced, Details, JobView
 from standfast.lifecycle import FINAL, LETTERS, State, Triage, view
 from standfast.profiles import defaults_for
 from standfast.queue.accept import RISKS
@@ -36,7 +38,9 @@ SAME = (
 )
 """Fields a person sees as the store has them."""
 TIMES = ["created_at", "due_at", "ready_at", "claimed_at", "finished_at", "expires_at"]
-TEXTS = ["payload", "result"]
+SECRET = re.compile(r"authorization|cookie|token|secret|password|api-?key", re.IGNORECASE)
+"""Names of headers whose values are nobody's to read who looks at a job."""
+HIDDEN = "***"
 RISING = (None, *RISKS)
 """A job's risk is the higher of its handler's and its caller's."""
 
@@ -51,7 +55,8 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
     return JobView(
         **{name: getattr(row, name) for name in SAME},
         **{name: moment(getattr(row, name)) for name in TIMES},
-        **{name: _read(getattr(row, name)) for name in TEXTS},
+        payload=_shown(row),
+        result=_read(row.result),
         coalesced=None if row.coalesced is None else _decode(row.coalesced, type=Coalesced),
         state=State(row.state),
         view=_view(row, now),
@@ -80,6 +85,30 @@ class Page(list[JobView]):
     next_cursor: int | None = None
 
 
+def whole_page(limit: int) -> int:
+    """Check how many jobs a page shall hold; give how many to read, for the one more that tells of others."""
+    return _from_one("limit", limit) + 1
+
+
+def after(cursor: int | None) -> int | None:
+    """Check where a page shall begin."""
+    return None if cursor is None else _from_one("cursor", cursor, ", the last page's next_cursor")
+
+
+def one_of(what: str, given: object, known: Iterable[str]) -> Any:
+    """Check a word that a filter names; None asks for every one."""
+    words = [str(word) for word in known]
+    if given is not None and given not in words:
+        raise ConfigurationError.unknown(what, given, words)
+    return given
+
+
+def _from_one(what: str, given: object, which: str = "") -> int:
+    if type(given) is not int or given < 1:
+        raise ConfigurationError(f"{what} must be at least 1{which}, not {given!r}")
+    return given
+
+
 def page(records: list[JobRecord], limit: int, *, now: float, skew: float) -> Page:
     """Make a page of what was read: one record more than the page holds tells that there is more."""
     found = Page(job_view(record, now=now, skew=skew) for record in records[:limit])
@@ -90,6 +119,15 @@ def page(records: list[JobRecord], limit: int, *, now: float, skew: float) -> Pa
 
 def _view(row: JobRow, now: float) -> str:
     return view(row.state, attempts=row.attempts, due_later=row.due_at > now, parked=row.parked_on is not None)
+
+
+def _shown(row: JobRow) -> Any:
+    """Give the payload with the secrets in a request's headers hidden. What is stored, hashed and sent has them."""
+    payload = _read(row.payload)
+    headers = payload.get("headers") if row.handler == HTTP and isinstance(payload, dict) else None
+    if not isinstance(headers, dict):
+        return payload
+    return payload | {"headers": {name: HIDDEN if SECRET.search(name) else value for name, value in headers.items()}}
 
 
 def _read(text: str | None) -> Any:
@@ -109,7 +147,7 @@ def _failure(line: Attempt) -> Failure:
         reason_code=line.reason_code or "",
         error_kind=line.error_kind,
         message=line.message or "",
-        advice=reason(line.reason_code or "").advice,
+        advice=reason(line.reason_code or "", Class(line.cls or Class.UNKNOWN)).advice,
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from standfast.application import Standfast
@@ -19,10 +21,34 @@ class InMemory(Standfast):
 
     clock: FrozenClock
 
+    def take_over(self, declared: Standfast) -> None:
+        """Have the rules and handlers of another queue."""
+        self._declared.rules |= declared._declared.rules  # noqa: SLF001 - one of the same kind
+        self._registry.take_over(declared._registry)  # noqa: SLF001
+        self._declared.changed()
+
 
 def memory(clock: FrozenClock | None = None) -> InMemory:
     """Give a queue in memory whose clock stands still: `sf.clock.advance(60)` lets time pass."""
     return InMemory(":memory:", clock=clock or FrozenClock())
+
+
+@asynccontextmanager
+async def in_memory(sf: Standfast, clock: FrozenClock | None = None) -> AsyncIterator[FrozenClock]:
+    """Put an application's own queue into memory for a block, with its rules and handlers; give the clock.
+
+    Everything that holds this very object works there meanwhile: module-level code, and its handlers' `.enqueue`.
+    Its own store is not opened; begin while nothing uses it.
+    """
+    stand_in = memory(clock)
+    stand_in.take_over(sf)
+    before = vars(sf).copy()
+    vars(sf).update(vars(stand_in))
+    try:
+        yield stand_in.clock
+    finally:
+        await sf.close()
+        vars(sf).update(before)
 
 
 async def drain(sf: Standfast) -> Counter[str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from functools import partial
 
 from standfast.errors import StoreUnavailable
 from standfast.job import Claim
 from standfast.rules import QueueRules
 from standfast.store.orders import Catch, Order, Want
 from standfast.store.store import Store
+from standfast.worker.loops import Guard
 
 log = logging.getLogger("standfast.worker")
 
@@ -34,13 +36,14 @@ class Claimer:
         lanes: dict[str, tuple[str, ...]],
         *,
         elsewhere: tuple[str, ...],
+        unserved: Collection[str] = (),
         slots: int,
         start: Start,
     ) -> None:
         self._store = store
         self._worker = worker
         self._lanes = dict(lanes)
-        self._served = set(lanes)
+        self._served = {queue for queue in lanes if queue not in unserved}
         self._elsewhere = elsewhere
         """The handlers this worker has for queues it does not know yet: the built-in ones, unless told its queues."""
         self._slots = slots
@@ -52,6 +55,7 @@ class Claimer:
         self._stopped = False
         self.answers = 0
         """How many claims were answered, or given up."""
+        self._guard = Guard("claimer")
 
     @property
     def queues(self) -> list[str]:
@@ -80,6 +84,17 @@ class Claimer:
                 self._lanes[queue] = self._elsewhere
                 self._free[queue] = self._slots
                 self._hungry.add(queue)
+
+    def serve(self, lanes: dict[str, tuple[str, ...]]) -> bool:
+        """Serve these handlers too; tell whether that is news."""
+        news = {queue for queue, handlers in lanes.items() if handlers != self._lanes.get(queue)}
+        for queue in news:
+            if queue not in self._lanes:
+                self._free[queue] = self._slots
+            self._lanes[queue] = lanes[queue]
+        self._served |= news
+        self._hungry |= news
+        return bool(news)
 
     def look_everywhere(self) -> None:
         """Look at every queue: hints can be lost."""
@@ -116,6 +131,16 @@ class Claimer:
         return min(self._free[queue], max(WORTH_A_CLAIM, self._slots // 2), MOST_PER_CLAIM)
 
     async def _claim(self, order: Order) -> None:
+        try:
+            if not await self._guard.run(partial(self._fill, order)):
+                await asyncio.sleep(PAUSE_AFTER_REFUSAL)
+        finally:
+            self._claiming = None
+            self.answers += 1
+        self.kick()
+
+    async def _fill(self, order: Order) -> None:
+        """Claim and start; a queue of which nothing was heard may still have work."""
         hungry = {want.queue for want in order.wants}
         try:
             hungry = self._take(order, await self._store.claim(order))
@@ -124,9 +149,11 @@ class Claimer:
             await asyncio.sleep(PAUSE_AFTER_REFUSAL)
         finally:
             self._hungry |= hungry
-            self._claiming = None
-            self.answers += 1
-        self.kick()
+
+    @property
+    def failures(self) -> int:
+        """How many claims met a fault nobody foresaw."""
+        return self._guard.failures
 
     @property
     def answers_due(self) -> int:
@@ -164,4 +191,4 @@ class Claimer:
         for timer in self._timers.values():
             timer.cancel()
         if self._claiming is not None:
-            await self._claiming
+            await asyncio.wait([self._claiming])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
-import time
 from collections.abc import Callable
 
 from standfast.errors import StoreUnavailable
@@ -30,16 +30,22 @@ class Heartbeat:
     """Renews a worker's leases every so many seconds, and reports what the store says it holds."""
 
     def __init__(
-        self, store: Store, card: Callable[[], WorkerCard], every: float, report: Callable[[Beat], None]
+        self,
+        store: Store,
+        card: Callable[[], WorkerCard],
+        every: float,
+        report: Callable[[Beat], None],
+        alive: Callable[[], bool],
     ) -> None:
         self._store = store
         self._card = card
         self._every = every
         self._report = report
+        self._alive = alive
         self._stopping = False
         self._hurry = threading.Event()
         self._thread = self._new_thread()
-        self._last = 0.0
+        self._last = -math.inf
 
     def start(self) -> None:
         """Beat once, so that the worker is known before it claims; then go on by itself."""
@@ -59,14 +65,17 @@ class Heartbeat:
 
     def beat(self) -> None:
         """Renew now."""
-        before = time.monotonic()
+        before = self._store.now()
         beat = self._store.beat_blocking(self._card())
         self._last = before
         self._report(beat)
 
     def covers(self, lease: float) -> bool:
-        """Tell whether a lease was renewed recently enough to start something under it."""
-        return time.monotonic() - self._last < lease * MARGIN
+        """Tell whether a lease was renewed recently enough to start something under it.
+
+        Leases are counted in queue time, which goes on while the machine sleeps.
+        """
+        return self._store.now() - self._last < lease * MARGIN
 
     def keep_up_with(self, lease: float) -> None:
         """Beat often enough for a lease that is shorter than those known before."""
@@ -83,7 +92,7 @@ class Heartbeat:
         while True:
             self._hurry.wait(pause)
             self._hurry.clear()
-            if self._stopping:
+            if self._stopping or not self._alive():
                 return
             try:
                 self.beat()

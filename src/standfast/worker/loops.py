@@ -10,15 +10,38 @@ from contextlib import suppress
 log = logging.getLogger("standfast.worker")
 
 
+class Guard:
+    """Keeps going what may fail in a way nobody foresaw: a failure is counted, logged, and tried again."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.failures = 0
+
+    async def run(self, do: Callable[[], Awaitable[None]]) -> bool:
+        """Do it; tell whether that went well."""
+        try:
+            await do()
+        except Exception:
+            self.failures += 1
+            log.exception("the %s failed (%d times so far) and will try again", self._name, self.failures)
+            return False
+        return True
+
+
 class Loop:
-    """Does something every so many seconds until stopped. A failure is counted, logged, and tried again."""
+    """Does something every so many seconds until stopped."""
 
     def __init__(self, name: str, every: float, do: Callable[[], Awaitable[None]]) -> None:
         self._name = name
         self._every = every
         self._do = do
         self._task: asyncio.Task[None] | None = None
-        self.failures = 0
+        self._guard = Guard(name)
+
+    @property
+    def failures(self) -> int:
+        """How often it failed so far."""
+        return self._guard.failures
 
     def start(self) -> None:
         """Begin, on the running loop."""
@@ -35,8 +58,4 @@ class Loop:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._every)
-            try:
-                await self._do()
-            except Exception:
-                self.failures += 1
-                log.exception("the %s failed (%d times so far) and will try again", self._name, self.failures)
+            await self._guard.run(self._do)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import compress
 
 from standfast.decide.settle import age_reason, outlived, settle
 from standfast.lifecycle import Transition
 from standfast.outcome import Lapsed
 from standfast.store.store import Store
 from standfast.store.upkeep import Sweep, Swept
+from standfast.worker.telling import tell
 
 
 class Sweeper:
@@ -36,7 +38,11 @@ class Sweeper:
             decided = [*self._lapsed(swept), *_expired(swept)]
             if not decided:
                 return
-            await self._store.apply(decided)
+            landed = await self._store.apply(decided)
+            claims = {claim.id: claim for claim in swept.lapsed}
+            for end in compress(decided, landed):
+                if end.id in claims:
+                    tell(end, claims[end.id].handler, claims[end.id].max_attempts)
 
     def _lapsed(self, swept: Swept) -> list[Transition]:
         """Decide about the jobs of workers that had the time to renew and did not.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
+from standfast.aside import aside
 from standfast.decide.settle import given_back
+from standfast.errors import ConfigurationError, StoreMoved
 from standfast.handlers.registry import Declaration, Registry
 from standfast.job import Claim
 from standfast.rules import QueueRules
@@ -27,6 +30,9 @@ from standfast.worker.loops import Loop
 from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.watch import Watch
+
+log = logging.getLogger("standfast.worker")
 
 SLOTS = 64
 """Slots per queue, unless `concurrency` says otherwise."""
@@ -49,18 +55,32 @@ class Worker:
         concurrency: int = SLOTS,
         grace: float = GRACE,
     ) -> None:
+        if concurrency < 1:
+            raise ConfigurationError(f"concurrency must be at least 1 slot per queue, not {concurrency!r}")
         lanes = registry.lanes(queues)
         beat = min([LONGEST_BEAT, *(beat_for(rule.lease) for rule in rules.values())])
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
-        self.queues = tuple(lanes)
+        self._asked = queues
         self._store = store
         self._ready = ready
         self._grace = grace
-        self._executor = Executor(store, registry, self._freed, threads=concurrency * max(1, len(lanes)))
+        self._executor = Executor(store, registry, self._freed)
         elsewhere = registry.built_in if queues is None else ()
-        self._claimer = Claimer(store, self.id, lanes, elsewhere=elsewhere, slots=concurrency, start=self._start)
-        self._declares = _declared(rules, registry.declarations())
-        self._heartbeat = Heartbeat(store, self._card, beat, self._reported)
+        self._unserved = registry.unserved(tuple(lanes))
+        """The queues it was asked to serve and has no handler for."""
+        self._claimer = Claimer(
+            store,
+            self.id,
+            lanes,
+            elsewhere=elsewhere,
+            unserved=self._unserved,
+            slots=concurrency,
+            start=self._start,
+        )
+        self._rules = rules
+        self._registry = registry
+        self._heartbeat = Heartbeat(store, self._card, beat, self._reported, self._alive)
+        self._watch = Watch(self._is_busy, self._executor.attempt_of, self._heartbeat.hurry)
         self._loops = [
             Loop("sweeper", beat, Sweeper(store, Sweep(every=beat, patience=beat), wait=beat_for).sweep),
             Loop("pruner", PRUNE_EVERY, Pruner(store).prune),
@@ -70,12 +90,17 @@ class Worker:
         """Jobs the store gave us and we do not know, with the number of answered claims that must have brought them."""
         self._seen = (0, 0)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._draining = False
-        self._gone = asyncio.Event()
+        self._leaving: asyncio.Task[None] | None = None
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues it was asked to serve, or else those that have a handler here."""
+        return tuple(self._registry.lanes(self._asked))
 
     def _card(self) -> WorkerCard:
         queues = msgspec.json.encode(self._claimer.queues).decode()
-        return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, self._declares)
+        declares = _declared(self._rules, self._registry.declarations())
+        return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, declares, self._watch.report())
 
     # --- life
 
@@ -83,11 +108,18 @@ class Worker:
         """Start working."""
         await self._ready()
         self._loop = asyncio.get_running_loop()
-        await asyncio.to_thread(self._heartbeat.start)
-        self._store.listen(self._hinted)
-        for loop in self._loops:
-            loop.start()
-        self._claimer.learn(await self._store.queue_names())
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(aside, self._heartbeat.stop)
+            await aside(self._heartbeat.start)
+            undo.push_async_callback(self.drain)
+            self._watch.start(self._loop)
+            self._store.listen(self._hinted)
+            for loop in self._loops:
+                loop.start()
+            self._claimer.learn(await self._store.queue_names())
+            undo.pop_all()
+        for queue in self._unserved:
+            log.warning("no handler here serves queue %s: its jobs wait, but for HTTP requests; is it misspelt?", queue)
         self._claimer.kick()
         return self
 
@@ -98,35 +130,52 @@ class Worker:
         await self.drain()
 
     async def drain(self) -> None:
-        """Claim no more, let what runs end or give it back, and leave. Calling it again waits for the same end."""
-        if self._draining:
-            await self._gone.wait()
-            return
-        self._draining = True
-        self._store.unlisten(self._hinted)
-        try:
-            await self._claimer.stop()
-            await self._leave()
-        finally:
-            self._gone.set()
+        """Claim no more, let what runs end or give it back, and leave. Calling it again waits for the same end.
 
-    async def _leave(self) -> None:
-        await self._executor.finish(self._grace)
+        A caller that is cancelled stops waiting; the worker leaves all the same.
+        """
+        if self._leaving is None:
+            self._leaving = asyncio.get_running_loop().create_task(self._drain())
+        await asyncio.shield(self._leaving)
+
+    @property
+    def left_behind(self) -> bool:
+        """Whether a handler goes on that was cancelled when this worker left: the loop would wait for it for good."""
+        return self._executor.left_behind
+
+    async def _drain(self) -> None:
+        """Leave in order, also when the whole loop is being stopped: then nothing is granted any more time."""
+        self._store.unlisten(self._hinted)
+        grace = self._grace
+        while True:
+            try:
+                await self._claimer.stop()
+                await self._leave(grace)
+            except asyncio.CancelledError:
+                grace = 0.0
+            else:
+                return
+
+    async def _leave(self, grace: float) -> None:
+        """Let go of everything. Each step may be taken again: a drain that was cut off begins anew."""
+        await self._executor.finish(grace)
         for loop in self._loops:
             await loop.stop()
-        await asyncio.to_thread(self._heartbeat.stop)
-        await self._store.retire(self.id)
+        await aside(self._watch.stop)
+        await aside(self._heartbeat.stop)
+        with suppress(StoreMoved):  # workers do not move with it: there is no list to be taken off
+            await self._store.retire(self.id)
 
     async def run_due(self) -> Counter[str]:
         """Run what is due, repeats included, until nothing is, and stop: no timers, no waiting. For tests."""
         await self._ready()
         self._loop = asyncio.get_running_loop()
-        await asyncio.to_thread(self._heartbeat.beat)
+        await aside(self._heartbeat.beat)
         self._claimer.learn(await self._store.queue_names())
         try:
             return await self._claimer.claim_until_empty(self._executor.idle)
         finally:
-            await self._leave()
+            await self._leave(self._grace)
 
     # --- wiring
 
@@ -147,13 +196,18 @@ class Worker:
         """Hand a hint to the loop; the store calls this on a thread of its own."""
         if STOPS in hint:
             self._heartbeat.hurry()
+        work = {queue: seconds for queue, seconds in hint.items() if queue != STOPS}
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed, and nobody is left to hear it
-                self._loop.call_soon_threadsafe(self._claimer.heard, hint)
+                self._loop.call_soon_threadsafe(self._claimer.heard, work)
 
     async def _poll(self) -> None:
         """Look by oneself when the journal has grown or the machine has slept: hints get lost, and timers sleep too."""
         self._heartbeat.revive()
+        await self._ready()
+        if self._claimer.serve(self._registry.lanes(self._asked)):
+            self._heartbeat.hurry()  # so that everybody learns who serves it now
+            self._claimer.kick()
         slept = round(self._store.now() - asyncio.get_running_loop().time())
         seen = (await self._store.last_journal_number(), slept)
         if seen != self._seen:
@@ -162,8 +216,19 @@ class Worker:
 
     def _reported(self, beat: Beat) -> None:
         """Have the loop judge what the store says, behind the claims it was told of; this runs on the beat's thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._compare, beat)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: what still runs has nobody to stop it
+                self._loop.call_soon_threadsafe(self._compare, beat)
+
+    def _alive(self) -> bool:
+        """Tell whether there is anything to beat for: without its loop no end can be written, and leases must lapse.
+
+        A plain function outlives the loop; its job must not run again beside it.
+        """
+        return self._loop is None or not self._loop.is_closed() or self._executor.threads_busy()
+
+    def _is_busy(self) -> bool:
+        return bool(self._executor.held)
 
     def _compare(self, beat: Beat) -> None:
         """Stop attempts that lost their lease or are not wanted any more; give back claims that never arrived here."""

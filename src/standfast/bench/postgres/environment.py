@@ -1,0 +1,137 @@
+"""The environment of the peers: a Python of their own with each of them installed, made once and kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from standfast.bench.stores import Say
+from standfast.errors import ConfigurationError
+
+NEWEST_FIRST = ("python3.14", "python3.13", "python3.12")
+"""Oban for Python needs 3.12; the others take what standfast takes."""
+NONE = "none"
+INSTALL_SECONDS = 180
+ASK = """
+import importlib.metadata, json, sys
+found = {each.metadata["Name"].lower(): each.version for each in importlib.metadata.distributions()}
+print(json.dumps({"python": sys.version.split()[0], "packages": {name: found.get(name) for name in sys.argv[1:]}}))
+"""
+
+
+class Package(msgspec.Struct, frozen=True):
+    """A peer: what people call it, what pip calls it, and what is asked of pip and of Python."""
+
+    title: str
+    name: str
+    requirement: str
+    needs: str
+
+
+PACKAGES = (
+    Package("PgQueuer", "pgqueuer", "pgqueuer[asyncpg]", "it needs Python 3.10"),
+    Package("Oban", "oban", "oban", "it needs Python 3.12"),
+    Package("Procrastinate", "procrastinate", "procrastinate", "it needs Python 3.10"),
+)
+
+
+class Installed(msgspec.Struct, frozen=True):
+    """Which Python runs the peers, the version of each that is there, and why another is not."""
+
+    python: str
+    python_version: str
+    versions: dict[str, str]
+    reasons: dict[str, str]
+
+
+class _Answer(msgspec.Struct):
+    python: str
+    packages: dict[str, str | None]
+
+
+def prepare(given: str | None, say: Say) -> Installed:
+    """Give the environment at this path, or the user's own one, made and filled where it is not yet."""
+    if given == NONE:
+        return Installed("", "", {}, {package.title: "--peers none" for package in PACKAGES})
+    if given is not None:
+        return _look(_python_in(Path(given)), {})
+    python = _python_in(usual_place(), make=say)
+    missing = [package for package in PACKAGES if package.title not in _look(python, {}).versions]
+    return _look(python, {package.title: _install(python, package, say) for package in missing})
+
+
+def usual_place() -> Path:
+    """Give the directory in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "standfast" / "bench-peers"
+
+
+def _python_in(directory: Path, make: Say | None = None) -> str:
+    """Give the interpreter of an environment; a file is one itself."""
+    if directory.is_file():
+        return str(directory)
+    python = directory / "bin" / "python"
+    if make is not None and not python.exists():
+        make(f"making {directory}")
+        _run([_newest(), "-m", "venv", "--clear", str(directory)])
+    if not python.exists():
+        raise ConfigurationError(f"--peers {directory} holds no bin/python; name an environment, or leave it out")
+    return str(python)
+
+
+def _newest() -> str:
+    """Give this Python if every peer takes it, else the newest that runs, else this one all the same."""
+    if sys.version_info >= (3, 12):
+        return sys.executable
+    found = [path for name in NEWEST_FIRST for path in _called(name)]
+    return next((path for path in found if not _run([path, "-c", "import ensurepip, venv"])), sys.executable)
+
+
+def _called(name: str) -> list[str]:
+    """Give the Pythons of this name: the one in the path, and those that pyenv keeps."""
+    kept = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
+    first = shutil.which(name)
+    return [*([first] if first else []), *(str(path) for path in sorted(kept.glob(f"*/bin/{name}"), reverse=True))]
+
+
+def _install(python: str, package: Package, say: Say) -> str:
+    say(f"installing {package.title} for the peers' environment")
+    return _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package.requirement])
+
+
+def _run(command: list[str]) -> str:
+    """Run a command; give why it failed, and nothing if it did not."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return ""
+    said = [line for line in done.stderr.splitlines() if line.strip()]
+    return said[-1].removeprefix("ERROR: ") if said else f"ended with code {done.returncode}"
+
+
+def _look(python: str, reasons: dict[str, str]) -> Installed:
+    """See which peers are there."""
+    names = [package.name for package in PACKAGES]
+    told = subprocess.run([python, "-c", ASK, *names], capture_output=True, text=True, check=False)  # noqa: S603
+    if told.returncode:
+        raise ConfigurationError(f"{python} cannot run the peers: {told.stderr.strip()}; name another with --peers")
+    answer = msgspec.json.decode(told.stdout, type=_Answer)
+    known = {package.title: answer.packages[package.name] for package in PACKAGES}
+    return Installed(
+        python=python,
+        python_version=answer.python,
+        versions={title: version for title, version in known.items() if version},
+        reasons={
+            package.title: f"not installed: {reasons.get(package.title) or f'{python} has none'} ({package.needs}, "
+            f"and this is {answer.python}; --peers names another environment)"
+            for package in PACKAGES
+            if not known[package.title]
+        },
+    )

@@ -1,0 +1,105 @@
+"""The server that is measured: databases of the bench's own on it, and its settings that matter.
+
+The only module of the bench that uses psycopg.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
+
+from standfast.bench import place
+from standfast.errors import ConfigurationError
+
+OURS = {"schema", "listen", "prepare"}
+"""Parameters of the URL that are the product's; everything else is libpq's."""
+SETTINGS = (
+    *("fsync", "synchronous_commit", "full_page_writes", "wal_sync_method"),
+    *("shared_buffers", "max_wal_size", "max_connections", "autovacuum"),
+)
+PREFIX = "standfast_bench_"
+"""How the databases of a run that was killed are found, to be dropped by hand."""
+CONNECT_SECONDS = 5
+LOCAL = ("", "localhost", "127.0.0.1", "::1")
+
+
+class Server:
+    """A server on which this user may make databases."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        given = dict(parse_qsl(parts.query, keep_blank_values=True))
+        self._parts = parts
+        self._prepares = given.get("prepare", "yes")
+        self._query = {name: value for name, value in given.items() if name not in OURS}
+        self._url = self._named(parts.path.lstrip("/") or self._query.get("dbname", ""))
+        self.product_options = {"prepare": self._prepares}
+        """What the product's own URLs say beyond the peers'. The peers' drivers prepare statements too."""
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """Give the URL of an empty database, and drop it afterwards with whoever is still connected."""
+        name = f"{PREFIX}{secrets.token_hex(6)}"
+        known = sql.Identifier(name)
+        self._execute(
+            sql.SQL("CREATE DATABASE {}").format(known),
+            sql.SQL("ALTER DATABASE {} SET synchronous_commit = 'on'").format(known),
+        )
+        try:
+            yield self._named(name)
+        finally:
+            self._execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(known))
+
+    def for_product(self, url: str) -> str:
+        """Give the URL of a database as the product reads it."""
+        joint = "&" if urlsplit(url).query else "?"
+        return f"{url}{joint}{urlencode(self.product_options)}"
+
+    def describe(self) -> dict[str, Any]:
+        """Give version and settings, and where the data lie if this user may know."""
+        with self._connected() as connection:
+            settings = {name: _setting(connection, name) for name in SETTINGS}
+            directory = _setting(connection, "data_directory")
+            version = _setting(connection, "server_version")
+            near = connection.info.host in LOCAL or connection.info.host.startswith("/")
+        kind = place.file_system(Path(directory))["kind"] if directory and near else None
+        return {"version": version, "settings": settings, "data_directory": directory, "file_system": kind}
+
+    def _named(self, database: str) -> str:
+        query = urlencode({name: value for name, value in self._query.items() if name != "dbname"}, safe="/:,")
+        return urlunsplit(self._parts._replace(path=f"/{database}", query=query))
+
+    def _execute(self, *statements: sql.Composed) -> None:
+        with self._connected() as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        try:
+            with psycopg.connect(self._url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
+                yield connection
+        except psycopg.Error as error:
+            why = str(error).strip()
+            raise ConfigurationError(
+                f"bench needs a server on which it may make databases of its own: {why}"
+            ) from error
+
+
+def analyze(url: str) -> None:
+    """Have the planner know what is in the tables, as it does on a server that has been up for a while."""
+    with psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
+        connection.execute("ANALYZE")
+
+
+def _setting(connection: psycopg.Connection[Any], name: str) -> str | None:
+    """Read a setting; None where this user may not."""
+    row = connection.execute("SELECT current_setting(name) FROM pg_settings WHERE name = %s", (name,)).fetchone()
+    return None if row is None else str(row[0])

@@ -1,0 +1,154 @@
+"""How the statements run on PostgreSQL: by index, whatever the values, where a hundred thousand jobs are kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from standfast.store.statements import Statement, load
+from standfast.store.store import Store
+from tests.postgres import connect, drop_schema, fresh_schema, in_schema
+
+STATEMENTS = load("postgres")
+GROWING = {"job", "body", "ending", "history", "idempotency", "journal"}
+"""The tables that grow with the backlog or with what is kept. The others hold a row for each queue or worker."""
+
+INTENDED = {
+    "lock_jobs": "job_pkey",
+    "key_owners": "idempotency_pkey",
+    "bodies_of": "body_pkey",
+    "insert_jobs": "body_pkey",
+    "promote_due": "job_due",
+    "next_due": "job_due",
+    "lanes": "job_ready",
+    "claim_lane": "job_ready",
+    "claim_lanes": "job_ready",
+    "take_jobs": "job_pkey",
+    "held_claims": "job_pkey",
+    "standing_states": "job_pkey",
+    "move_jobs": "job_pkey",
+    "write_history": "history_pkey",
+    "release_keys": "idempotency_id",
+    "held_by_worker": "job_running",
+    "lapsed_numbers": "job_running",
+    "overdue_jobs": "job_running",
+    "expired_jobs": "job_expiring",
+    "prunable_numbers": "job_ended",
+    "delete_keys": "idempotency_until",
+    "job_by_id": "body_id_key",
+    "list_jobs": "job_pkey",
+    "history_of": "history_pkey",
+    "last_journal_number": "journal_pkey",
+    "thread_members": "job_thread",
+    "newest_unclaimed": "job_thread",
+    "next_parked": "job_parked",
+    "due_in_threads": "job_due",
+    "state_of": "body_id_key",
+    "count_due": "job_ready",
+    "deeper_than": "job_ready",
+    "known_ids": "body_id_key",
+    "forget_keys": "idempotency_id",
+}
+
+SCANS = {
+    "contents": "every row, once for a backup",
+    "restored_jobs": "every job, once for a restore",
+    "silent_jobs": "letters, up to a bound",
+    "restamp_expiry": "every job, once, when somebody publishes another max_age",
+}
+"""The statements that may walk through a growing table, and why that is not much."""
+
+FILL = """
+INSERT INTO queue (name) SELECT 'queue-' || n FROM generate_series(1, 5) AS n;
+INSERT INTO body (n, id, payload, details, created_at, idempotency_key)
+  SELECT n, 'job-' || n, '{}', '{}', n, 'key-' || n FROM generate_series(1, 100000) AS n;
+INSERT INTO job (n, queue, handler, priority, due_at, entered_at, state, ready_at, finished_at, worker, thread_gate,
+    parked_on, expires_at)
+  SELECT n, 'queue-' || n % 5, 'handler-' || n % 3, n % 4, n, n,
+    CASE WHEN n % 10 < 4 THEN 'queued' WHEN n % 1000 = 4 THEN 'running' WHEN n % 10 < 9 THEN 'completed'
+      ELSE 'dead' END,
+    CASE WHEN n % 10 < 2 THEN n END, CASE WHEN n % 10 > 4 THEN n END,
+    CASE WHEN n % 1000 = 4 THEN 'worker-' || n % 7 END,
+    CASE WHEN n % 10 = 3 THEN 'gate-' || n % 977 END, CASE WHEN n % 20 = 3 THEN 'gate-' || n % 977 END,
+    CASE WHEN n % 50 = 1 THEN n END
+  FROM generate_series(1, 100000) AS n;
+INSERT INTO ending (n, failure) SELECT n, repeat('x', 300) FROM generate_series(1, 100000) AS n;
+INSERT INTO history (n, line, entry)
+  SELECT n, line, '{}' FROM generate_series(9, 100000, 10) AS n, generate_series(1, 3) AS line;
+INSERT INTO idempotency (queue, key, id, fingerprint, until)
+  SELECT 'queue-' || n % 5, 'key-' || n, 'job-' || n, '', CASE WHEN n % 10 > 4 THEN n END
+  FROM generate_series(1, 100000) AS n;
+INSERT INTO journal (seq, at, entries) SELECT n, n, '[]' FROM generate_series(1, 100000) AS n;
+ANALYZE
+"""
+
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)(?:::(\w+(?: precision)?))?")
+BOUNDS = {"limit": "200", "most": "1000", "wanted": "64", "depth": "100", "beyond": "0"}
+"""Bounds are known when a statement is planned, and plans differ by them; of all other values nothing is known."""
+
+
+@pytest.fixture(scope="module")
+def full(shared_server: str) -> Iterator[psycopg.Connection[Any]]:
+    """Fill a store with jobs in every state."""
+    url = in_schema(shared_server, fresh_schema())
+    store = Store(url)
+    store.open()
+    store.close()
+    with connect(url) as connection:
+        connection.execute(FILL.encode())
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        yield connection
+    drop_schema(url)
+
+
+def steps(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from steps(part)
+
+
+def plan(connection: psycopg.Connection[Any], name: str, statement: Statement) -> list[dict[str, Any]]:
+    """Ask how a statement runs, planned for any values: numbered parameters, and none of them known."""
+    places: dict[str, str] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        if found[1] in BOUNDS:
+            return BOUNDS[found[1]]
+        place = places.setdefault(found[1], f"${len(places) + 1}")
+        return place + (f"::{found[2]}" if found[2] else "")
+
+    sql = _PARAMETER.sub(numbered, statement.sql)
+    connection.execute(f"PREPARE {name} AS {sql}".encode())
+    values = ", ".join(["NULL"] * len(places))
+    call = f"EXECUTE {name}({values})" if values else f"EXECUTE {name}"
+    [(explained,)] = connection.execute(f"EXPLAIN (FORMAT JSON) {call}".encode()).fetchall()
+    connection.execute(f"DEALLOCATE {name}".encode())
+    found = explained if isinstance(explained, list) else json.loads(explained)
+    return list(steps(found[0]["Plan"]))
+
+
+PLANNED = {
+    name: statement
+    for name, statement in STATEMENTS.items()
+    if statement.sql and not statement.sql.startswith(("SAVEPOINT", "ROLLBACK", "RELEASE", "LOCK"))
+}
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_no_statement_walks_through_a_growing_table(full, name):
+    scanned = [
+        step["Relation Name"]
+        for step in plan(full, name, PLANNED[name])
+        if step["Node Type"] == "Seq Scan" and step["Relation Name"] in GROWING
+    ]
+    assert scanned == [] or name in SCANS
+
+
+@pytest.mark.parametrize(("name", "index"), INTENDED.items())
+def test_a_statement_uses_the_index_it_was_written_for(full, name, index):
+    assert index in [step.get("Index Name") for step in plan(full, name, PLANNED[name])]
