@@ -83,4 +83,4 @@ def test_an_interrupted_wait_exits_130(here):
         waiting.send_signal(signal.SIGINT)
         assert waiting.wait(PATIENCE) == 130
         assert waiting.stderr is not None
-        assert waiting.stderr.read() == b""
+        assert not waiting.stderr.read().startswith(b"Traceback")
