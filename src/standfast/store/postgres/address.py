@@ -41,7 +41,9 @@ class Address(NamedTuple):
         """Name the store without its password."""
         parts = urlsplit(self.server)
         user, at, host = parts.netloc.rpartition("@")
-        return f"{parts._replace(netloc=user.partition(':')[0] + at + host).geturl()} (schema {self.schema})"
+        shown = urlencode([pair for pair in parse_qsl(parts.query) if "password" not in pair[0]], safe="/:,")
+        bare = parts._replace(netloc=user.partition(":")[0] + at + host, query=shown).geturl()
+        return f"{bare} (schema {self.schema})"
 
 
 def _yes(name: str, value: str) -> bool:
