@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import msgspec
 
-from standfast.failure import Failure
+from standfast.failure import Failure, Landed
 from standfast.lifecycle import State, Triage
 from standfast.rules import ReplayMode
 
@@ -70,6 +70,17 @@ class Coalesced(TypedDict):
     last: list[Folded]
 
 
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One effect in the ledger of a job: begun, or done with its receipt (JSON text). Field order is the statement's."""
+
+    name: str
+    state: Literal["begun", "done"]
+    receipt: str | None = None
+    verdict: str | None = None
+    late: int = 0
+    """Whether its receipt came from a worker that had lost the job."""
+
+
 class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A job as its worker holds it: the right to run it now, under this token. Field order is the statement's."""
 
@@ -93,6 +104,12 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     details: Details
     gate: str | None = None
     coalesced: Coalesced | None = None
+    landed: Landed | None = None
+    """Whether an earlier attempt may have left its effect."""
+    occupies: list[str] | None = None
+    """The gates it takes a place of: limits, and the breaker it is the probe of."""
+    ledger: list[Entry] | None = None
+    """What earlier attempts did to the world."""
 
     @property
     def repeat(self) -> int:

@@ -10,7 +10,6 @@ import itertools
 import json
 import logging
 import random
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,18 +45,18 @@ SLOTS = 7
 class Member:
     """One process of the crowd."""
 
-    def __init__(self, url: str, place: Path, name: str, seconds: float) -> None:
+    def __init__(self, url: str, place: Path, name: str, jobs: int) -> None:
         self.store = Store(url)
         self.store.open()
         self.place = place
         self.name = name
-        self._until = time.monotonic() + seconds
+        self._most = jobs
         self._rng = random.Random(name)  # noqa: S311 - chance, not secrecy
-        self._numbers = itertools.count()
+        self._handed_in = 0
 
     def going(self) -> bool:
-        """Tell whether there is time left."""
-        return time.monotonic() < self._until
+        """Tell whether there is still something to hand in; so much happens on a slow machine too."""
+        return self._handed_in < self._most
 
     # --- handing in
 
@@ -77,7 +76,8 @@ class Member:
 
     def _job(self) -> NewJob:
         queue = self._rng.choice(list(RULES))
-        name = f"{self.name}-{next(self._numbers)}"
+        name = f"{self.name}-{self._handed_in}"
+        self._handed_in += 1
         given: dict[str, Any] = {}
         if queue in ("latest", "collect", "never"):
             given["thread_key"] = f"thread-{self._rng.randrange(THREADS)}"
@@ -92,7 +92,7 @@ class Member:
     # --- working
 
     async def work(self) -> None:
-        """Claim, run for a moment, and end in any way; what is left when time is up is ended well."""
+        """Claim, run for a moment, and end in any way; what is left at the end is ended well."""
         worker = f"{self.name}-worker"
         while True:
             going = self.going()
@@ -202,11 +202,11 @@ class Reporting(logging.Handler):
         report(self._path, message=record.getMessage())
 
 
-def join(url: str, directory: str, name: str, seconds: float, does: Sequence[str]) -> None:
-    """Do these things at once until time is up."""
+def join(url: str, directory: str, name: str, jobs: int, does: Sequence[str]) -> None:
+    """Do these things at once until so many jobs are handed in and everything is ended."""
     place = Path(directory)
     logging.getLogger("standfast").addHandler(Reporting(place / "logged"))
-    member = Member(url, place, name, seconds)
+    member = Member(url, place, name, jobs)
     doings: dict[str, Callable[[], Awaitable[None]]] = {
         "hand_in": member.hand_in,
         "work": member.work,

@@ -53,10 +53,10 @@ def children() -> Iterator[Nursery]:
         yield started
 
 
-def gathered(children: Nursery, url: str, place: Path, does: list[str], *, many: int = 4, seconds: float = 0.0) -> None:
+def gathered(children: Nursery, url: str, place: Path, does: list[str], *, many: int = 4, jobs: int = 0) -> None:
     """Have so many processes do these things at once, beside one that follows the journal to its end."""
-    follower = children.spawn(crowd.join, url, place, "follower", 0.0, ["follow"])
-    crowd_ = [children.spawn(crowd.join, url, place, f"member-{n}", seconds, does) for n in range(many)]
+    follower = children.spawn(crowd.join, url, place, "follower", 0, ["follow"])
+    crowd_ = [children.spawn(crowd.join, url, place, f"member-{n}", jobs, does) for n in range(many)]
     assert [child.wait(60) for child in crowd_] == [0] * many
     (place / "stop").touch()
     assert follower.wait() == 0
@@ -76,7 +76,7 @@ def after_the_crowd(shared_server: str, children: Nursery, tmp_path_factory: pyt
     place = tmp_path_factory.mktemp("crowd")
     with closing(Store(url)) as store:
         store.publish_blocking(Publication(crowd.RULES, []))
-        gathered(children, url, place, ["hand_in", "work", "keep_up"], seconds=3.0)
+        gathered(children, url, place, ["hand_in", "work", "keep_up"], jobs=150)
     with connect(url) as connection:
         yield place, lambda question: connection.execute(question.encode()).fetchall()
         connection.execute(f"DROP SCHEMA {split_schema(url)[1]} CASCADE".encode())

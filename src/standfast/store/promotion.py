@@ -78,7 +78,7 @@ JOB = Table(
     _words(
         "queue handler priority state ready_at due_at entered_at attempts round_start budget max_attempts deferrals"
         " token worker claimed_at asked_lease lease timeout replay_mode asked_expiry expires_at finished_at cancelling"
-        " landed thread_gate parked_on"
+        " landed thread_gate parked_on occupies"
     ),
     frozenset(_words("ready_at due_at entered_at claimed_at asked_expiry expires_at finished_at")),
 )
@@ -89,7 +89,8 @@ ENDING = Table(
     timed=(("triage", "replay_at"),),
 )
 HISTORY = Table("history", ("n", "line"), ("entry",), timed=(("entry", "at"),))
-BY_NUMBER = (JOB, BODY, ENDING, HISTORY)
+EFFECT = Table("effect", ("n", "name"), _words("state receipt verdict token at late"), frozenset({"at"}))
+BY_NUMBER = (JOB, BODY, ENDING, HISTORY, EFFECT)
 """The tables that make up a job."""
 
 KEYS = Table("idempotency", ("queue", "key"), _words("id fingerprint until"), frozenset({"until"}))

@@ -181,7 +181,7 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
         yield "mark_upkeep", {"name": "prune", "now": now}  # first: one prunes at a time
         [(numbers,)] = yield "prunable_numbers", {"now": now, "limit": limit, **keep}
         if numbers != "[]":
-            for table in ("delete_jobs", "delete_bodies", "delete_endings", "delete_history"):
+            for table in ("delete_jobs", "delete_bodies", "delete_endings", "delete_history", "delete_effects"):
                 yield table, {"numbers": numbers}
         [(keys,)] = yield "delete_keys", {"now": now, "limit": limit}
         [(rows,)] = yield "delete_journal", {"before": now - prune_.keep_journal, "limit": limit}

@@ -137,10 +137,12 @@ UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, toke
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND handler = :handler
 
 -- name: held_claims
--- Field order is that of the Claim struct.
+-- Field order is that of the Claim struct. A first attempt has no effects yet.
 SELECT coalesce(json_agg(json_build_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
   j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
-  b.details::json, j.thread_gate, b.coalesced::json) ORDER BY e.place), '[]')::text
+  b.details::json, j.thread_gate, b.coalesced::json, j.landed, j.occupies::json, CASE WHEN j.token > 1 THEN (
+    SELECT json_agg(json_build_array(f.name, f.state, f.receipt, f.verdict, f.late)) FROM effect AS f WHERE f.n = j.n) END
+  ) ORDER BY e.place), '[]')::text
 FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
 
@@ -316,6 +318,9 @@ DELETE FROM ending WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:number
 
 -- name: delete_history
 DELETE FROM history WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: delete_effects
+DELETE FROM effect WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: delete_keys
 DELETE FROM idempotency WHERE (queue, key) IN (

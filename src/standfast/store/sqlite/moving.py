@@ -12,7 +12,7 @@ import apsw
 
 from standfast.errors import StoreMoved
 
-BY_NUMBER = ("job", "body", "ending", "history")
+BY_NUMBER = ("job", "body", "ending", "history", "effect")
 CLOSED = (*BY_NUMBER, "idempotency", "queue", "handler", "worker", "gate", "journal", "counter", "upkeep")
 """The tables nobody may write to once the store has moved."""
 VERBS = {"INSERT": "NEW", "UPDATE": "NEW", "DELETE": "OLD"}

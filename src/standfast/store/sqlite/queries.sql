@@ -115,10 +115,11 @@ UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, toke
 WHERE n IN (SELECT value FROM json_each(:numbers)) AND handler = :handler
 
 -- name: held_claims
--- Field order is that of the Claim struct. CROSS JOIN keeps the order of the numbers.
+-- Field order is that of the Claim struct. CROSS JOIN keeps the order of the numbers. A first attempt has no effects yet.
 SELECT json_group_array(json_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
   j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
-  json(b.details), j.thread_gate, json(b.coalesced)))
+  json(b.details), j.thread_gate, json(b.coalesced), j.landed, json(j.occupies), json(CASE WHEN j.token > 1 THEN (
+    SELECT json_group_array(json_array(f.name, f.state, f.receipt, f.verdict, f.late)) FROM effect AS f WHERE f.n = j.n) END)))
 FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
 
 -- name: count_claims
@@ -275,6 +276,9 @@ DELETE FROM ending WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: delete_history
 DELETE FROM history WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: delete_effects
+DELETE FROM effect WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: delete_keys
 DELETE FROM idempotency WHERE (queue, key) IN (SELECT queue, key FROM idempotency WHERE until <= :now LIMIT :limit)
