@@ -71,7 +71,7 @@ class Coalesced(TypedDict):
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One effect in the ledger of a job: begun, or done with its receipt (JSON text). Field order is the statement's."""
+    """One effect in a job's ledger: begun, or done with its receipt (JSON text). Field order is the statement's."""
 
     name: str
     state: Literal["begun", "done"]

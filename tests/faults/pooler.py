@@ -77,7 +77,7 @@ class Switching:
             startup = _startup(client)
             sessions = [self._session(startup) for _ in range(2)]
             for _, greeting in sessions[:1]:
-                client.sendall(greeting)
+                client.sendall(_with_a_number_of_its_own(greeting))
             servers = [server for server, _ in sessions]
             try:
                 while True:
@@ -113,6 +113,14 @@ def _transaction(client: socket.socket, server: socket.socket) -> None:
         client.sendall(answers)
         if answers[-1:] == b"I":
             return
+
+
+def _with_a_number_of_its_own(greeting: bytes) -> bytes:
+    """Give the client another session number than the server's, as poolers do."""
+    place = 0
+    while greeting[place : place + 1] != b"K":
+        place += 1 + struct.unpack("!I", greeting[place + 1 : place + 5])[0]
+    return greeting[: place + 5] + os.urandom(4) + greeting[place + 9 :]
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

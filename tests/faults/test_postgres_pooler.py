@@ -149,3 +149,16 @@ async def test_a_pool_that_has_run_dry_hangs_nobody(shared_server, schemas, tmp_
                     except StoreUnavailable:
                         assert time.monotonic() < began + 10
             assert await store.job("first") is not None
+
+
+def test_statements_are_prepared_only_where_nobody_shares_the_session(pooled: str, shared_server: str):
+    ours = connect_as_the_product(Address.read(shared_server))
+    with connect_as_the_product(Address.read(pooled)) as behind, ours as own:
+        assert (behind.prepare_threshold, own.prepare_threshold) == (None, 1)
+
+
+@pytest.mark.parametrize(("asked", "threshold"), [("yes", 1), ("no", None)])
+def test_the_url_decides_about_preparing(shared_server: str, asked: str, threshold: int | None):
+    joint = "&" if "?" in shared_server else "?"
+    with connect_as_the_product(Address.read(f"{shared_server}{joint}prepare={asked}")) as connection:
+        assert connection.prepare_threshold == threshold

@@ -19,8 +19,8 @@ class Address(NamedTuple):
     server: str
     schema: str
     listen: str
-    prepares: bool = False
-    """Whether statements are prepared by name: only where no pooler hands one session to several clients."""
+    prepares: bool | None = None
+    """Whether statements are prepared by name. None is where no pooler hands one session to several clients."""
 
     @classmethod
     def read(cls, url: str) -> Address:
@@ -35,7 +35,7 @@ class Address(NamedTuple):
             raise ConfigurationError(
                 f"schema={schema!r} is no name for a schema: use lower-case letters, digits and underscores, at most 63"
             )
-        return cls(server, schema, ours.get("listen", server), _yes("prepare", ours.get("prepare", "no")))
+        return cls(server, schema, ours.get("listen", server), _yes("prepare", ours.get("prepare")))
 
     def __str__(self) -> str:
         """Name the store without its password."""
@@ -46,7 +46,7 @@ class Address(NamedTuple):
         return f"{bare} (schema {self.schema})"
 
 
-def _yes(name: str, value: str) -> bool:
-    if value not in {"yes", "no"}:
+def _yes(name: str, value: str | None) -> bool | None:
+    if value not in {"yes", "no", None}:
         raise ConfigurationError(f"{name}={value!r} must be yes or no")
-    return value == "yes"
+    return None if value is None else value == "yes"

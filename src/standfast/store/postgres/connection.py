@@ -20,6 +20,8 @@ LONGEST_LOCK = 1.0
 """Seconds to wait for somebody else's transaction."""
 SHORTEST_LOCK = 0.1
 """Seconds to wait for one that is known to take long: others wait behind this."""
+MOST_PREPARED = 400
+"""More than there are statements, so that none is planned twice."""
 CONNECT_SECONDS = 4
 OLDEST_SERVER = 13
 TELL_THE_TIME = "SELECT extract(epoch FROM clock_timestamp())::double precision"
@@ -42,10 +44,19 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return super().wait(_bounded(gen, time.monotonic() + LONGEST_CALL), *args, **options)
 
     @classmethod
-    def to(cls, server: str, *, prepares: bool = False) -> Self:
-        """Connect. Statements are prepared by name only where asked for: a pooler would mix the names up."""
-        threshold = 1 if prepares else None
-        return cls.connect(server, autocommit=True, prepare_threshold=threshold, **OPTIONS)
+    def to(cls, server: str) -> Self:
+        """Connect. No statement is prepared by name yet: a pooler would mix the names up."""
+        return cls.connect(server, autocommit=True, prepare_threshold=None, **OPTIONS)
+
+    def is_direct(self) -> bool:
+        """Tell whether this session is ours alone: a pooler makes up the number it gives its clients."""
+        [(session,)] = self.execute("SELECT pg_backend_pid()")
+        return bool(session == self.info.backend_pid)
+
+    def prepare_statements(self) -> None:
+        """Have the server plan each statement once."""
+        self.prepare_threshold = 1
+        self.prepared_max = MOST_PREPARED
 
 
 def _bounded(gen: Generator[Any, Any, Any], until: float) -> Generator[Any, Any, Any]:
@@ -63,9 +74,11 @@ def _bounded(gen: Generator[Any, Any, Any], until: float) -> Generator[Any, Any,
 
 def connect(address: Address) -> Connection:
     """Connect to a server that keeps what it acknowledges."""
-    connection = Connection.to(address.server, prepares=address.prepares)
+    connection = Connection.to(address.server)
     with closed_on_failure(connection):
         check_server(connection)
+        if address.prepares or (address.prepares is None and connection.is_direct()):
+            connection.prepare_statements()
     return connection
 
 
