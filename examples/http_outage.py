@@ -16,7 +16,13 @@ from uuid import uuid4
 from standfast import JobView, Receipt, Standfast, exponential
 
 sf = Standfast(sys.argv[1] if len(sys.argv) > 1 else ":memory:")
-sf.queue("feedback", attempts=10, backoff=exponential(base=0.2, cap=1), destinations=["127.0.0.1"])
+sf.queue(
+    "feedback",
+    attempts=10,
+    backoff=exponential(base=0.2, cap=1),
+    breaker={"open_for": 0.5},  # while the receiver is down one request after the other looks whether it is back
+    destinations=["127.0.0.1"],
+)
 
 received: list[str] = []
 """The key of every request that reached the receiver."""

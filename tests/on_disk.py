@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> str:
 @pytest.fixture(params=["file", "postgres"])
 def url(request: pytest.FixtureRequest, path: str) -> str:
     """Name a store that several processes can open, of every kind there is."""
-    return path if request.param == "file" else str(request.getfixturevalue("postgres_url"))
+    return path if request.param == "file" else str(request.getfixturevalue("used_postgres_url"))
 
 
 @pytest.fixture
@@ -50,5 +50,5 @@ def frozen(request: pytest.FixtureRequest) -> InMemory:
     return (
         memory()
         if request.param == "memory"
-        else InMemory(request.getfixturevalue("postgres_url"), clock=FrozenClock())
+        else InMemory(request.getfixturevalue("used_postgres_url"), clock=FrozenClock())
     )

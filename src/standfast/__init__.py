@@ -17,6 +17,7 @@ from standfast.errors import (
     UnknownJob,
     UnknownQueue,
 )
+from standfast.handlers.effects import Effect, FileEffect, HttpEffect
 from standfast.handlers.job import Job, current_session
 from standfast.job import JobView, Receipt
 from standfast.outcome import Cancel, Snooze
@@ -27,6 +28,9 @@ __all__ = [
     "Backpressure",
     "Cancel",
     "ConfigurationError",
+    "Effect",
+    "FileEffect",
+    "HttpEffect",
     "IdempotencyConflict",
     "Job",
     "JobView",

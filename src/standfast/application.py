@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-import signal
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
+from weakref import WeakSet
 
 from standfast import settings
 from standfast.aside import aside
 from standfast.clock import Clock, SystemClock
 from standfast.errors import StoreUnavailable, UnknownJob
 from standfast.handlers.http import Sender
-from standfast.handlers.registry import Handler, Registry, declare
+from standfast.handlers.probes import Probe
+from standfast.handlers.registry import Effects, Handler, Registry, declare
 from standfast.job import HTTP, JobView, NewJob, Receipt
 from standfast.lifecycle import State
 from standfast.locks import ForkableLock
@@ -26,23 +26,26 @@ from standfast.profiles import rules_for
 from standfast.queue import backup, doctor, http, notices, overview
 from standfast.queue.accept import Acceptor, check_shared_key, several, user
 from standfast.queue.admission import Admission
+from standfast.queue.audit import Audit
 from standfast.queue.declarations import Declarations
 from standfast.queue.fallback import Fallbacks, Otherwise, check_otherwise
 from standfast.queue.ids import id_of
 from standfast.queue.letters import DeadLetters
 from standfast.queue.notices import Notice
-from standfast.queue.operations import Operations, Queues
+from standfast.queue.operations import PROBE_FOR, Operations, Queues
 from standfast.queue.outbox import RELAY_EVERY, Connect, Outbox
+from standfast.queue.policies import Policies
 from standfast.queue.reception import Reception
 from standfast.queue.transactions import Transactions
+from standfast.queue.verification import Verifier
 from standfast.queue.view import Page, after, job_view, one_of, page, whole_page
 from standfast.rules import QueueRules, Seconds
 from standfast.store.reads import Filter
 from standfast.store.store import Store
+from standfast.worker.admission import Doorkeeper
 from standfast.worker.loops import Loop
-from standfast.worker.worker import GRACE, SLOTS, Worker
-
-log = logging.getLogger("standfast.worker")
+from standfast.worker.standing import work_until_signalled
+from standfast.worker.worker import GRACE, SLOTS, Worker, drain_all
 
 LOOK_AGAIN = (0.005, 0.25)
 """`wait` looks after the first pause, then less and less often, up to the second."""
@@ -54,17 +57,30 @@ class Standfast:
     def __init__(self, url: str | os.PathLike[str] | None = None, *, clock: Clock | None = None) -> None:
         self.settings = settings.load(url, os.environ)
         self.clock = clock or SystemClock()
-        self._store = Store(self.settings.url.value, self.clock)
+        self._store = Store(self.settings.url.value, self.clock, audit_file=self.settings.audit_file.value)
         self._registry = Registry()
         self._sender = Sender()
+        self._verifier = Verifier(self._sender)
+        self._workers: WeakSet[Worker] = WeakSet()
         self._registry.add_built_in(http.built_in(self, self._sender))
         self._acceptor = Acceptor(self._registry, self.clock)
         self._declared = Declarations(self._store, self._registry, dict(self.settings.queues))
         self._ready = self._declared.publish
         self._admission = Admission(self._store, self._declared, strict=self.settings.strict_queues.value)
-        self.dead_letters = DeadLetters(self._store, self._ready)
+        self.policy = Policies(self._store, self._declared, self.settings.policy)
+        self.dead_letters = DeadLetters(
+            self._store,
+            self._ready,
+            self._registry,
+            self._verifier,
+            permit=self.policy.permit,
+            groups=self.settings.groups,
+            ttl=self.settings.approval_ttl.value,
+        )
+        self.approvals = self.dead_letters.approvals
         self.queues = Queues(self._store, self._ready)
-        self._operations = Operations(self._store, self.dead_letters)
+        self.audit = Audit(self._store, self._ready)
+        self._operations = Operations(self._store, self.dead_letters, self._sender)
         self._fallbacks = Fallbacks(self._store)
         self._reception = Reception(
             self._store, self._store.spool(self.settings.spool.value), self._declared, self._fallbacks
@@ -81,6 +97,7 @@ class Standfast:
         said = rules_for(name, **rules)
         declared = self.settings.over(name, said)
         overruled = [rule for rule in rules if getattr(said, rule) != getattr(declared, rule)]
+        self._registry.add_gate(name, rules.get("gate"))
         self._declared.declare(name, declared, overruled)
         return declared
 
@@ -91,19 +108,21 @@ class Standfast:
         name: str | None = None,
         input: Any = None,
         replay: Literal["replay", "verify_first", "manual"] = "replay",
+        effects: Effects = (),
         risk: str | None = None,
         timeout: float | None = None,
         soft: bool = True,
     ) -> Callable[[Callable[..., Any]], Handler]:
         """Register a function, plain or async, as the one that does a queue's work.
 
-        The default `replay="replay"` repeats it after an unknown outcome: say `"manual"` where that must not happen.
+        The default `replay="replay"` repeats it after an unknown outcome. `"verify_first"` looks at its `effects`
+        before every repeat; `"manual"` leaves every repeat to a person. See docs/effects.md.
         `input` is the type of one payload, read as `job.input`; where payloads are collected, that is a list of it.
         """
-        declaration = declare(queue, name, replay=replay, risk=risk, timeout=timeout)
+        declaration = declare(queue, name, replay=replay, risk=risk, timeout=timeout, effects=effects)
 
         def register(function: Callable[..., Any]) -> Handler:
-            handler = Handler(function, declaration, self, input=input, soft=soft)
+            handler = Handler(function, declaration, self, input=input, soft=soft, effects=effects)
             self._registry.add(handler)
             self._declared.changed()
             return handler
@@ -276,10 +295,16 @@ class Standfast:
 
     # --- operating
 
-    async def retry(self, id: str | None) -> dict[str, Any]:
-        """Run a job again as soon as may be: a waiting one now, a letter by replay. A running one is left alone."""
+    async def retry(
+        self, id: str | None, *, probe: Probe | None = None, timeout: Seconds = PROBE_FOR
+    ) -> dict[str, Any]:
+        """Run a job again as soon as may be: a waiting one now, a letter by replay. A running one is left alone.
+
+        With `probe`, a function or a URL, once that says yes (something true, or 2xx); if it does not within `timeout`,
+        not at all, and the Reply says why as `probe`. Only this call waits; nothing of the waiting is stored.
+        """
         await self._ready()
-        return await self._operations.retry(id, by=user())
+        return await self._operations.retry(id, by=user(), probe=probe, timeout=timeout)
 
     async def cancel(self, id: str | None) -> JobView:
         """End a job that is not wanted any more. A running one is asked, and ends cancelled unless it succeeds."""
@@ -292,41 +317,27 @@ class Standfast:
         self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
     ) -> Worker:
         """Run jobs in this process: `async with sf.worker(): ...`. `concurrency` is slots per queue."""
-        return Worker(
+        made = Worker(
             self._store,
             self._registry,
-            self._declared.rules,
-            self._ready,
+            verifier=self._verifier,
+            doors=Doorkeeper(self._registry.gates, self._sender.ask),
+            letters=self.dead_letters,
+            policy=self.policy,
+            rules=self._declared.rules,
+            ready=self._ready,
             queues=queues,
             concurrency=concurrency,
             grace=grace,
         )
+        self._workers.add(made)
+        return made
 
     def run_worker(
         self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
     ) -> None:
         """Work until signalled: the first SIGTERM or SIGINT drains, a second one exits at once."""
-        asyncio.run(self._work_until_signalled(queues, concurrency, grace))
-
-    async def _work_until_signalled(self, queues: Sequence[str] | None, concurrency: int, grace: Seconds) -> None:
-        asked = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def stop(number: int) -> None:
-            if asked.is_set():
-                os._exit(128 + number)
-            asked.set()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop, number)
-        async with self, self.worker(queues, concurrency, grace=grace) as worker:
-            log.info("worker %s is ready for: %s", worker.id, ", ".join(worker.queues) or "no queue of its own")
-            await asked.wait()
-            log.info("worker %s drains: what runs may finish for %g s", worker.id, grace)
-        log.info("worker %s has stopped", worker.id)
-        if worker.left_behind:
-            logging.shutdown()
-            os._exit(0)  # ending the loop would wait for a handler that does not end
+        asyncio.run(work_until_signalled(self, partial(self.worker, queues, concurrency, grace=grace), grace))
 
     def outbox(self, connect: Connect, *, every: Seconds = RELAY_EVERY) -> Outbox:
         """Bring here what was enqueued with `tx=` in a database of yours; `connect` opens it, as `sqlite3` does.
@@ -343,7 +354,8 @@ class Standfast:
         return self
 
     async def close(self) -> None:
-        """Let go of the store and of receivers. Using it again opens it again."""
+        """Drain what still works here, and let go of the store and of receivers. Using it again opens it again."""
+        await drain_all(self._workers)
         await self._sender.close()
         await aside(self._reception.close)
         await self._fallbacks.tell()

@@ -9,8 +9,19 @@ Answer = TypeVar("Answer")
 
 
 def asked(question: Callable[[], Answer], otherwise: Callable[[Exception], Answer]) -> Answer:
-    """Give the answer, or what is to be said of the exception that came instead."""
+    """Give the answer, or what is to be said of the exception that came instead.
+
+    An exit or another BaseException is one of these; only KeyboardInterrupt goes on, which may have come from a person.
+    """
     try:
         return question()
-    except Exception as error:  # noqa: BLE001 - a property, a text or a reader may raise anything; `otherwise` tells of it
-        return otherwise(error)
+    except BaseException as error:  # a property, a text or a reader may raise anything; `otherwise` tells of it
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return otherwise(error if isinstance(error, Exception) else _tamed(error))
+
+
+def _tamed(error: BaseException) -> Exception:
+    tamed = RuntimeError("it raised what is no Exception")
+    tamed.__cause__ = error
+    return tamed

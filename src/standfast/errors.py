@@ -9,10 +9,15 @@ StandfastError
 ├── UnknownJob            no job has this id
 │   └── NotALetter        it has, and is neither dead nor held
 ├── UnknownQueue          no such queue
+├── UnknownRequest        no approval, plan or redrive has this id
+├── PlanDrifted           letters or policy are not as they were planned; nothing was started
 ├── PolicyDenied          the policy says no
+│   └── ApprovalRefused   this person may not answer it, or it does not count any more
 ├── ApprovalRequired      the policy wants a person first
+├── NotVerified           the effects of a letter are not there, or nobody can tell; nothing was changed
 ├── LeaseLost             another worker may own this job now; stop
 ├── ConfigurationError    a setting, file or version that must be mended first
+│   └── PolicyRefused     a policy, or a list of cases for one, that says something that cannot be
 └── HandlerFailure        what a handler raises to say how it failed
     ├── Transient         repeating can help, and nothing happened yet
     ├── Permanent         repeating cannot help, and nothing happened
@@ -82,8 +87,29 @@ class PolicyDenied(StandfastError):
     """The policy refuses this."""
 
 
+class ApprovalRefused(PolicyDenied):
+    """An answer that was not taken: by somebody who may not give it, or to what does not count any more."""
+
+
+class UnknownRequest(StandfastError):
+    """No approval, plan or redrive has this id: it never existed here, or it was forgotten."""
+
+    @classmethod
+    def named(cls, what: str, given: str) -> UnknownRequest:
+        """Word it for an id."""
+        return cls(f"no {what} has the id {given!r}: it never existed here, or it is long over")
+
+
+class PlanDrifted(StandfastError):
+    """A plan that cannot be carried out as it was made. Nothing was started; plan again."""
+
+
 class ApprovalRequired(StandfastError):
     """The policy wants a person to approve this first."""
+
+
+class NotVerified(StandfastError):
+    """A letter cannot be resolved by looking: an effect is not there, or its check cannot tell. Nothing was changed."""
 
 
 class LeaseLost(StandfastError):
@@ -102,6 +128,15 @@ class ConfigurationError(StandfastError):
         near = get_close_matches(str(given), words, n=1)
         meant = f" (did you mean {near[0]!r}?)" if near else ""
         return cls(f"unknown {what} {given!r}{meant}; known are {', '.join(words)}")
+
+
+class PolicyRefused(ConfigurationError):
+    """A policy that was not taken, with the place in its text; the last good one stays in force."""
+
+    def __init__(self, message: str, *, source: str, line: int, column: int) -> None:
+        super().__init__(f"{source}, line {line}, column {column}: {message}")
+        self.line = line
+        self.column = column
 
 
 class HandlerFailure(StandfastError):

@@ -22,6 +22,15 @@ class Landed(StrEnum):
     MAYBE = "maybe"
 
 
+class Verdict(StrEnum):
+    """What a look at the world says about an effect, or about all of a job's."""
+
+    VERIFIED = "verified"
+    ABSENT = "absent"
+    PARTIAL = "partial"
+    INDETERMINATE = "indeterminate"
+
+
 class Action(StrEnum):
     """What triage says should happen to a letter."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
 
 import msgspec
 
@@ -12,11 +12,18 @@ from standfast.lifecycle import State, Triage
 from standfast.rules import ReplayMode
 
 Risk = Literal["low", "medium", "high", "critical"]
+RISKS: tuple[Risk, ...] = get_args(Risk)
+"""From the least to the most."""
 HTTP = "http"
 """The name of the handler that every queue has: its jobs are requests to be sent."""
 IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT", "TRACE"})
 """The methods that do the same however often they are sent."""
 QueueReason = Literal["event", "retry", "deferred_submit", "scheduled_job", "workflow_step"]
+
+
+def higher(one: Risk | None, other: Risk | None) -> Risk | None:
+    """Give the higher of two risks: a job's is its handler's or its caller's. None is below all."""
+    return max(one, other, key=(None, *RISKS).index)
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -29,6 +36,8 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     queue_reason: QueueReason = "event"
     collected: bool = False
     """Whether the payload is a list of payloads, one for each job that was folded into this one, itself first."""
+    amended: int = 0
+    """How often somebody changed the payload: the job's generation."""
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -70,11 +79,30 @@ class Coalesced(TypedDict):
     last: list[Folded]
 
 
+ASKED = "asked"
+"""The verdict on an open intent once a person had the job run again: their word that it may be done again."""
+
+
+class Note(msgspec.Struct, frozen=True, gc=False):
+    """What an attempt has the ledger write of an effect: begun before it, done after it, none if nothing came of it."""
+
+    n: int
+    token: int
+    id: str
+    name: str
+    state: Literal["begun", "done", "none"]
+    receipt: str | None = None
+    verdict: str | None = None
+
+
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One effect in a job's ledger: begun, or done with its receipt (JSON text). Field order is the statement's."""
+    """One effect in a job's ledger: begun, or done with its receipt (JSON text). Field order is the statement's.
+
+    One that is only seen has neither intent nor receipt: somebody looked for it in the world.
+    """
 
     name: str
-    state: Literal["begun", "done"]
+    state: Literal["begun", "done", "seen"]
     receipt: str | None = None
     verdict: str | None = None
     late: int = 0
@@ -110,6 +138,10 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The gates it takes a place of: limits, and the breaker it is the probe of."""
     ledger: list[Entry] | None = None
     """What earlier attempts did to the world."""
+    first_seen_at: float = 0.0
+    replays: int = 0
+    """How often it was replayed, by whomever."""
+    handler_risk: Risk | None = None
 
     @property
     def repeat(self) -> int:
@@ -120,6 +152,36 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def exhausted(self) -> bool:
         """Whether this was the round's last attempt."""
         return self.attempts >= self.max_attempts
+
+    @property
+    def identity(self) -> str:
+        """What names this work to receivers, the same on every attempt and replay; an amended payload is other work."""
+        return f"{self.id}~g{self.details.amended}" if self.details.amended else self.id
+
+    @property
+    def entered_before(self) -> bool:
+        """Whether an earlier attempt entered the handler, so that this one is a repeat.
+
+        What was given back or died without entering spent no attempt, and left nothing that may have landed.
+        """
+        return self.attempts > 1 or self.landed == Landed.MAYBE
+
+    @property
+    def replayed(self) -> bool:
+        """Whether this is the first attempt of a round that a replay opened."""
+        return self.round_start > 0 and self.repeat == 1
+
+    @property
+    def open_intents(self) -> tuple[str, ...]:
+        """The effects that were begun and are not known to be done."""
+        return tuple(entry.name for entry in self.ledger or () if entry.state == "begun")
+
+    @property
+    def told_by_ledger(self) -> Landed | None:
+        """Whether an effect may exist that nobody knows of, by the ledger; None if the ledger is not used."""
+        if all(entry.state == "seen" for entry in self.ledger or ()):
+            return None
+        return Landed.MAYBE if self.open_intents else Landed.NO
 
     @property
     def repeatable(self) -> bool:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 
 import msgspec
 
+from standfast.approval import Answer, Filing
+from standfast.chain import Decision
 from standfast.failure import Action, Failure, Landed
+from standfast.gates import Word
+from standfast.redrive import Leg
 
 
 class State(StrEnum):
@@ -34,6 +39,7 @@ class Move(StrEnum):
     REPLAY = "replay"
     RESOLVE = "resolve"
     RELEASE = "release"
+    DISCARD = "discard"
     CANCEL = "cancel"
 
 
@@ -49,10 +55,11 @@ MOVES: dict[Move, tuple[frozenset[State], State]] = {
     Move.SNOOZE: (frozenset({State.RUNNING}), State.QUEUED),
     Move.GIVE_BACK: (frozenset({State.RUNNING}), State.QUEUED),
     Move.DIE: (frozenset({State.RUNNING, State.QUEUED, State.HELD}), State.DEAD),
-    Move.HOLD: (frozenset({State.RUNNING, State.DEAD}), State.HELD),
+    Move.HOLD: (frozenset({State.RUNNING, State.QUEUED, State.DEAD}), State.HELD),
     Move.REPLAY: (frozenset({State.DEAD, State.HELD}), State.QUEUED),
     Move.RESOLVE: (frozenset({State.DEAD, State.HELD, State.QUEUED}), State.COMPLETED),
     Move.RELEASE: (frozenset({State.WAITING}), State.QUEUED),
+    Move.DISCARD: (LETTERS, State.CANCELLED),
     Move.CANCEL: (UNFINISHED, State.CANCELLED),
 }
 """Each move: the states it may start from, and the one state it ends in."""
@@ -96,7 +103,8 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     approver_group: str | None = None
     replay_status: str = "pending_review"
-    replay_at: float | None = None
+    replay_at: float | datetime | None = None
+    """When it is replayed by itself: queue time where it is stored, a moment where somebody reads it."""
 
 
 class Transition(msgspec.Struct, frozen=True):
@@ -122,6 +130,10 @@ class Transition(msgspec.Struct, frozen=True):
     result: str | None = None
     warning: str | None = None
     triage: Triage | None = None
+    fingerprint: str | None = None
+    """The name of its cause, which letters of the same cause share."""
+    policy_snapshot: str | None = None
+    """The policy that decided its triage."""
     landed: Landed | None = None
     """Whether the effect may exist, where no failure says it."""
     possible_duplicate: bool = False
@@ -130,6 +142,21 @@ class Transition(msgspec.Struct, frozen=True):
     by: str | None = None
     reason: str | None = None
     """Who asked for this and why, where a person did."""
+    decision: Decision | None = None
+    """What is chained when this lands, where the move alone does not tell it; job, `by` and `reason` are filled in."""
+    files: Filing | None = None
+    """The approval that is asked for with this."""
+    answers: Answer | None = None
+    """The approval this carries out or turns down: unless it still stands where it must, nothing moves."""
+    leg: Leg | None = None
+    """The redrive this is a part of."""
+    looks: tuple[tuple[str, str], ...] = ()
+    """What was seen of the job's effects: name and verdict of each."""
+    dependency: str | None = None
+    word: Word | None = None
+    """The breaker of what the attempt depends on, and what its end says about that."""
+    waits: bool = False
+    """Whether it goes back to wait for the dependency rather than for a backoff."""
 
     def __post_init__(self) -> None:
         """Refuse a move the table does not have: a decision that cannot be is a bug of ours."""
@@ -155,7 +182,14 @@ def unwanted(decided: Transition) -> Transition:
     if decided.target in FINAL:
         return decided
     return msgspec.structs.replace(
-        decided, move=Move.CANCEL, warning="cancelled while it ran", triage=None, possible_duplicate=False
+        decided,
+        move=Move.CANCEL,
+        warning="cancelled while it ran",
+        triage=None,
+        fingerprint=None,
+        policy_snapshot=None,
+        files=None,
+        possible_duplicate=False,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.failure import Failure
+from standfast.failure import Failure, Verdict
 
 LONGEST_SNOOZE = 1e10
 """Some three hundred years: more is a slip, and no calendar shows it."""
@@ -48,6 +48,29 @@ class Failed(msgspec.Struct, frozen=True):
 
     failure: Failure
     retry_after: float | None = None
+    said: bool = False
+    """Whether the handler itself said if its effect may exist: the ledger does not know better then."""
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What one check saw of an effect, and in words why it could not tell."""
+
+    name: str
+    verdict: Verdict
+    note: str = ""
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """A look before the repeat found every effect there: nothing is left to run."""
+
+    looks: tuple[Look, ...]
+
+
+class Undetermined(msgspec.Struct, frozen=True):
+    """A look before the repeat could not tell whether an effect is there: nothing was run."""
+
+    looks: tuple[Look, ...]
+    message: str
 
 
 class Drained(msgspec.Struct, frozen=True):
@@ -74,7 +97,9 @@ class NotEntered(msgspec.Struct, frozen=True):
     why: str
 
 
-Outcome = Succeeded | Failed | Snooze | Cancel | Drained | TimedOut | Lapsed | Misfit | NotEntered
+Outcome = (
+    Succeeded | Failed | Snooze | Cancel | Drained | TimedOut | Lapsed | Misfit | NotEntered | Recovered | Undetermined
+)
 
 JSONValue = Any
 """What a payload or result may hold: dicts with string keys, lists, strings, numbers, booleans, None."""

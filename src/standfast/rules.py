@@ -21,6 +21,9 @@ SAMPLED_REPEATS = 64
 
 DURATIONS = ("lease", "timeout", "max_age", "keep_completed", "keep_keys")
 
+PER = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_RATE = re.compile(r"\s*(\d+)\s*/\s*([smhd])\s*")
+_KEY = re.compile(r"payload(?:\.[^.\s]+)+")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _HOST = re.compile(r"(?:\*\.)?(?:[a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
@@ -63,6 +66,76 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
     cap: Seconds = 300.0
     table: tuple[Seconds, ...] = ()
     jitter: float = 0.1
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """So many jobs at once over all processes: of the whole queue, or of each value of `key` in their payloads."""
+
+    limit: int
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could not work."""
+        _whole("concurrency", self.limit)
+        _check_key("concurrency", self.key)
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """At most `limit` starts in any `per` seconds, evenly spread; `burst` of them may start at the same moment."""
+
+    limit: int
+    per: Seconds = 1.0
+    key: str | None = None
+    burst: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could not work."""
+        _whole("rate", self.limit)
+        _positive("rate", self.per)
+        _check_key("rate", self.key)
+        if self.burst is not None and not 1 <= self.burst <= self.limit:
+            raise ConfigurationError(f"the burst of a rate must be from 1 to its limit, not {self.burst!r}")
+
+
+class Breaker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """After `failures` transient failures in a row nothing is sent for `open_for` seconds, then one job probes.
+
+    Each probe that fails doubles the wait, up to ten minutes.
+    """
+
+    failures: int = 4
+    """One less than a job has attempts by default: an outage alone kills none of those."""
+    open_for: Seconds = 5.0
+    dependency: str | None = None
+    """What a queue's handlers depend on; HTTP jobs depend on the host they call, whatever this says."""
+
+    def __post_init__(self) -> None:
+        """Refuse what could not work."""
+        _whole("failures of a breaker", self.failures)
+        _positive("open_for of a breaker", self.open_for)
+        if self.dependency is not None and not self.dependency.strip():
+            raise ConfigurationError("the dependency of a breaker needs a name")
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long dead letters of a queue are kept, how many of them, or both."""
+
+    age: Seconds | None = None
+    count: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could not work."""
+        if self.age is None and self.count is None:
+            raise ConfigurationError("keep_dead needs an age, a count, or both; None keeps letters for good")
+        if self.age is not None:
+            _positive("the age of keep_dead", self.age)
+        if self.count is not None:
+            _whole("the count of keep_dead", self.count)
+
+
+def _check_key(what: str, key: str | None) -> None:
+    if key is not None and not _KEY.fullmatch(key):
+        raise ConfigurationError(f"{what} cannot count by {key!r}; name a part of the payload, as 'payload.tenant'")
 
 
 def exponential(base: Seconds = 2, cap: Seconds = 300) -> Backoff:
@@ -112,6 +185,16 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     """Priority gained per hour of waiting."""
     age_boost_cap: float = 20.0
     """The most that waiting can add."""
+    concurrency: Limit | None = None
+    """How many run at once over all processes: `8`, or `{"key": "payload.tenant", "limit": 2}` for each tenant."""
+    rate: Rate | None = None
+    """How many start in a time: `"100/s"` (or `/m`, `/h`, `/d`), or `{"key": "payload.tenant", "limit": 5, "per": 1}`
+    for each tenant."""
+    gate: str | None = None
+    """What is asked before anything starts: a function, or a URL that answers 2xx while work may start."""
+    breaker: Breaker | None = Breaker()
+    """When to stop calling what does not answer: on for HTTP jobs, by host; `False` is off;
+    `{"dependency": "crm", "failures": 3, "open_for": 5}` names what other handlers of the queue depend on."""
     coalesce: Coalesce = "latest"
     """What becomes of a job whose thread already has one waiting: the latest replaces it, all are collected into it,
     or every one is kept, in order."""
@@ -129,6 +212,9 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     """How long a finished job can still be looked up. None keeps it for good."""
     keep_keys: Seconds = 604800.0
     """How long after its job's end an idempotency key still answers."""
+    keep_dead: Retention | None = None
+    """How long a dead letter is kept: `"90d"`, or `{"age": "90d", "count": 10000}` for the newest so many. What goes is
+    recorded, letter by letter. None keeps letters for good; held ones, and those a policy will replay, always stay."""
 
     def __post_init__(self) -> None:
         """Refuse what could not work, naming the field."""
@@ -169,8 +255,9 @@ def queue_rules(**given: Any) -> QueueRules:
     for name in DURATIONS:
         if name in given:
             given[name] = seconds(given[name])
-    if "backoff" in given:
-        given["backoff"] = as_backoff(given["backoff"])
+    for name, read in READERS.items():
+        if name in given:
+            given[name] = read(given[name])
     try:
         return msgspec.convert(given, QueueRules)
     except msgspec.ValidationError as error:
@@ -202,3 +289,60 @@ def seconds(value: float | str | None) -> Seconds | None:
     if not parts or _DURATION.sub("", value).strip():
         raise ConfigurationError(f"{value!r} is no duration; write seconds, or for example '90s', '15m', '2h', '7d'")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def as_limit(value: Any) -> Any:
+    """Accept a number for the whole queue, or a table with `key` and `limit`."""
+    return {"limit": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def as_rate(value: Any) -> Any:
+    """Accept text such as "100/s", or a table with `limit`, `per`, `key`, `burst`."""
+    if isinstance(value, dict) and "per" in value:
+        per = PER.get(value["per"]) if isinstance(value["per"], str) else value["per"]
+        return {**value, "per": seconds(value["per"]) if per is None else per}
+    if not isinstance(value, str):
+        return value
+    found = _RATE.fullmatch(value)
+    if found is None:
+        raise ConfigurationError(f"{value!r} is no rate; write for example '100/s', '60/m' or '1000/h'")
+    return {"limit": int(found[1]), "per": PER[found[2]]}
+
+
+def as_breaker(value: Any) -> Any:
+    """Accept True, False, or a table with `failures`, `open_for`, `dependency`."""
+    if isinstance(value, bool):
+        return Breaker() if value else None
+    if isinstance(value, dict) and "open_for" in value:
+        return {**value, "open_for": seconds(value["open_for"])}
+    return value
+
+
+def as_retention(value: Any) -> Any:
+    """Accept an age, or a table with `age` and `count`."""
+    if isinstance(value, dict) and "age" in value:
+        return {**value, "age": seconds(value["age"])}
+    return {"age": seconds(value)} if isinstance(value, str | int | float) and not isinstance(value, bool) else value
+
+
+def as_gate(value: Any) -> Any:
+    """Accept a URL, or a function, which is published by its name alone: other processes cannot call it."""
+    if callable(value):
+        name = getattr(value, "__qualname__", type(value).__qualname__)
+        return f"{FUNCTION}{getattr(value, '__module__', '')}.{name}"
+    if isinstance(value, str) and not value.startswith(("http://", "https://", FUNCTION)):
+        raise ConfigurationError(f"a gate is a function or an http(s) URL, not {value!r}")
+    return value
+
+
+FUNCTION = "function "
+"""What the name of a gate begins with that only the process that declared it can ask."""
+READERS: dict[str, Callable[[Any], Any]] = {
+    "backoff": as_backoff,
+    "concurrency": as_limit,
+    "rate": as_rate,
+    "gate": as_gate,
+    "breaker": as_breaker,
+    "keep_dead": as_retention,
+}
+"""How to read what may be written in more than one way."""

@@ -11,15 +11,17 @@ from typing import Any
 
 import msgspec
 
+from standfast.approval import TTL
 from standfast.errors import ConfigurationError
 from standfast.profiles import PROFILES, rules_for
-from standfast.rules import QueueRules
+from standfast.rules import QueueRules, seconds
 
 DEFAULT_URL = "sqlite:///standfast.db"
 DEFAULT_FILE = "standfast.toml"
+DEFAULT_POLICY = "standfast-policy.yaml"
 LOGS = ("auto", "text", "json")
 """How log lines are written; `auto` is text on a terminal and JSON elsewhere."""
-TABLES = ("queues", "store")
+TABLES = ("queues", "store", "groups")
 """The tables of `standfast.toml`, one for each field of `File`."""
 
 
@@ -46,9 +48,15 @@ class Settings(msgspec.Struct, frozen=True):
     queues: dict[str, QueueRules]
     strict_queues: Setting
     spool: Setting
+    audit_file: Setting
+    approval_ttl: Setting
+    """Seconds an approval waits for its answer."""
+    policy: Setting
     log: Setting
     written: dict[str, tuple[str, ...]]
     """Which rules of each queue the file names; the others are defaults."""
+    groups: dict[str, tuple[str, ...]] = {}
+    """The groups of each person the file names: who may approve what."""
 
     def over(self, queue: str, declared: QueueRules) -> QueueRules:
         """Put what the file says about a queue over what the code says, rule by rule."""
@@ -68,6 +76,8 @@ class StoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str | None = None
     strict_queues: bool | None = None
     spool: str | None = None
+    audit_file: str | None = None
+    approval_ttl: float | str | None = None
 
 
 class File(msgspec.Struct, frozen=True):
@@ -75,6 +85,8 @@ class File(msgspec.Struct, frozen=True):
 
     queues: dict[str, dict[str, Any]] = {}
     store: StoreTable = StoreTable()
+    groups: dict[str, list[str]] = {}
+    """Who is in which groups, beside what their tokens say."""
 
 
 def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> Settings:
@@ -87,7 +99,11 @@ def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> 
         queues={name: _rules(config.value, name, given) for name, given in file.queues.items()},
         strict_queues=_first(None, None, file.store.strict_queues, default=False),
         spool=_first(None, environment.get("STANDFAST_SPOOL"), file.store.spool, None),
+        audit_file=_first(None, None, file.store.audit_file, None),
+        approval_ttl=_ttl(config.value, file.store.approval_ttl),
+        policy=_first(None, environment.get("STANDFAST_POLICY"), None, DEFAULT_POLICY),
         log=_log(environment),
+        groups={person: tuple(groups) for person, groups in file.groups.items()},
         written={name: tuple(given) for name, given in file.queues.items()},
     )
 
@@ -104,6 +120,18 @@ def _rules(path: str, name: str, given: dict[str, Any]) -> QueueRules:
         return rules_for(name, **given)
     except ConfigurationError as error:
         raise ConfigurationError(f"{path} [queues.{name}]: {error}") from error
+
+
+def _ttl(path: str, given: float | str | None) -> Setting:
+    """Read how long an approval waits for its answer."""
+    found = _first(None, None, given, TTL)
+    try:
+        read = seconds(found.value)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path} [store] approval_ttl: {error}") from error
+    if read is None or not 0 < read < float("inf"):
+        raise ConfigurationError(f"{path} [store] approval_ttl must be more than 0 seconds, not {given!r}")
+    return Setting(read, found.source)
 
 
 def _log(environment: Mapping[str, str]) -> Setting:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.message
 import json
+import socket
 import urllib.error
 from enum import Enum
 from types import SimpleNamespace
@@ -12,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.decide.classify import LONGEST_MESSAGE, of_exception, of_http, of_result
-from standfast.errors import HandlerFailure, Permanent, Transient
-from tests.core.raised import UNCLASSIFIED, Kind, foreign, raised_for, told, while_handling, wrapped
+from standfast.decide.classify import LONGEST_MESSAGE, MOST_LOOKED_AT, of_exception, of_http, of_result
+from standfast.decide.evidence import CARRIERS
+from standfast.errors import HandlerFailure, Permanent, Transient, Uncertain
+from tests.core.raised import UNCLASSIFIED, Kind, foreign, hostile, raised_for, told, while_handling, wrapped
 
 # What a handler says on purpose
 
@@ -40,6 +42,14 @@ def test_a_kind_names_the_reason_but_the_class_raised_decides():
     assert told(of_exception(Permanent(error_kind="consent_required"))) == "permanent no user_action_required"
     assert told(of_exception(Transient(error_kind="timeout"))) == "transient no timeout"
     assert told(of_exception(Transient(error_kind="gremlins"))) == "transient no dependency_unavailable"
+
+
+def test_uncertain_leaves_it_to_the_kind_whether_repeating_helps():
+    assert told(of_exception(Uncertain(error_kind="consent_required"))) == "permanent maybe user_action_required"
+    assert told(of_exception(Uncertain(reason_code="denied"))) == "permanent maybe denied"
+    assert told(of_exception(Uncertain(reason_code="lost_track"))) == "transient maybe lost_track"
+    assert told(of_exception(Uncertain(error_kind="timeout", reason_code="mine"))) == "transient maybe mine"
+    assert told(of_exception(Transient(reason_code="denied"))) == "transient no denied"
 
 
 def test_a_subclass_speaks_as_its_base():
@@ -220,6 +230,46 @@ def test_a_circle_of_causes_ends():
     assert told(of_exception(first)) == UNCLASSIFIED
 
 
+# Carried causes
+
+
+def carrying(name: str, inner: object) -> BaseException:
+    error = foreign(name)
+    error.args = (inner,)
+    vars(error)["reason"] = inner
+    return error
+
+
+@pytest.mark.parametrize("name", CARRIERS)
+def test_what_an_exception_carries_is_judged_in_its_place(name):
+    failed = of_exception(carrying(name, ConnectionRefusedError()))
+    assert told(failed) == "transient no dependency_unavailable"
+    assert failed.failure.error_kind == name.split(".")[1]
+
+
+def test_what_it_carries_may_carry_again():
+    error = carrying("requests.ConnectionError", carrying("urllib3.MaxRetryError", socket.gaierror()))
+    assert told(of_exception(error)) == "transient no dependency_unavailable"
+    assert told(of_exception(carrying("requests.ConnectionError", ValueError()))) == told(
+        of_exception(foreign("requests.ConnectionError"))
+    )
+
+
+def test_one_that_carries_itself_ends():
+    error = carrying("urllib.URLError", "unknown url type")
+    assert told(of_exception(error)) == UNCLASSIFIED
+    vars(error)["reason"] = error
+    assert told(of_exception(error)) == UNCLASSIFIED
+
+
+def test_a_status_that_the_client_made_up_is_no_answer():
+    """What aiohttp says: 400 of a reply that it cannot read, and 0 of redirects without end."""
+    broken = wrapped(foreign("aiohttp.ClientResponseError", status=400), foreign("aiohttp.HttpProcessingError"))
+    assert told(of_exception(broken)) == "transient maybe dependency_unavailable"
+    assert told(of_exception(foreign("aiohttp.TooManyRedirects", status_code=0))) == "permanent maybe redirected"
+    assert told(of_exception(wrapped(raised_for(404), ValueError()))) == "permanent no request_rejected"
+
+
 # Groups
 
 
@@ -266,6 +316,20 @@ def test_a_group_of_many_is_told_within_the_limit():
     assert len(failed.failure.message) == LONGEST_MESSAGE
 
 
+def test_a_group_of_very_many_is_looked_at_in_part():
+    """And what was not looked at may be anything."""
+    some, many = [Permanent()] * MOST_LOOKED_AT, [Permanent()] * 100_000
+    assert told(of_exception(ExceptionGroup("some", some[1:]))) == "permanent no handler_refused"
+    assert told(of_exception(ExceptionGroup("many", many))) == UNCLASSIFIED
+
+
+def test_groups_in_groups_are_looked_at_in_part():
+    group: ExceptionGroup[Exception] = ExceptionGroup("inner", [Permanent()] * 30)
+    for _ in range(8):
+        group = ExceptionGroup("outer", [group] * 30)
+    assert told(of_exception(group)) == UNCLASSIFIED
+
+
 # Text
 
 
@@ -304,6 +368,31 @@ def test_whatever_is_said_can_be_stored(said):
         assert text.encode().decode() == text
 
 
+@pytest.mark.parametrize(("how", "error"), hostile().items())
+def test_an_exception_that_resists_is_told_all_the_same(how, error):
+    failed = of_exception(error)
+    assert failed.failure.landed == "maybe"
+    grouped = of_exception(ExceptionGroup("group", [error, Permanent()])) if isinstance(error, Exception) else failed
+    assert grouped.failure.landed == "maybe", how
+
+
+def test_a_result_that_resists_tells_of_no_failure():
+    class Resisting(dict[str, object]):
+        def get(self, *_given: object) -> None:
+            raise RuntimeError("no value")
+
+    assert of_result(Resisting(error="no")) is None
+
+
+def test_an_interrupt_by_a_person_is_not_swallowed():
+    class Interrupted(Exception):
+        def __str__(self) -> str:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        of_exception(Interrupted())
+
+
 def test_an_exception_whose_text_and_attributes_raise_is_told_all_the_same():
     class Broken(Exception):
         def __str__(self) -> str:
@@ -318,6 +407,17 @@ def test_an_exception_whose_text_and_attributes_raise_is_told_all_the_same():
     failed = of_exception(Broken())
     assert told(failed) == UNCLASSIFIED
     assert failed.failure.message == "Broken (its text could not be read)"
+
+
+@pytest.mark.parametrize("name", ["psycopg.OperationalError", "asyncpg.PostgresError", "apsw.Error", "urllib.URLError"])
+def test_an_exception_whose_code_cannot_be_read_is_told_all_the_same(name):
+    def broken(_error: object) -> None:
+        raise RuntimeError("no code")
+
+    codes = dict.fromkeys(("sqlstate", "pgconn", "sqlite_errorcode", "result", "reason"), property(broken))
+    kind = type(foreign(name))
+    error = type(kind.__name__, (kind,), codes)("it broke")
+    assert of_exception(error).failure.landed == "maybe"
 
 
 # Results

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import http.client
 import json
 import socket
+import sqlite3
 import ssl
+import subprocess
 
+import apsw
+import asyncpg  # type: ignore[import-untyped]
 import httpx2
 import msgspec
+import psycopg
 import pytest
 
 from standfast.decide.classify import of_exception, of_http, of_result
-from standfast.decide.evidence import HANDLERS, KINDS, STATUSES, TYPES
+from standfast.decide.evidence import (
+    CARRIERS,
+    ERRNOS,
+    FAMILIES,
+    HANDLERS,
+    KINDS,
+    SQLITE_CODES,
+    SQLSTATES,
+    STATUSES,
+    TYPES,
+)
 from standfast.errors import Permanent, Transient, Uncertain
 from standfast.failure import CATALOGUE
-from tests.core.raised import UNCLASSIFIED, Kind, foreign, told
+from tests.core.raised import UNCLASSIFIED, Kind, bare, foreign, real_classes, told
 
 HANDLER_ROWS = {
     Transient: "transient no dependency_unavailable",
@@ -77,9 +93,14 @@ TYPE_ROWS = {
     "builtins.TimeoutError": "transient maybe timeout",
     "builtins.MemoryError": "transient maybe unclassified_error",
     "socket.gaierror": "transient no dependency_unavailable",
+    "socket.herror": "transient no dependency_unavailable",
     "ssl.SSLCertVerificationError": "transient no dependency_unavailable",
     "ssl.SSLError": "transient maybe dependency_unavailable",
     "asyncio.IncompleteReadError": "transient maybe dependency_unavailable",
+    "concurrent.BrokenExecutor": "transient maybe dependency_unavailable",
+    "multiprocessing.TimeoutError": "transient maybe timeout",
+    "subprocess.TimeoutExpired": "transient maybe timeout",
+    "subprocess.CalledProcessError": UNCLASSIFIED,
     "msgspec.ValidationError": "permanent maybe parse_error",
     "msgspec.DecodeError": "permanent maybe parse_error",
     "pydantic_core.ValidationError": "permanent maybe parse_error",
@@ -104,6 +125,7 @@ TYPE_ROWS = {
     "requests.ChunkedEncodingError": "transient maybe dependency_unavailable",
     "requests.ContentDecodingError": "transient maybe dependency_unavailable",
     "requests.JSONDecodeError": "permanent maybe parse_error",
+    "requests.InvalidJSONError": "permanent no request_rejected",
     "requests.TooManyRedirects": "permanent maybe redirected",
     "requests.URLRequired": "permanent no request_rejected",
     "requests.MissingSchema": "permanent no request_rejected",
@@ -112,18 +134,107 @@ TYPE_ROWS = {
     "requests.InvalidHeader": "permanent no request_rejected",
     "urllib3.NewConnectionError": "transient no dependency_unavailable",
     "urllib3.ConnectTimeoutError": "transient no timeout",
+    "urllib3.EmptyPoolError": "transient no timeout",
+    "urllib3.ClosedPoolError": "transient no dependency_unavailable",
     "urllib3.TimeoutError": "transient maybe timeout",
     "urllib3.MaxRetryError": "transient maybe dependency_unavailable",
     "urllib3.ProtocolError": "transient maybe dependency_unavailable",
+    "urllib3.SSLError": "transient maybe dependency_unavailable",
+    "urllib3.DecodeError": "transient maybe dependency_unavailable",
+    "urllib3.ResponseError": "transient maybe dependency_unavailable",
     "urllib3.LocationValueError": "permanent no request_rejected",
     "aiohttp.ClientConnectorError": "transient no dependency_unavailable",
     "aiohttp.ConnectionTimeoutError": "transient no timeout",
     "aiohttp.ServerTimeoutError": "transient maybe timeout",
     "aiohttp.ClientConnectionError": "transient maybe dependency_unavailable",
     "aiohttp.ClientPayloadError": "transient maybe dependency_unavailable",
+    "aiohttp.HttpProcessingError": "transient maybe dependency_unavailable",
     "aiohttp.ContentTypeError": "permanent maybe parse_error",
+    "aiohttp.TooManyRedirects": "permanent maybe redirected",
+    "aiohttp.InvalidUrlRedirectClientError": "permanent maybe redirected",
+    "aiohttp.NonHttpUrlRedirectClientError": "permanent maybe redirected",
+    "aiohttp.NonHttpUrlClientError": "permanent no request_rejected",
     "aiohttp.InvalidURL": "permanent no request_rejected",
+    "psycopg.ConnectionTimeout": "transient no timeout",
+    "psycopg.OperationalError": "transient maybe dependency_unavailable",
+    "psycopg.DataError": "permanent no request_rejected",
+    "psycopg_pool.PoolTimeout": "transient no timeout",
+    "psycopg_pool.PoolClosed": "transient no dependency_unavailable",
+    "psycopg_pool.TooManyRequests": "transient no dependency_unavailable",
+    # Without a code they say nothing.
+    "builtins.OSError": UNCLASSIFIED,
+    "psycopg.DatabaseError": UNCLASSIFIED,
+    "asyncpg.PostgresError": UNCLASSIFIED,
+    "sqlite3.Error": UNCLASSIFIED,
+    "apsw.Error": UNCLASSIFIED,
 }
+
+ERRNO_ROWS = {
+    "EMFILE ENFILE EADDRINUSE EADDRNOTAVAIL EBUSY ETXTBSY EDEADLK ENOLCK": "transient no dependency_unavailable",
+    "ENOSPC EDQUOT EIO ENOMEM ENOBUFS ESTALE": "transient maybe dependency_unavailable",
+    "EHOSTUNREACH ENETUNREACH EHOSTDOWN ENETDOWN": "transient maybe dependency_unavailable",
+    "ENOTCONN ENETRESET EAGAIN": "transient maybe dependency_unavailable",
+    "ENAMETOOLONG E2BIG ENOEXEC": "permanent no request_rejected",
+    "EROFS": "permanent no denied",
+}
+
+SQLSTATE_ROWS = {
+    "08": "transient maybe dependency_unavailable",
+    "08001": "transient no dependency_unavailable",
+    "08004": "transient no dependency_unavailable",
+    "08007": "transient maybe unknown_commit_state",
+    "22": "permanent no request_rejected",
+    "23": "permanent no request_rejected",
+    "25006": "transient no dependency_unavailable",
+    "25P03": "transient no timeout",
+    "25P04": "transient no timeout",
+    "28": "permanent no denied",
+    "3D": "permanent no request_rejected",
+    "3F": "permanent no request_rejected",
+    "40": "transient no dependency_unavailable",
+    "40002": "permanent no request_rejected",
+    "40003": "transient maybe unknown_commit_state",
+    "42": "permanent no request_rejected",
+    "42501": "permanent no denied",
+    "53": "transient no dependency_unavailable",
+    "54": "permanent no request_rejected",
+    "55P03": "transient no dependency_unavailable",
+    "57014": "transient no timeout",
+    "57P01": "transient maybe dependency_unavailable",
+    "57P02": "transient maybe dependency_unavailable",
+    "57P03": "transient no dependency_unavailable",
+    "57P05": "transient maybe dependency_unavailable",
+    "58": "transient maybe dependency_unavailable",
+}
+OTHER_SQLSTATES = {
+    "40001": "transient no dependency_unavailable",
+    "40P01": "transient no dependency_unavailable",
+    "23505": "permanent no request_rejected",
+    "53300": "transient no dependency_unavailable",
+    "25P02": UNCLASSIFIED,
+    "XX000": UNCLASSIFIED,
+    "P0001": UNCLASSIFIED,
+}
+
+SQLITE_ROWS = {
+    "PERM READONLY AUTH": "permanent no denied",
+    "BUSY LOCKED INTERRUPT FULL CANTOPEN PROTOCOL SCHEMA": "transient no dependency_unavailable",
+    "IOERR": "transient maybe dependency_unavailable",
+    "NOMEM": "transient maybe unclassified_error",
+    "TOOBIG CONSTRAINT MISMATCH RANGE": "permanent no request_rejected",
+}
+OTHER_SQLITE_CODES = {
+    "BUSY_SNAPSHOT": "transient no dependency_unavailable",
+    "IOERR_FSYNC": "transient maybe dependency_unavailable",
+    "CONSTRAINT_UNIQUE": "permanent no request_rejected",
+    "ERROR": UNCLASSIFIED,
+    "CORRUPT": UNCLASSIFIED,
+}
+
+
+def each_name(rows: dict[str, str]) -> dict[str, str]:
+    return {name: expected for names, expected in rows.items() for name in names.split()}
+
 
 REAL_EXCEPTIONS = [
     (ConnectionRefusedError(111, "refused"), "transient no dependency_unavailable"),
@@ -158,7 +269,9 @@ REAL_EXCEPTIONS = [
     (FileNotFoundError(2, "missing"), UNCLASSIFIED),
     (IsADirectoryError(), UNCLASSIFIED),
     (NotADirectoryError(), UNCLASSIFIED),
-    (OSError(5, "I/O error"), UNCLASSIFIED),
+    (OSError(None, "nobody knows"), UNCLASSIFIED),
+    (subprocess.CalledProcessError(1, "false"), UNCLASSIFIED),
+    (subprocess.TimeoutExpired("sleep", 1), "transient maybe timeout"),
     (ValueError("x"), UNCLASSIFIED),
     (asyncio.CancelledError(), UNCLASSIFIED),
     (SystemExit(3), UNCLASSIFIED),
@@ -199,14 +312,55 @@ def test_every_row_is_listed_above():
     assert set(HANDLER_ROWS) == set(HANDLERS)
     assert set(KIND_ROWS) == set(KINDS)
     assert set(TYPE_ROWS) == set(TYPES)
+    assert {getattr(errno, name) for name in each_name(ERRNO_ROWS)} == set(ERRNOS)
+    assert set(SQLSTATE_ROWS) == set(SQLSTATES)
+    assert {getattr(apsw, f"SQLITE_{name}") for name in each_name(SQLITE_ROWS)} == set(SQLITE_CODES)
     assert set(STATUS_ROWS) > set(STATUSES)
 
 
 @pytest.mark.parametrize(("name", "expected"), TYPE_ROWS.items())
 def test_type_row(name, expected):
-    failed = of_exception(foreign(name))
-    assert told(failed) == expected
-    assert failed.failure.error_kind == name.split(".")[1]
+    """The class is the library's own: a row for one that is not installed, or has gone, fails here."""
+    found = real_classes(name, [package for package, family in FAMILIES.items() if family == name.split(".")[0]])
+    for each in found:
+        failed = of_exception(bare(each))
+        assert told(failed) == expected
+        assert failed.failure.error_kind == name.split(".")[1]
+
+
+@pytest.mark.parametrize("name", CARRIERS)
+def test_a_carrier_is_a_real_class(name):
+    assert real_classes(name)
+
+
+@pytest.mark.parametrize(("name", "expected"), each_name(ERRNO_ROWS).items())
+def test_errno_row(name, expected):
+    assert told(of_exception(OSError(getattr(errno, name), "no"))) == expected
+
+
+@pytest.mark.parametrize(("code", "expected"), [*SQLSTATE_ROWS.items(), *OTHER_SQLSTATES.items()])
+def test_sqlstate_row(code, expected):
+    whole = code.ljust(5, "0")
+    answers = [
+        psycopg.errors.lookup(whole)("no"),
+        asyncpg.PostgresError.new({"C": whole, "S": "ERROR", "M": "no"}),
+    ]
+    assert [told(of_exception(answer)) for answer in answers] == [expected] * 2
+
+
+@pytest.mark.parametrize(("name", "expected"), [*each_name(SQLITE_ROWS).items(), *OTHER_SQLITE_CODES.items()])
+def test_sqlite_row(name, expected):
+    code = getattr(apsw, f"SQLITE_{name}")
+    by_sqlite3 = sqlite3.OperationalError("no")
+    by_sqlite3.sqlite_errorcode = code
+    assert told(of_exception(by_sqlite3)) == told(of_exception(apsw.exception_for(code))) == expected
+
+
+def test_an_error_number_of_another_kind_is_none_of_the_systems():
+    assert told(of_exception(ssl.SSLError(5, "an SSL error's number"))) == "transient maybe dependency_unavailable"
+    assert told(of_exception(socket.gaierror(5, "a resolver's number"))) == "transient no dependency_unavailable"
+    assert told(of_exception(foreign("apsw.Error", result="5"))) == UNCLASSIFIED
+    assert told(of_exception(foreign("asyncpg.PostgresError", sqlstate=40001))) == UNCLASSIFIED
 
 
 @pytest.mark.parametrize(("error", "expected"), REAL_EXCEPTIONS, ids=lambda value: type(value).__name__)

@@ -10,6 +10,7 @@ import pytest
 
 from standfast.decide.explain import Circumstances, explain
 from standfast.failure import CATALOGUE, Class, Failure, Landed, reason
+from standfast.gates import Row
 from standfast.lifecycle import State
 
 
@@ -26,6 +27,51 @@ def told(state: State, **facts: Any) -> str:
 def test_a_parked_job_names_what_it_waits_behind():
     said = told(State.QUEUED, parked_on="thread:mail:pr-1", paused=True, live_workers=0)
     assert said == "It waits behind thread:mail:pr-1, since 30.0 s."
+
+
+CRM = "breaker:http://crm:80"
+AWAY = "It waits for http://crm:80, which failed 3 times in a row: its breaker is open since 30.0 s"
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (Row("limit:mail:a", "limit", None, 2, 2), "It waits for a place of limit:mail:a: 2 of 2 are taken."),
+        (
+            Row("rate:mail:a", "rate", detail='{"until":100.4,"each":0.2,"burst":1}'),
+            "It waits for rate:mail:a, which lets the next one start in 0.2 s.",
+        ),
+        (
+            Row("gate:mail", "gate", detail='{"since":40,"why":"it says no"}'),
+            "Its queue's gate is closed since 1.0 m: it says no. It is asked again by itself.",
+        ),
+        (
+            Row(CRM, "breaker", None, None, 3, 112.0, '{"state":"open","since":70}'),
+            f"{AWAY}, and the next try is in 12.0 s. No attempt is spent.",
+        ),
+        (
+            Row(CRM, "breaker", 7, None, 3, 160.0, '{"state":"probing","since":70}'),
+            f"{AWAY}, and one job is on its way to see whether it is back. No attempt is spent.",
+        ),
+        (
+            Row(CRM, "breaker", None, None, 0, 101.0, '{"state":"recovering","since":99}'),
+            "It waits for its turn: http://crm:80 answers again, and jobs follow little by little.",
+        ),
+    ],
+)
+def test_a_job_that_a_gate_holds_back_says_what_it_waits_for(row, said):
+    assert told(State.QUEUED, parked_on=row.key, gates=(row,), now=100.0) == said
+    assert told(State.QUEUED, parked_on=row.key, gates=(row,), now=100.0, deferrals=2) == (
+        f"{said} It was deferred 2 times so far."
+    )
+
+
+def test_a_due_job_names_the_gate_of_its_queue_that_is_shut():
+    full, free = Row("limit:mail", "limit", None, 2, 2), Row("limit:mail", "limit", None, 2, 1)
+    assert told(State.QUEUED, gates=(full,)) == "It waits for a place of limit:mail: 2 of 2 are taken."
+    assert told(State.QUEUED, gates=(free,)).startswith("It has been due for")
+    closed = Row("gate:mail", "gate", detail='{"since":40,"why":"it says no"}')
+    assert told(State.QUEUED, gates=(closed,), now=100.0).startswith("Its queue's gate is closed")
 
 
 def test_a_scheduled_job_says_when_it_is_due():

@@ -33,7 +33,16 @@ STORE = StoreFacts(queues=(IDLE,), sweep_age=5.0, sweep_every=30.0)
         ({"due": 31, "claimed_recently": True}, ["mail: 31 pending (backed up)"]),
         ({"due": 1, "oldest_due_seconds": 59.9}, []),
         ({"due": 1, "oldest_due_seconds": 60.0}, ["mail: 1 pending (backed up)"]),
-        ({"due": 1, "oldest_due_seconds": 9999.0, "claimed_recently": True}, []),
+        ({"due": 1, "oldest_due_seconds": 3599.0, "claimed_recently": True}, []),
+        (
+            {"due": 1, "oldest_due_seconds": 7200.0, "claimed_recently": True},
+            ["mail: a job has been due for 2.0 h while others ran"],
+        ),
+        (
+            {"due": 30, "oldest_due_seconds": 7200.0, "claimed_recently": True, "rules": QueueRules(depth_warning=29)},
+            ["mail: 30 pending (backed up)"],
+        ),
+        ({"deferred": 1}, ["mail: 1 job deferred for more than an hour"]),
         ({"due": 3, "live_workers": 0}, ["mail: 3 due jobs and no worker"]),
         ({"due": 1, "live_workers": 0}, ["mail: 1 due job and no worker"]),
         ({"live_workers": 0}, []),
@@ -68,6 +77,11 @@ def test_queue(facts, expected):
         ({"sweep_age": None}, []),
         ({"disk_low": True}, ["disk is low: new work is refused"]),
         ({"clock_jumped": True}, ["clock jumped"]),
+        (
+            {"open_breakers": (("http://crm:80", 3, 61.0),)},
+            ["http://crm:80 does not answer: 3 failures in a row, its breaker is open for 61 s"],
+        ),
+        ({"broken_gates": (("mail", "it answered None"),)}, ["mail: its gate counts as closed: it answered None"]),
         ({"conflicting_declarations": ("mail",)}, ["mail: two live processes declare different rules"]),
         (
             {"conflicting_declarations": ("mail",), "overruled_declarations": ("chat", "mail")},

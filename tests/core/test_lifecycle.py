@@ -15,10 +15,11 @@ WAYS = {
     "snooze": ("running", "queued"),
     "give_back": ("running", "queued"),
     "die": ("running queued held", "dead"),
-    "hold": ("running dead", "held"),
+    "hold": ("running queued dead", "held"),
     "replay": ("dead held", "queued"),
     "resolve": ("dead held queued", "completed"),
     "release": ("waiting", "queued"),
+    "discard": ("dead held", "cancelled"),
     "cancel": ("queued waiting running held dead", "cancelled"),
 }
 

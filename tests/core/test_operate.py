@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.decide.operate import Refusal, cancel, replay
+from standfast.decide.operate import Refusal, cancel, discard, replay
 from standfast.decide.permit import permit
 from standfast.failure import Landed
 from standfast.lifecycle import Move, Standing, State, Transition
@@ -50,3 +50,18 @@ def test_what_runs_is_only_asked_to_stop():
 
 def test_the_built_in_policy_allows_every_replay():
     assert (permit().decision, permit().rule) == ("allow", "built-in")
+
+
+@pytest.mark.parametrize("state", [State.DEAD, State.HELD])
+def test_a_letter_is_discarded_with_who_and_why(state):
+    decided = discard(job(state), by="ann\x1b", reason="r\ud800", attempt=2)
+    assert isinstance(decided, Transition)
+    assert (decided.move, decided.target, decided.gate) == (Move.DISCARD, State.CANCELLED, "thread:mail:t")
+    assert (decided.reason, decided.attempt) == ("r\ufffd", 2)
+
+
+@pytest.mark.parametrize("state", sorted(set(State) - {State.DEAD, State.HELD}))
+def test_nothing_else_is_discarded(state):
+    assert discard(job(state), by="ann", reason="r") == Refusal(
+        f"only a dead or held job can be discarded; this one is {state}"
+    )

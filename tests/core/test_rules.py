@@ -14,6 +14,7 @@ from standfast.rules import (
     SAMPLED_REPEATS,
     Backoff,
     QueueRules,
+    Retention,
     adaptive,
     as_backoff,
     exponential,
@@ -159,3 +160,23 @@ def test_rules_survive_the_store():
 def test_rules_do_not_change():
     with pytest.raises(AttributeError):
         DEFAULTS.attempts = 7  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("90d", Retention(age=7776000.0)),
+        (60, Retention(age=60.0)),
+        ({"count": 10}, Retention(count=10)),
+        ({"age": "1h", "count": 10}, Retention(age=3600.0, count=10)),
+        (None, None),
+    ],
+)
+def test_letters_are_kept_for_an_age_or_a_count(said, kept):
+    assert queue_rules(keep_dead=said).keep_dead == kept
+
+
+@pytest.mark.parametrize("wrong", [{}, 0, "soon", {"age": -1}, {"count": 0}, {"ages": 1}, True, [1]])
+def test_a_retention_that_cannot_be_is_refused(wrong):
+    with pytest.raises(ConfigurationError):
+        queue_rules(keep_dead=wrong)

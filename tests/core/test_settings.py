@@ -166,3 +166,16 @@ async def test_strict_queues_refuse_what_nobody_declared(write):
 async def test_without_strict_queues_any_name_will_do():
     async with Standfast(":memory:") as sf:
         assert (await sf.enqueue("male", {})).outcome == "accepted"
+
+
+@pytest.mark.parametrize("written", ["'soon'", "0", "-1"])
+def test_an_approval_waits_for_some_time(tmp_path, written):
+    (tmp_path / "mine.toml").write_text(f"[store]\napproval_ttl = {written}\n")
+    with pytest.raises(ConfigurationError, match="approval_ttl"):
+        load(None, {"STANDFAST_CONFIG": str(tmp_path / "mine.toml")})
+
+
+def test_people_have_groups(tmp_path):
+    (tmp_path / "mine.toml").write_text("[groups]\nbea = ['governance', 'finance']\n")
+    found = load(None, {"STANDFAST_CONFIG": str(tmp_path / "mine.toml")})
+    assert found.groups == {"bea": ("governance", "finance")}

@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Self
 
 import standfast as package
+from tests.warm import Warm, run_warm
 
 COMMAND = (sys.executable, "-m", "standfast")
 PATIENCE = 30.0
@@ -27,9 +28,9 @@ def surroundings(extra: dict[str, str]) -> dict[str, str]:
 
 def standfast(*arguments: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Run a command to its end, its output piped."""
-    return subprocess.run(
+    return run_warm(
         [*COMMAND, *arguments],
-        input=stdin,
+        given=stdin,
         capture_output=True,
         check=False,
         timeout=PATIENCE,
@@ -37,11 +38,11 @@ def standfast(*arguments: str, stdin: bytes = b"", **environment: str) -> subpro
     )
 
 
-def on_terminal(*arguments: str, **environment: str) -> str:
+def on_terminal(*arguments: str, start: Callable[..., subprocess.Popen[bytes]] = Warm, **environment: str) -> str:
     """Run a command to its end with a terminal for its output and errors; give what it wrote there."""
     master, slave = pty.openpty()
     terminal = {"TERM": "xterm-256color", "COLUMNS": "160", **environment}
-    process = subprocess.Popen([*COMMAND, *arguments], stdout=slave, stderr=slave, env=surroundings(terminal))
+    process = start([*COMMAND, *arguments], stdout=slave, stderr=slave, env=surroundings(terminal))
     os.close(slave)
     written = b""
     with suppress(OSError):  # how a terminal says that its last writer is gone
@@ -74,7 +75,7 @@ class WorkerProcess:
 
     def __init__(self, *arguments: str, **environment: str) -> None:
         command = [*COMMAND, "worker", *arguments]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=surroundings(environment))
+        self.process = Warm(command, stderr=subprocess.PIPE, text=True, env=surroundings(environment))
         self.lines: list[str] = []
         self._arriving: SimpleQueue[str] = SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()

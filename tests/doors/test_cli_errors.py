@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from standfast import errors
 from standfast.cli.door import Door
 from tests.doors.processes import COMMAND, PATIENCE, eventually, has_open, standfast, surroundings
+from tests.warm import Warm
 
 
 def fails_with(error):
@@ -78,7 +79,7 @@ def test_bad_usage_exits_2(cli, wrong):
 
 def test_an_interrupted_wait_exits_130(here):
     job = standfast("enqueue", "nobody").stdout.split()[0].decode()
-    with subprocess.Popen([*COMMAND, "wait", job], stderr=subprocess.PIPE, env=surroundings({})) as waiting:
+    with Warm([*COMMAND, "wait", job], stderr=subprocess.PIPE, env=surroundings({})) as waiting:
         eventually(lambda: has_open(waiting.pid, here / "standfast.db"))
         waiting.send_signal(signal.SIGINT)
         assert waiting.wait(PATIENCE) == 130

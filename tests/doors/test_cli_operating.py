@@ -7,6 +7,7 @@ import pytest
 
 from standfast import Standfast
 from standfast.cli import job_commands
+from tests.core.misbehaving import misbehaving
 from tests.doors.processes import WorkerProcess, eventually, on_terminal, standfast
 from tests.doors.stages import job_of, outage, refuse, told, work
 
@@ -76,6 +77,16 @@ class TestRetry:
         answer = {"operation_id": "x", "status": "running", "hint": "wait", **refused}
         monkeypatch.setattr(job_commands, "look", lambda *_: answer)
         assert cli("retry", "x").exit_code == exit_code
+
+    def test_waits_for_a_probe_and_exits_2_if_it_never_says_yes(self, cli):
+        job = job_of(cli, "mail", "--delay", "1h")
+        with misbehaving() as receiver:
+            code, answer = told(cli, "retry", job, "--probe", receiver.urls["busy"], "--timeout", "0")
+            assert (code, answer["status"], answer["probe"]) == (2, "queued", "HTTP 503")
+            assert told(cli, "status", job)[1]["view"] == "scheduled"
+            assert cli("retry", job, "--probe", receiver.urls["fine"]).exit_code == 0
+        assert told(cli, "status", job)[1]["view"] == "queued"
+        assert cli("retry", job, "--probe", "nowhere").exit_code == 2
 
     def test_the_answer_is_the_applications(self, cli):
         job = job_of(cli, "mail")

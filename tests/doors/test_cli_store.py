@@ -8,7 +8,10 @@ from importlib import import_module
 
 import pytest
 
+from standfast.store.migrations import migrations
 from tests.doors.processes import surroundings
+
+NEWEST = migrations("sqlite")[-1].number
 
 
 def checks(result):
@@ -38,7 +41,7 @@ class TestDoctor:
         assert (well.exit_code, ok) == (0, True)
         assert found["engine"]["value"].startswith("SQLite 3.")
         assert found["file"]["value"].startswith(str(here / "standfast.db"))
-        assert found["schema"]["value"] == "2; this library knows 2"
+        assert found["schema"]["value"] == f"{NEWEST}; this library knows {NEWEST}"
         assert "journal_mode=wal, synchronous=2" in found["settings"]["value"]
         assert found["permissions"]["value"].startswith("0600")
         assert found["disk"]["value"].endswith("MiB free")
@@ -119,9 +122,9 @@ class TestDoctor:
 
 class TestMigrate:
     def test_tells_from_where_to_where(self, cli):
-        assert cli("migrate").stdout == "schema 0 → 2\n"
-        assert cli("migrate").stdout == "schema 2 → 2 (nothing to do)\n"
-        assert json.loads(cli("migrate", "--json").stdout) == {"from": 2, "to": 2}
+        assert cli("migrate").stdout == f"schema 0 → {NEWEST}\n"
+        assert cli("migrate").stdout == f"schema {NEWEST} → {NEWEST} (nothing to do)\n"
+        assert json.loads(cli("migrate", "--json").stdout) == {"from": NEWEST, "to": NEWEST}
 
     def test_refuses_what_is_no_store(self, cli, here):
         (here / "q.db").write_bytes(b"no database at all" * 100)
@@ -139,9 +142,14 @@ class TestConfig:
             "config": ("standfast.toml", "default"),
             "strict_queues": (False, "default"),
             "spool": (None, "default"),
+            "audit_file": (None, "default"),
+            "approval_ttl": (86400.0, "default"),
             "log": ("auto", "default"),
         }
-        (here / "mine.toml").write_text("[store]\nurl = 'file.db'\nstrict_queues = true\nspool = 'jobs.spool'\n")
+        (here / "mine.toml").write_text(
+            "[store]\nurl = 'file.db'\nstrict_queues = true\nspool = 'jobs.spool'\naudit_file = 'heads'\n"
+            "approval_ttl = '2h'\n"
+        )
         monkeypatch.setenv("STANDFAST_CONFIG", "mine.toml")
         monkeypatch.setenv("STANDFAST_LOG", "text")
         assert told() == {
@@ -149,6 +157,8 @@ class TestConfig:
             "config": ("mine.toml", "environment"),
             "strict_queues": (True, "file"),
             "spool": ("jobs.spool", "file"),
+            "audit_file": ("heads", "file"),
+            "approval_ttl": (7200.0, "file"),
             "log": ("text", "environment"),
         }
         monkeypatch.setenv("STANDFAST_URL", "environment.db")

@@ -10,6 +10,7 @@ import pytest
 from tests.doors.processes import COMMAND, PATIENCE, eventually, has_open, on_terminal, standfast, surroundings
 from tests.doors.stages import job_of, refuse, work
 from tests.doors.test_cli_terminal import SEQUENCE
+from tests.warm import Warm
 
 pytestmark = pytest.mark.usefixtures("every_store")
 
@@ -68,7 +69,7 @@ def test_a_person_reads_one_line_each(cli):
 def test_follows_other_processes_until_interrupted(here):
     standfast("migrate")
     command = [*COMMAND, "tail", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings({})) as tail:
+    with Warm(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings({})) as tail:
         assert tail.stdout is not None
         assert tail.stderr is not None
         eventually(lambda: has_open(tail.pid, here / "standfast.db"))

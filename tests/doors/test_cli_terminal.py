@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import re
+import subprocess
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -96,7 +97,7 @@ def test_a_pipe_gets_plain_aligned_text():
 
 def test_without_rich_a_terminal_gets_plain_text(dead, here):
     (here / "sitecustomize.py").write_text("import sys\nsys.modules['rich'] = None\n")
-    told = on_terminal("status", dead, PYTHONPATH=f"{here}:{PACKAGES}")
+    told = on_terminal("status", dead, PYTHONPATH=f"{here}:{PACKAGES}", start=subprocess.Popen)
     assert "\x1b" not in told
     assert "handler_refused" in told
 

@@ -19,7 +19,9 @@ from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob, Receipt
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import Backoff, QueueRules
+from standfast.store import store as store_module
 from standfast.store.orders import Conflict, Full, Order, Publication, Want
+from standfast.store.postgres import connection, engine
 from standfast.store.store import Store
 from standfast.store.upkeep import Prune, Sweep, WorkerCard
 from standfast.worker.sweeper import Sweeper
@@ -40,6 +42,7 @@ TRANSIENT = Failure(cls=Class.TRANSIENT, landed=Landed.NO, reason_code="timeout"
 THREADS = 4
 KEYS = 30
 SLOTS = 7
+PATIENT = 100.0
 
 
 class Member:
@@ -202,8 +205,14 @@ class Reporting(logging.Handler):
         report(self._path, message=record.getMessage())
 
 
+def be_patient() -> None:
+    """Wait for the store for as long as it takes: no deadline is judged here, and machines are busy."""
+    store_module.PATIENCE = engine.PATIENCE = engine.NUMBERING_PATIENCE = connection.LONGEST_CALL = PATIENT
+
+
 def join(url: str, directory: str, name: str, jobs: int, does: Sequence[str]) -> None:
     """Do these things at once until so many jobs are handed in and everything is ended."""
+    be_patient()
     place = Path(directory)
     logging.getLogger("standfast").addHandler(Reporting(place / "logged"))
     member = Member(url, place, name, jobs)

@@ -12,15 +12,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from standfast import Job, Standfast, Transient
+from standfast.approval import Filing, bound_to
+from standfast.chain import Decision
 from standfast.clock import SystemClock
 from standfast.decide.settle import settle
+from standfast.decide.triage import Present
 from standfast.failure import Class, Failure, Landed
 from standfast.job import NewJob
+from standfast.lifecycle import Move, State, Transition
 from standfast.outcome import Failed, Outcome, Succeeded
+from standfast.policy.force import stored
+from standfast.policy.load import load_policy
 from standfast.rules import DEFAULTS
-from standfast.store import intake, scripts
+from standfast.store import intake, policies, reads, scripts
 from standfast.store.orders import Order, Want
+from standfast.store.policies import Offer, Refusal
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
@@ -72,6 +81,75 @@ def _end(store: SqliteEngine, told: Path) -> None:
     report(told, ending=[move.id for move in moves])
     store.call_blocking(scripts.apply, moves, seconds=None)
     report(told, ended={move.id: move.target for move in moves})
+
+
+# --- letters under a policy
+
+GOVERNED = load_policy(
+    """
+version: v1
+dlq_rules:
+  - match: {queue: post}
+    action: auto_replay
+    max_replays: 9
+  - match: {}
+    action: require_approval
+replay_rules:
+  - match: {}
+    decision: allow
+"""
+)
+
+
+def govern_and_die(directory: str, n: int) -> None:
+    """Publish a policy; let jobs die by it, be replayed, refused and held for an approval, and be killed on the way."""
+    place = Path(directory)
+    connection.SETTINGS["wal_autocheckpoint"] = 20
+    with underneath(KillAt(n)):
+        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
+        store.open()
+        offer = Offer(by="ops", source="test", snapshot=GOVERNED.snapshot, text="-", rules=stored(GOVERNED))
+        store.call_blocking(policies.publish, [offer], seconds=None)
+        report(place / "told", published=GOVERNED.snapshot)
+        jobs = [
+            NewJob(id=f"{queue}-{n}", queue=queue, handler=queue, payload="null", budget=1)
+            for queue in ("post", "pay")
+            for n in range(2)
+        ]
+        store.call_blocking(intake.enqueue, jobs, seconds=None)
+        for queue in ("post", "pay"):
+            _die_governed(store, place / "told", queue)
+        _return(store, place / "told")
+        _die_governed(store, place / "told", "post")
+        store.close()
+
+
+def _die_governed(store: SqliteEngine, told: Path, queue: str) -> None:
+    [catch] = store.call_blocking(scripts.claim, [Order("worker", (Want(queue, (queue,), 2),))], seconds=None)
+    present = Present(GOVERNED, store.now())
+    moves = [_filed(settle(claim, Failed(REFUSED), DEFAULTS, 0.0, present)) for claim in catch.claims]
+    store.call_blocking(scripts.apply, moves, seconds=None)
+    report(told, stopped={move.id: move.target for move in moves})
+
+
+def _filed(move: Transition) -> Transition:
+    if move.move != Move.HOLD:
+        return move
+    bound = bound_to(move.queue, move.queue, "null", 0, GOVERNED.snapshot)
+    return msgspec.structs.replace(move, files=Filing(id=f"approval of {move.id}", bound=bound))
+
+
+def _return(store: SqliteEngine, told: Path) -> None:
+    """Replay one letter, and be refused the other."""
+    [one, other] = [store.read_blocking(reads.job(f"post-{n}")).row for n in range(2)]
+    decision = Decision(kind="auto_replay", rule="replay_rules#1", snapshot=GOVERNED.snapshot, outcome="replayed")
+    move = Transition(one.n, one.token, one.id, one.queue, Move.REPLAY, State.DEAD, by="policy", decision=decision)
+    store.call_blocking(scripts.apply, [move], seconds=None)
+    report(told, replayed=one.id)
+    denial = Decision(kind="deny", job=other.id, queue=other.queue, outcome="denied")
+    refusal = Refusal(other.n, other.token, other.id, other.queue, "denied", GOVERNED.snapshot, denial)
+    store.call_blocking(policies.refuse, [refusal], seconds=None)
+    report(told, refused=other.id)
 
 
 # --- the kill storm

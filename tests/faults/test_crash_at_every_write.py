@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import random
 import signal
 from pathlib import Path
+from shutil import copy
+from typing import Any
 
 import pytest
 
+from standfast.store.sqlite.files import Files
 from tests.faults import roles
 from tests.faults.nursery import nursery, reported
 from tests.faults.verdict import read
+
+STEP = 3
+"""Of so many writes one is tried, another in each run; `--soak` tries all."""
+WIDE_STEP = 12
 
 
 class Told:
@@ -28,9 +36,10 @@ class Told:
 
 
 @pytest.mark.timeout(0)
-def test_a_process_killed_at_any_write_loses_nothing_it_was_told(place):
+def test_a_process_killed_at_any_write_loses_nothing_it_was_told(place, soak):
+    first = random.randint(1, STEP)  # noqa: S311 - each run tries others; a failure names its directory
     with nursery() as children:
-        for n in itertools.count(1):
+        for n in itertools.count(1) if soak else itertools.count(first, STEP):
             directory = place / str(n)
             directory.mkdir()
             status = children.spawn(roles.live_and_die, directory, n).wait()
@@ -50,3 +59,73 @@ def check(directory: Path) -> None:
     assert {id_: jobs[id_].state for id_ in told.ended} == told.ended
     assert {job.id for job in jobs.values() if job.state in ("completed", "dead")} <= told.ending
     assert all(jobs[id_].token >= token for id_, token in told.claimed.items()), "an attempt that was not counted"
+
+
+UNGOVERNED = {
+    "a letter that is not whole": """
+        SELECT j.n FROM job AS j LEFT JOIN ending AS e ON e.n = j.n WHERE j.state IN ('dead', 'held')
+        AND (e.failure IS NULL OR e.triage IS NULL OR e.fingerprint IS NULL OR e.policy_snapshot IS NULL
+             OR NOT EXISTS (SELECT 1 FROM history AS h WHERE h.n = j.n))""",
+    "a replay that is due and not told, or told and not due": """
+        SELECT n FROM ending WHERE replay_at IS NOT triage->>'replay_at'
+        OR (triage->>'replay_status' = 'scheduled') <> (replay_at IS NOT NULL)""",
+    "a letter held for nothing, or an approval of nothing": """
+        SELECT j.n FROM job AS j LEFT JOIN approval AS a ON a.n = j.n
+        WHERE (j.state = 'held') <> (a.id IS NOT NULL AND a.state = 'pending')""",
+    "a replay without its decision, or a decision without its replay": """
+        SELECT b.id FROM body AS b LEFT JOIN ending AS e ON e.n = b.n WHERE coalesce(e.replays, 0) <>
+        (SELECT count(*) FROM audit WHERE instr(entries, b.id) AND instr(entries, '"auto_replay"'))""",
+    "a replay without its line": """
+        SELECT e.n FROM ending AS e WHERE e.replays <> (
+          SELECT count(*) FROM history AS h WHERE h.n = e.n AND h.entry->>'reason_code' = 'replayed')""",
+    "a refusal without its decision, or a decision without its refusal": """
+        SELECT b.id FROM body AS b LEFT JOIN ending AS e ON e.n = b.n WHERE (e.refused_at IS NOT NULL) <>
+        EXISTS (SELECT 1 FROM audit WHERE instr(entries, b.id) AND instr(entries, '"deny"'))""",
+    "a policy without its decision": """
+        SELECT 1 WHERE (SELECT count(*) FROM policy) <> (
+          SELECT count(*) FROM audit WHERE instr(entries, '"kind":"policy"'))""",
+}
+"""What may never be in a file of letters under a policy: each change, and what was decided, is there or is not."""
+
+
+@pytest.mark.timeout(0)
+def test_a_letter_is_judged_replayed_and_refused_whole_or_not_at_all(place, soak):
+    first = random.randint(1, WIDE_STEP)  # noqa: S311 - as above
+    made = Files(str(place / "new.db"))  # making a store is tried above
+    made.close(made.open())
+    with nursery() as children:
+        for n in itertools.count(1) if soak else itertools.count(first, WIDE_STEP):
+            directory = place / str(n)
+            directory.mkdir()
+            copy(place / "new.db", directory / "queue.db")
+            status = children.spawn(roles.govern_and_die, directory, n).wait()
+            assert status in (0, -signal.SIGKILL)
+            check_governed(directory)
+            if status == 0:
+                break
+    assert n > 200, "the scenario is shorter than it was"
+
+
+def check_governed(directory: Path) -> None:
+    """Hold the file against what was told."""
+    told: dict[str, Any] = {"stopped": {}}
+    for line in reported(directory / "told"):
+        told["stopped"] |= line.pop("stopped", {})
+        told |= line
+    files = Files(str(directory / "queue.db"))
+    connection = files.open()
+    try:
+        found = {flaw: list(connection.execute(query)) for flaw, query in UNGOVERNED.items()}
+        assert {flaw: rows for flaw, rows in found.items() if rows} == {}, directory
+        states = dict(connection.execute("SELECT b.id, j.state FROM job AS j JOIN body AS b ON b.n = j.n"))
+        statuses = dict(
+            connection.execute("SELECT b.id, e.triage->>'replay_status' FROM ending AS e JOIN body AS b ON b.n = e.n")
+        )
+        published = [snapshot for (snapshot,) in connection.execute("SELECT snapshot FROM policy")]
+    finally:
+        files.close(connection)
+    left = {id_: target for id_, target in told["stopped"].items() if id_ != "post-0"}  # that one was replayed
+    assert {id_: states[id_] for id_ in left} == left
+    if "refused" in told:
+        assert statuses[told["refused"]] == "denied"
+    assert "published" not in told or published == [told["published"]]

@@ -16,6 +16,7 @@ from standfast.store import spool as spool_module
 from tests.faults.spooler import STEPS, THREAD
 from tests.postgres import PostgresServer, connect
 from tests.waiting import seen
+from tests.warm import Warm
 from tests.worker.processes import environment
 
 SPOOLER = Path(__file__).with_name("spooler.py")
@@ -31,11 +32,9 @@ class Told(NamedTuple):
     outcome: str
 
 
-def start(url: str, place: Path, name: str, count: int, *step: str) -> subprocess.Popen[str]:
+def start(url: str, place: Path, name: str, count: int, *step: str) -> Warm:
     given = [url, str(place / "spool"), str(place / "told"), name, str(count), *step]
-    return subprocess.Popen(
-        [sys.executable, str(SPOOLER), *given], env=environment(), stdout=subprocess.PIPE, text=True
-    )
+    return Warm([sys.executable, str(SPOOLER), *given], env=environment(), stdout=subprocess.PIPE, text=True)
 
 
 def told(place: Path) -> list[Told]:

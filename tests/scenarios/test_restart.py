@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any
 
@@ -12,6 +11,7 @@ from standfast.store.upkeep import Sweep, WorkerCard
 from standfast.testing import FrozenClock, drain
 from standfast.worker.sweeper import Sweeper
 from tests.waiting import ended, job_of, reached, seen, stamp
+from tests.warm import run_warm
 from tests.worker.inside import store_of
 from tests.worker.processes import Log, children, environment
 
@@ -34,7 +34,7 @@ asyncio.run(main())
 
 def produce_and_die(url: str) -> list[str]:
     """Enqueue in a process that is killed right after its last acknowledgement; give what was acknowledged."""
-    done = subprocess.run(
+    done = run_warm(
         [sys.executable, "-c", PRODUCE, url],
         env=environment(),
         capture_output=True,
@@ -43,7 +43,7 @@ def produce_and_die(url: str) -> list[str]:
         check=False,
     )
     assert done.returncode == -9, done.stderr
-    return done.stdout.split()
+    return str(done.stdout).split()
 
 
 async def test_whatever_was_acknowledged_completes_after_everything_was_killed(url, log: Log):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from standfast.profiles import PROFILES
-from standfast.rules import DEFAULTS, Backoff
+from standfast.rules import DEFAULTS, Backoff, Breaker
 
 RULES = Path(__file__).parents[2] / "src/standfast/rules.py"
 
@@ -27,7 +27,10 @@ value of the file and the environment and its source: `argument`, `environment`,
 | `STANDFAST_SPOOL` | the file that takes jobs while PostgreSQL is away | one a store, in `$XDG_STATE_HOME/standfast` |
 | `STANDFAST_LOG` | `text` or `json` | `text` on a terminal, else `json` |
 
-`[store]` of the file takes `url`, `spool` and `strict_queues` (refuse a queue nobody declared; default `false`).
+`[store]` of the file takes `url`, `spool`, `strict_queues` (refuse a queue nobody declared; default `false`),
+`audit_file` (where the heads of the audit chain of a store on PostgreSQL are noted; a database file has its own beside
+it) and `approval_ttl` (how long an approval waits for its answer, such as `"12h"`; default a day). `[groups]` names the
+groups of each person, such as `bea = ["platform-governance"]`: who may approve what.
 
 ## Queues
 
@@ -57,6 +60,8 @@ def shown(value: object) -> str:
     """Write a default as a user would."""
     if isinstance(value, Backoff):
         return f"`exponential(base={value.base:g}, cap={value.cap:g})`"
+    if isinstance(value, Breaker):
+        return f'`{{"failures": {value.failures}, "open_for": {value.open_for:g}}}`'
     return f"`{value:g}`" if isinstance(value, float) else f"`{value!r}`"
 
 

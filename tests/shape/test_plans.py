@@ -13,7 +13,7 @@ import pytest
 from standfast.decide.settle import settle
 from standfast.job import NewJob
 from standfast.outcome import Succeeded
-from standfast.rules import DEFAULTS, QueueRules
+from standfast.rules import DEFAULTS, Limit, QueueRules
 from standfast.store.orders import Order, Publication, Want
 from standfast.store.sqlite.engine import STATEMENTS
 from standfast.store.statements import Statement
@@ -45,6 +45,28 @@ INTENDED = {
     "list_jobs": "SEARCH j USING INTEGER PRIMARY KEY (rowid<?)",
     "history_of": "SEARCH history USING PRIMARY KEY (n=?)",
     "last_journal_number": "SEARCH journal",
+    "open_approvals": "USING INDEX approval_open (n=?)",
+    "void_approvals": "USING INDEX approval_open (n=?)",
+    "due_approvals": "USING COVERING INDEX approval_expiring (expires_at<?)",
+    "moved_on": "USING INDEX job_thread_ended (thread_gate=? AND n>?)",
+    "recent_outcomes": "USING INDEX redriven_ended (redrive=? AND episode=?)",
+    "candidates": "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
+    "park_jobs": "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)",
+    "occupy_gates": "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)",
+    "let_through": "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)",
+    "next_in_line": "USING COVERING INDEX job_parked (parked_on=? AND n>?)",
+    "anyone_parked": "USING COVERING INDEX job_parked (parked_on=?)",
+    "forget_gates": "USING COVERING INDEX job_parked (parked_on=?)",
+    "due_gates": "INDEX gate_opening",
+    "breaker_gates": "USING INDEX gate_breaker",
+    "stale_tickets": "USING INDEX job_ticket",
+    "places_taken": "USING INDEX job_ticket",
+    "doubtful_gates": "USING INDEX gate_regulating",
+    "list_letters": "USING INDEX job_letter (n<?)",
+    "walk_letters": "USING INDEX job_letter (n<?)",
+    "purgeable_letters": "job_ended (queue=? AND state=? AND finished_at<?)",
+    "old_letters": "job_ended (queue=? AND state=? AND finished_at<?)",
+    "surplus_letters": "job_ended (queue=? AND state=?",
 }
 
 SCANS = {
@@ -52,15 +74,18 @@ SCANS = {
     "abandoned_jobs": "what runs now, by a partial index",
     "overdue_jobs": "what runs now, by a partial index",
     "queue_counts": "what runs, is scheduled or parked, by partial indexes and up to a bound",
+    "places_taken": "what runs or holds a ticket, by partial indexes",
+    "doubtful_gates": "what runs or holds a ticket, by partial indexes",
+    "stale_tickets": "what holds a ticket, by a partial index",
     "silent_jobs": "what runs or is parked, by partial indexes and up to a bound",
     "contents": "every row, once for a backup",
     "restored_jobs": "every job, once for a restore",
     "unknown_handlers": "the first entry of an index, to begin a loose scan",
     "delete_journal": "as many of the oldest rows as a bite takes",
-    "restamp_expiry": "every job, once, when somebody publishes another max_age",
 }
 """The statements that may walk through a growing table or an index of one, and why that is not much."""
 
+OF_GATES = ("try_gates", "read_gates", "breaker_gates", "candidates", "occupy_gates", "write_gates", "due_gates")
 MOST_COLUMNS = 20
 _NAMED = re.compile(r"\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)(?:\s+AS\s+(\w+))?", re.IGNORECASE)
 _SCAN = re.compile(r"SCAN (\w+)")
@@ -199,6 +224,51 @@ class _Counted:
 
     def __exit__(self, *_: object) -> None:
         self._connection.trace_v2(0, None, id=self)
+
+
+async def parked_costs(parked: int) -> int:
+    """Count the steps of a claim and an end in a queue where so many jobs of one tenant wait for a place."""
+    store = Store(":memory:")
+    limit = Limit(key="payload.tenant", limit=2)
+    store.publish_blocking(Publication({"mail": QueueRules(concurrency=limit)}, []))
+    jobs = [_of_tenant("full", n) for n in range(parked + 2)]
+    store.enqueue_blocking(jobs)
+    while (await store.claim(Order("worker-1", (Want("mail", ("mail",), 512),)))).next_due == 0:
+        pass
+    store.enqueue_blocking([_of_tenant(f"tenant-{n}", n) for n in range(8)])
+    with _Counted(writer_of(store)) as counted:
+        caught = await store.claim(Order("worker-1", (Want("mail", ("mail",), 9),)))
+        await store.apply([settle(claim, Succeeded(), DEFAULTS, 0.0) for claim in caught.claims])
+    assert len(caught.claims) == 8
+    store.close()
+    return counted.steps
+
+
+def _of_tenant(tenant: str, n: int) -> NewJob:
+    payload = f'{{"tenant":"{tenant}"}}'
+    return NewJob(id=f"{tenant}-{n}", queue="mail", handler="mail", payload=payload)
+
+
+async def test_a_claim_does_not_look_at_what_is_parked():
+    few, many = await parked_costs(100), await parked_costs(20_000)
+    assert few > 10
+    assert many <= 1.1 * few
+
+
+async def test_a_queue_without_limits_pays_nothing_for_them():
+    """Claim and end of a plain job run no statement that a gate needs."""
+    store = Store(":memory:")
+    store.enqueue_blocking([_of_tenant("any", n) for n in range(4)])
+    ran: list[str] = []
+    store.open()
+    writer_of(store).trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: ran.append(event["sql"]), id=ran)
+    caught = await store.claim(Order("worker-1", (Want("mail", ("mail",), 4),)))
+    await store.apply([settle(claim, Succeeded(), DEFAULTS, 0.0) for claim in caught.claims])
+    writer_of(store).trace_v2(0, None, id=ran)
+    ours = {STATEMENTS[name].sql for name in OF_GATES}
+    assert len(ran) > 8
+    assert [sql for sql in ran if sql in ours] == []
+    store.close()
 
 
 async def test_what_a_verb_costs_does_not_depend_on_the_backlog():

@@ -47,19 +47,26 @@ INTENDED = {
     "thread_members": "job_thread",
     "newest_unclaimed": "job_thread",
     "next_parked": "job_parked",
+    "next_in_line": "job_parked",
+    "anyone_parked": "job_parked",
+    "candidates": "job_pkey",
+    "park_jobs": "job_pkey",
+    "let_through": "job_pkey",
+    "stale_tickets": "job_ticket",
     "due_in_threads": "job_due",
     "state_of": "body_id_key",
     "count_due": "job_ready",
     "deeper_than": "job_ready",
     "known_ids": "body_id_key",
     "forget_keys": "idempotency_id",
+    "numbers_behind": "job_pkey",
+    "restamp_expiry": "job_pkey",
 }
 
 SCANS = {
     "contents": "every row, once for a backup",
     "restored_jobs": "every job, once for a restore",
     "silent_jobs": "letters, up to a bound",
-    "restamp_expiry": "every job, once, when somebody publishes another max_age",
 }
 """The statements that may walk through a growing table, and why that is not much."""
 

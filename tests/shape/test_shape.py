@@ -15,6 +15,7 @@ from typing import TypeVar
 import pytest
 
 import standfast
+from standfast.queue.notices import KINDS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "standfast"
@@ -135,3 +136,11 @@ def imported() -> set[str]:
     found = (node for path, node in nodes(ast.ImportFrom) if PEERS not in path.parents)
     parts = {node.module for node in found if node.module and not node.level}
     return {name.split(".")[0] for name in whole | parts}
+
+
+def test_whatever_the_store_tells_can_be_subscribed_to():
+    written = re.compile(r"""told\[\s*(?:"(\w+)"(?: if .*? else "(\w+)")?)""")
+    sources = [file.read_text() for file in STORE.rglob("*.py")]
+    told = {kind for source in sources for kinds in written.findall(source) for kind in kinds}
+    assert told - {""} >= {"enqueued", "claimed", "breaker_opened", "breaker_closed"}
+    assert told - {""} <= set(KINDS)

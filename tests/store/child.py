@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import json
 import os
+import signal
 import sqlite3
 import sys
 import threading
@@ -13,7 +14,9 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from standfast import Standfast, UnknownJob
+from standfast.chain import Decision
 from standfast.job import NewJob
+from standfast.store.anchor import Anchor
 from standfast.store.orders import Order, Want
 from standfast.store.store import Store
 
@@ -124,6 +127,29 @@ def replay_at_once(path: str, job_id: str, callers: str) -> None:
 
     wait_for_go()
     say(*asyncio.run(call_all()))
+
+
+def replay_each(path: str, config: str, *ids: str) -> None:
+    """Replay letters, all at the same moment; tell when that is done and noted."""
+    os.environ["STANDFAST_CONFIG"] = config
+
+    async def call_all() -> None:
+        async with Standfast(path) as sf:
+            wait_for_go()
+            await asyncio.gather(*(sf.dead_letters.replay(job_id, by=f"ann-{os.getpid()}") for job_id in ids))
+
+    asyncio.run(call_all())
+    say("done")
+
+
+def decide_and_die(path: str, audit_file: str) -> None:
+    """Be killed when a decision is committed and its head is not noted outside yet."""
+    Anchor.drop = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+    store = Store(path, audit_file=audit_file)
+    store.open()
+    wait_for_go()
+    store.trail.add_blocking([Decision(kind="policy", by="ann")])
+    threading.Event().wait()
 
 
 def listen(path: str) -> None:

@@ -23,7 +23,7 @@ def clock() -> FrozenClock:
 @pytest.fixture(params=["file", "memory", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Every kind of store there is."""
-    return _url(request, tmp_path)
+    return _url(request, tmp_path, "used_postgres_url")
 
 
 @pytest.fixture(params=["file", "postgres"])
@@ -32,9 +32,9 @@ def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return _url(request, tmp_path)
 
 
-def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def _url(request: pytest.FixtureRequest, tmp_path: Path, postgres: str = "postgres_url") -> str:
     if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
+        return str(request.getfixturevalue(postgres))
     return ":memory:" if request.param == "memory" else str(tmp_path / "queue.db")
 
 

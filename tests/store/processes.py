@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.warm import Warm
+
 CHILD = Path(__file__).with_name("child.py")
 
 
@@ -16,7 +18,7 @@ class Child:
     """Another process."""
 
     def __init__(self, verb: str, *arguments: str) -> None:
-        self._process = subprocess.Popen(
+        self._process = Warm(
             [sys.executable, str(CHILD), verb, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -7,14 +7,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from standfast.decide.operate import replay
+from standfast.decide.operate import cancel, replay
 from standfast.decide.settle import settle
 from standfast.failure import Class, Failure, Landed
 from standfast.handlers.registry import Declaration
 from standfast.job import Claim, JobView, NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Outcome
-from standfast.queue.letters import standing
+from standfast.queue.returning import standing
 from standfast.queue.payload import fingerprint
 from standfast.queue.view import job_view
 from standfast.rules import DEFAULTS, QueueRules
@@ -96,6 +96,15 @@ async def replayed(store: Store, job_id: str) -> Transition:
     assert isinstance(move, Transition)
     assert await store.apply([move]) == [True]
     return move
+
+
+async def cancelled(store: Store, job_id: str) -> None:
+    """Have a waiting job cancelled."""
+    record = await store.job(job_id)
+    assert record is not None
+    move = cancel(standing(record.row))
+    assert isinstance(move, Transition)
+    assert await store.apply([move]) == [True]
 
 
 async def seen(store: Store, job_id: str) -> JobView:

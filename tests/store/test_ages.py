@@ -9,6 +9,10 @@ import pytest
 from standfast.decide.settle import too_old
 from standfast.outcome import Lapsed, NotEntered
 from standfast.rules import DEFAULTS, QueueRules
+from standfast.store import ages, scripts
+from standfast.store.store import Store
+from standfast.store.upkeep import Sweep
+from standfast.worker.sweeper import Sweeper
 from tests.store.suite import (
     catch,
     claim_one,
@@ -28,6 +32,7 @@ from tests.store.suite import (
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = QueueRules(max_age=60.0)
+MARKS = "SELECT name FROM upkeep WHERE name LIKE 'age %'"
 
 
 async def died(store, job_id):
@@ -141,6 +146,53 @@ async def test_rules_published_later_hold_for_what_waits(store, clock):
     assert await died(store, waiting) == "max_age"
     await ended(store, claim, Lapsed())
     assert await died(store, running) == "max_age"
+
+
+async def test_rules_published_later_reach_every_job_in_bites(store, clock, monkeypatch, look):
+    """Many jobs wait, other queues' among them; no transaction looks at more than a bite."""
+    monkeypatch.setattr(ages, "BITE", 3)
+    jobs = await enqueued(store, *(new_job() for _ in range(7)), new_job("chat"), *(new_job() for _ in range(4)))
+    publish(store, mail=MINUTE)
+    clock.advance(60)
+    assert await died(store, jobs[0]) == "max_age"
+    assert set(await states(store, *jobs[:7], *jobs[8:])) == {"dead"}
+    assert await states(store, jobs[7]) == ["queued"]
+    assert look(MARKS) == []
+
+
+async def test_what_a_publisher_leaves_undone_the_sweepers_do(store, clock, monkeypatch, look):
+    monkeypatch.setattr(ages, "BITE", 3)
+    jobs = await enqueued(store, *(new_job() for _ in range(7)))
+    with monkeypatch.context() as hurried:
+        hurried.setattr(Store, "publish_blocking", publish_only)
+        publish(store, mail=MINUTE)
+    assert look(MARKS) == [("age 0 mail",)]
+    clock.advance(60)
+    await Sweeper(store, Sweep(every=10.0, patience=10.0)).sweep()
+    await Sweeper(store, Sweep(every=10.0, patience=10.0)).sweep()
+    assert set(await states(store, *jobs)) == {"dead"}
+    assert look(MARKS) == []
+
+
+async def test_rules_published_while_others_are_stamped_win(store, clock, monkeypatch):
+    """A second publication begins anew, also for those that the first had already stamped."""
+    monkeypatch.setattr(ages, "BITE", 3)
+    jobs = await enqueued(store, *(new_job() for _ in range(7)))
+    with monkeypatch.context() as hurried:
+        hurried.setattr(Store, "publish_blocking", publish_only)
+        publish(store, mail=MINUTE)
+        assert await store.restamp()
+        publish(store, mail=DEFAULTS)
+    while await store.restamp():
+        pass
+    clock.advance(60)
+    await Sweeper(store, Sweep(every=10.0, patience=10.0)).sweep()
+    assert set(await states(store, *jobs)) == {"queued"}
+
+
+def publish_only(store, publication):
+    """Put declarations in force as a process does that dies right after."""
+    store._engine.call_blocking(scripts.publish, [publication], seconds=5.0)  # noqa: SLF001 - no verb leaves it undone
 
 
 @pytest.mark.parametrize("later", [QueueRules(max_age=3600.0), DEFAULTS])

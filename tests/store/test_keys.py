@@ -10,7 +10,9 @@ from standfast.errors import IdempotencyConflict
 from standfast.failure import Class
 from standfast.job import Receipt
 from standfast.outcome import Cancel, Succeeded
+from standfast.queue.outbox import in_conflict
 from standfast.rules import QueueRules
+from standfast.store.forward import Forward
 from standfast.store.orders import Conflict
 from standfast.store.upkeep import Prune
 from standfast.testing import memory
@@ -121,6 +123,22 @@ async def test_a_key_outlives_the_pruning_of_its_job(store, clock):
     await store.prune(Prune())
     again = keyed('{"a":2}')
     assert await hand_in(store, again) == Receipt(again.id, "accepted", "queued")
+
+
+@pytest.mark.parametrize("given", [{}, {"thread_key": "t"}])
+async def test_a_job_handed_in_again_does_not_run_again_once_it_is_pruned(store, clock, given):
+    """Its first answer was lost, as a relay's is that dies before it forgets what it handed over."""
+    job = keyed(**given)
+    assert (await hand_in(store, job)).outcome == "accepted"
+    await ended(store, await claim_one(store), Succeeded())
+    assert (await hand_in(store, job)).outcome == "accepted"
+    clock.advance(2 * DAY)
+    await store.prune(Prune())
+    assert await store.job(job.id) is None
+    assert await hand_in(store, job) == Receipt(job.id, "accepted", None)
+    assert await claimed(store) == []
+    store.forward_blocking([Forward(job, store.now() - DAY, in_conflict)])
+    assert await claimed(store) == []
 
 
 async def test_a_cancelled_jobs_key_ends_like_a_completed_ones(store, clock):

@@ -433,6 +433,33 @@ async def test_what_is_too_much_for_one_transaction_is_brought_in_several(store,
     assert [(await claim_one(store)).id for _ in jobs] == [job.id for job in jobs]
 
 
+async def test_what_is_refused_again_becomes_a_letter_with_the_reason(store, spool):
+    """The first time it is left alone: another version may take it."""
+    good, bad = new_job(), new_job(payload='"x"', priority=2**40, idempotency_key="k", thread_key="t")
+    for job in (good, bad):
+        spool.put([job], store.moment(), "away")
+    bringing = Idle(store, spool)
+    bringing.bring(spool.oldest(10))
+    [left] = spool.entries(10)
+    assert (left.job.id, left.tries, await store.job(bad.id)) == (bad.id, 1, None)
+    for _ in range(2):  # it may die after the first, before it forgets it
+        bringing.bring(spool.refused(10) or [left])
+    letter = await seen(store, bad.id)
+    assert (letter.state, letter.reason, letter.payload, letter.priority) == ("dead", "parse_error", "x", 0)
+    assert letter.failure is not None
+    assert "out of range" in letter.failure.message
+    assert spool.depth() == 0
+    assert [claim.id for claim in await claimed(store, slots=5)] == [good.id]
+
+
+async def test_what_cannot_even_be_a_letter_stays_in_the_spool(store, spool):
+    spool.put([new_job(queue="a\0b")], store.moment(), "away")
+    bringing = Idle(store, spool)
+    bringing.bring(spool.oldest(10))
+    bringing.bring(spool.refused(10))
+    assert [entry.tries for entry in spool.entries(10)] == [2]
+
+
 class Idle(Forwarder):
     """A forwarder without its thread."""
 

@@ -15,7 +15,7 @@ from standfast.failure import Class, Landed
 from standfast.job import Claim
 from standfast.lifecycle import Standing, State, Transition
 from standfast.outcome import Cancel, Drained, Lapsed, Snooze, Succeeded
-from standfast.queue.letters import standing
+from standfast.queue.returning import standing
 from standfast.rules import QueueRules, fixed
 from standfast.store.postgres import driver as postgres
 from standfast.store.sqlite import engine as sqlite

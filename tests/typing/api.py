@@ -9,6 +9,9 @@ import msgspec
 
 from standfast import (
     Cancel,
+    Effect,
+    FileEffect,
+    HttpEffect,
     Job,
     JobView,
     Permanent,
@@ -65,6 +68,29 @@ async def send(job: Job) -> dict[str, Any] | Snooze | Cancel:
     if job.attempt > 1:
         raise Transient("busy", retry_after=5)
     raise (Permanent("no", reason_code="denied") if job.payload else Uncertain("cut off", error_kind="timeout"))
+
+
+ticket = Effect("ticket", lambda job, effect: bool(job.payload) and bool(effect.key), timeout=5)
+page = HttpEffect("page", "https://example.org/{payload.id}", json={"key": "{key}"}, headers=lambda job: {"A": job.id})
+
+
+@sf.handler("tickets", replay="verify_first", effects=[ticket, page, FileEffect("file", "/srv/{key}", mode="absent")])
+async def act(job: Job) -> Any:
+    """Do every effect once."""
+    async with job.effect("ticket") as effect:
+        assert_type(effect.key, str)
+        assert_type(effect.done, bool)
+        if not effect.done:
+            effect.record({"id": 7})
+    return await job.once("page", dict, a=effect.receipt)
+
+
+@sf.handler("wrapped", effects=lambda job: (act, job.payload))
+def act_plainly(job: Job) -> Any:
+    """Do them in a thread."""
+    with job.effect("ticket") as effect:
+        effect.record(None)
+    return job.once_sync("page", len, "receipt")
 
 
 @sf.handler("print")

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long  # script/test has mypy read api.py too, with the project's own settings
 def test_a_typed_application_passes_a_strict_type_checker(tmp_path):
     settings = tmp_path / "mypy.ini"
     settings.write_text("[mypy]\nstrict = True\nfollow_imports = silent\n")

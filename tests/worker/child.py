@@ -36,7 +36,7 @@ class Settings(msgspec.Struct):
 def tell(log: str, *words: object) -> None:
     """Append one line, whole, whatever happens to this process afterwards."""
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.write(descriptor, (" ".join(map(str, words)) + "\n").encode())
+    os.write(descriptor, (" ".join(map(str, (*words, time.monotonic()))) + "\n").encode())
     os.close(descriptor)
 
 

@@ -7,6 +7,7 @@ import sys
 from contextlib import closing
 
 from tests.postgres import connect
+from tests.warm import Warm, run_warm
 
 LOCK = """
 import apsw, sys
@@ -23,7 +24,7 @@ class Outage:
     """Begins when made, and lasts until told to end."""
 
     def __init__(self, path: str) -> None:
-        self._process = subprocess.Popen(
+        self._process = Warm(
             [sys.executable, "-c", LOCK, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None
@@ -48,4 +49,4 @@ def written_outside(url: str, sql: str) -> None:
         with closing(connect(url)) as connection:
             connection.execute(sql)
     else:
-        subprocess.run([sys.executable, "-c", WRITE, url, sql], check=True)
+        run_warm([sys.executable, "-c", WRITE, url, sql], check=True)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tests.warm import Warm
+
 ROOT = Path(__file__).parents[2]
 CHILD = Path(__file__).with_name("child.py")
 
@@ -47,7 +49,7 @@ class Log:
         return [line for line in found if line.what == what and name in {None, line.name}]
 
 
-class Child(subprocess.Popen[str]):
+class Child(Warm):
     """A worker process; `kill` is a SIGKILL, as for any Popen."""
 
     def __init__(self, path: str, log: Log, **settings: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import threading
 import time
@@ -12,7 +11,9 @@ from dataclasses import dataclass
 import pytest
 
 from standfast import ConfigurationError, PayloadRejected, Receipt, Standfast, StoreUnavailable
+from standfast.store.sqlite import engine as sqlite_engine
 from tests.waiting import ended, job_of
+from tests.warm import run_warm
 from tests.worker.outage import Outage
 
 
@@ -83,7 +84,7 @@ async def test_many_threads_enqueue_beside_the_loop(disk):
 def test_what_the_main_program_does_not_wait_for_is_on_disk_all_the_same(url):
     """The one-line replacement of fire-and-forget, in a program that ends right after it."""
     code = "import sys; from standfast import Standfast; print(Standfast(sys.argv[1]).enqueue_sync('mail', 1).id)"
-    done = subprocess.run([sys.executable, "-c", code, url], check=True, capture_output=True, text=True, timeout=30)
+    done = run_warm([sys.executable, "-c", code, url], check=True, capture_output=True, text=True, timeout=30)
 
     async def look() -> None:
         async with Standfast(url) as sf:
@@ -107,7 +108,8 @@ async def test_enqueue_gives_up_in_time_when_the_store_is_locked(in_file, path, 
     assert [job.payload for job in await in_file.jobs()] == [2]
 
 
-async def test_the_first_enqueue_gives_up_in_time_when_the_store_is_locked(path, in_file):
+async def test_the_first_enqueue_gives_up_in_time_when_the_store_is_locked(path, in_file, monkeypatch):
+    monkeypatch.setattr(sqlite_engine, "LONGEST_OPENING", 0.5)
     await in_file.open()
     await in_file.close()
     outage = await asyncio.to_thread(Outage, path)

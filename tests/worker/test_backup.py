@@ -125,6 +125,25 @@ async def test_a_held_job_does_not_stand_in_the_way_of_its_thread(disk, copy, ag
         assert (await job_of(sf, first)).state == "held"
 
 
+@pytest.mark.parametrize("run", [False, True])
+async def test_the_audit_chain_comes_along_and_says_that_it_was_restored(disk, copy, again, run):
+    ids = await filled(disk)
+    await disk.dead_letters.replay(ids["dies"] or "", by="ann")
+    copy = f"{copy}.later"
+    await disk.backup(copy)
+    restore(again, copy, run=run)
+    assert not Path(f"{again}.unfinished-audit").exists()  # noqa: ASYNC240 - a moment
+    Path(f"{again}-left-audit").touch()  # noqa: ASYNC240 - likewise
+    with pytest.raises(ConfigurationError, match="nothing is overwritten"):
+        restore(f"{again}-left", copy)
+    async with Standfast(again) as sf:
+        before, restored = await sf.audit.entries()
+        assert [before] == await disk.audit.entries()
+        assert (restored["kind"], restored["detail"]) == ("restore", {"backup": "backup.db.later"})
+        found = await sf.audit.verify()
+        assert (found["ok"], found["entries"], found["anchored"]) == (True, 2, 2)
+
+
 async def test_with_run_it_goes_on_and_completed_work_is_not_run_again(disk, copy, again):
     ids = await filled(disk)
     assert restore(again, copy, run=True)["held"] == 0

@@ -13,6 +13,8 @@ from standfast import ConfigurationError, Standfast, StoreUnavailable, Transient
 from standfast.clock import SystemClock
 from standfast.store.orders import Catch, Order
 from standfast.worker import worker as worker_module
+from standfast.handlers.http import Sender
+from standfast.worker.admission import Doorkeeper
 from standfast.worker.claimer import Claimer
 from tests.waiting import ended, job_of, reached, seen, stamp
 from tests.worker.inside import covers, deaf, idle, looked
@@ -183,7 +185,8 @@ NOTHING = Catch(claims=[], rules={}, next_due=None)
 
 
 def claimer_of(store: Any) -> Claimer:
-    return Claimer(store, "me", {"mail": ("mail",)}, elsewhere=(), slots=4, start=lambda *_: None)
+    doors = Doorkeeper({}, Sender().ask)
+    return Claimer(store, "me", {"mail": ("mail",)}, elsewhere=(), slots=4, start=lambda *_: None, doors=doors)
 
 
 async def test_a_hint_that_comes_while_a_claim_is_under_way_is_not_lost():

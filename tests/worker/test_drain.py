@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from standfast import Standfast, StoreUnavailable
+from standfast import ConfigurationError, Standfast, StoreUnavailable
 from standfast.worker.worker import Worker
 from tests.store.suite import claim_one
 from tests.waiting import failure_of, job_of, reached, seen
@@ -366,3 +366,39 @@ async def test_a_drained_job_runs_in_the_next_worker(disk):
     async with disk.worker():
         job = await reached(disk, receipt.id, "completed")
     assert (job.attempts, tries) == (1, [1, 1])
+
+
+async def test_closing_drains_a_worker_that_nobody_drained(disk):
+    """It would open the store again."""
+    disk.handler("mail")(lambda _job: "sent")
+    worker = await disk.worker().__aenter__()
+    receipt = await disk.enqueue("mail")
+    await reached(disk, receipt.id, "completed")
+    assert len(await live_workers(disk)) == 1
+    await disk.close()
+    assert worker.working_in is None
+    assert not is_open(disk)
+    assert await live_workers(disk) == []
+
+
+async def test_closing_is_refused_while_a_worker_works_in_another_loop(disk):
+    disk.handler("mail")(lambda _job: "sent")
+    works, ends = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        async with disk.worker():
+            works.set()
+            await asyncio.to_thread(ends.wait)
+
+    elsewhere = threading.Thread(target=asyncio.run, args=(work(),))
+    elsewhere.start()
+    await asyncio.to_thread(works.wait)
+    try:
+        with pytest.raises(ConfigurationError, match="works in another event loop"):
+            await disk.close()
+        receipt = await disk.enqueue("mail")
+        await reached(disk, receipt.id, "completed")
+    finally:
+        ends.set()
+        await asyncio.to_thread(elsewhere.join)
+    await disk.close()

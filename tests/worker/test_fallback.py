@@ -10,6 +10,7 @@ import pytest
 from standfast import ConfigurationError, IdempotencyConflict, PayloadRejected, Receipt, Standfast, StoreUnavailable
 from standfast.store import store as store_module
 from standfast.store.sqlite import connection
+from standfast.store.sqlite import engine as sqlite_engine
 from standfast.store.sqlite.files import Files
 from standfast.testing import memory
 from tests.waiting import seen
@@ -70,7 +71,8 @@ async def test_code_without_a_loop_has_its_fallback_too(disk):
     assert direct.calls == 2
 
 
-async def test_a_store_that_cannot_be_opened_sends_the_call_to_its_fallback(disk, path):
+async def test_a_store_that_cannot_be_opened_sends_the_call_to_its_fallback(disk, path, monkeypatch):
+    monkeypatch.setattr(sqlite_engine, "LONGEST_OPENING", 0.5)
     await disk.open()
     await disk.close()
     outage, direct = Outage(path), Direct()
@@ -81,7 +83,8 @@ async def test_a_store_that_cannot_be_opened_sends_the_call_to_its_fallback(disk
     assert direct.calls == 1
 
 
-async def test_an_http_job_whose_rules_cannot_be_read_goes_to_its_fallback(path):
+async def test_an_http_job_whose_rules_cannot_be_read_goes_to_its_fallback(path, monkeypatch):
+    monkeypatch.setattr(sqlite_engine, "LONGEST_OPENING", 0.5)
     sf, direct = Standfast(path), Direct()
     async with Standfast(path):
         pass

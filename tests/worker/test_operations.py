@@ -193,7 +193,7 @@ async def test_a_receipt_is_no_id(sf):
     letters = sf.dead_letters
     calls = [sf.status, sf.result, sf.explain, sf.retry, sf.cancel, letters.get]
     for call in (*calls, lambda it: sf.wait(it, 1), lambda it: letters.replay(it, by="ann")):
-        for wrong in (receipt, 5):
+        for wrong in (receipt, 5, "nul\0", "\ud800"):
             with pytest.raises(ConfigurationError, match=r"pass receipt\.id"):
                 await call(wrong)
     assert (await job_of(sf, receipt.id)).state == State.QUEUED

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from standfast import ConfigurationError, IdempotencyConflict, PayloadRejected, 
 from standfast.store import store as store_module
 from standfast.store.sqlite import connection
 from tests.waiting import ended, failure_of, job_of, seen
+from tests.warm import run_warm
 from tests.worker.outage import Outage
 from tests.worker.processes import environment
 
@@ -54,7 +54,7 @@ async def outbox(disk, database):
 
 def relay_and_die(store: str, database: str) -> None:
     command = [sys.executable, str(RELAYING), store, database]
-    done = subprocess.run(command, check=False, env=environment(), timeout=30)
+    done = run_warm(command, env=environment(), timeout=30)
     assert done.returncode == -signal.SIGKILL
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta
@@ -25,6 +24,7 @@ from standfast.store.migrations import migrations, missing
 from standfast.store.promotion import BY_NUMBER, JOURNAL, KEYS, WHOLE
 from tests.postgres import connect
 from tests.waiting import ended, job_of, seen
+from tests.warm import Warm, run_warm
 from tests.worker.processes import Log, children, environment, terminate
 
 PROMOTING = Path(__file__).with_name("promoting.py")
@@ -50,14 +50,11 @@ def paths() -> dict[str, str]:
 
 async def promote(source: str, target: str, **settings: Any) -> dict[str, Any]:
     """Promote in a process of its own, as the command does; give what it told, nothing if it was killed."""
-    running = await asyncio.create_subprocess_exec(
-        *command(source, target, **settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=paths()
-    )
-    out, errors = await running.communicate()
-    if running.returncode == -signal.SIGKILL:
+    done = await asyncio.to_thread(run_warm, command(source, target, **settings), capture_output=True, env=paths())
+    if done.returncode == -signal.SIGKILL:
         return {}
-    assert running.returncode == 0, errors.decode()
-    told: dict[str, Any] = json.loads(out)
+    assert done.returncode == 0, done.stderr.decode()
+    told: dict[str, Any] = json.loads(done.stdout)
     return told
 
 
@@ -94,6 +91,15 @@ async def fill(sf: Standfast) -> None:
     await sf.enqueue("mail", "later", delay=3600, priority=5)
     await sf.cancel((await sf.enqueue("mail", "unwanted")).id)
     await sf.queues.pause("news")
+    plan = await sf.dead_letters.plan()
+    await sf.dead_letters.redrive(plan["token"], by="anna", rate="1/h")
+
+
+async def redrives(sf: Standfast) -> list[tuple[Any, ...]]:
+    """Give the redrives, and how far they are."""
+    return [
+        (each["id"], each["state"], each["waiting"], each["rate"]) for each in await sf.dead_letters.redrives.list()
+    ]
 
 
 def unlike(one: JobView, other: JobView) -> list[str]:
@@ -123,16 +129,24 @@ async def test_everything_arrives_as_it_was(in_file, path, home, postgres_url, b
     await fill(in_file)
     before = await in_file.jobs()
     old = await in_file.stats()
+    driven = await redrives(in_file)
     told = await notices(in_file)
+    chain = await in_file.audit.verify()
     done = await promote(path, postgres_url)
     assert done["steps"] == STEPS
     after = await home.jobs()
+    assert [(state, waiting) for _, state, waiting, _ in driven] == [("running", 1)]
+    assert await redrives(home) == driven
     assert [job.id for job in after] == [job.id for job in before]
     assert {job.id: unlike(job, new) for job, new in zip(before, after, strict=True) if unlike(job, new)} == {}
     assert {job.state for job in after} == {"completed", "dead", "queued", "cancelled"}
     new = await home.stats()
     assert new["counters"] == old["counters"]
     assert await notices(home) == told
+    assert await home.audit.verify() == {**chain, "anchored": None}, "the chain is the same, and goes on"
+    await home.dead_letters.replay((await home.dead_letters.list())[0].id, by="anna")
+    longer = await home.audit.verify()
+    assert (longer["ok"], longer["entries"]) == (True, chain["entries"] + 1)
     states = {state: found["jobs"] for state, found in done["account"]["states"].items()}
     assert states == {"completed": 1, "dead": 1, "queued": 5, "cancelled": 1}
 
@@ -207,14 +221,13 @@ async def test_nothing_is_lost_or_doubled_under_load(path, log: Log, postgres_ur
     await sf.enqueue_many("mail", [{"name": f"early-{number}"} for number in range(1500)])
     await sf.close()
     producers = [
-        await asyncio.create_subprocess_exec(sys.executable, str(PRODUCING), path, str(log.path), name, env=paths())
-        for name in ("one", "two")
+        Warm([sys.executable, str(PRODUCING), path, str(log.path), name], env=paths()) for name in ("one", "two")
     ]
     with children(path, log):
         await seen(lambda: len(log.lines("accepted")) > 100 and len(log.lines("end")) > 100)
         told = await promote(path, postgres_url, block=200)
         assert "account" in told, told
-        assert [await asyncio.wait_for(producer.wait(), 20) for producer in producers] == [0, 0]
+        assert [await asyncio.to_thread(producer.wait, 20) for producer in producers] == [0, 0]
     accepted = {line.name for line in log.lines("accepted")} | {f"early-{number}" for number in range(1500)}
     ended_there = {line.name for line in log.lines("end")}
     assert ended_there < accepted, "the old worker had not run everything"

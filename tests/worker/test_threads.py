@@ -56,7 +56,7 @@ def judge(log: Log) -> tuple[dict[str, list[int]], set[int]]:
     ran: dict[str, list[int]] = {thread: [] for thread in THREADS}
     workers = set()
     for line in log.path.read_text().splitlines():
-        what, name, _, pid = line.split()
+        what, name, _, pid, _ = line.split()
         thread, number = name.split("-")
         if thread not in ran:
             continue
@@ -137,7 +137,7 @@ async def produced(sf: Standfast, url: str, log: Log, processes: Processes, coal
 
 def runs(log: Log) -> list[tuple[str, ...]]:
     """Give what each run carried, in order; no run began before the one before it was over."""
-    lines = [line.split() for line in log.path.read_text().splitlines()]
+    lines = [line.split()[:4] for line in log.path.read_text().splitlines()]
     for (what, names, attempt, pid), after in pairwise([*lines, ["start", "", "", ""]]):
         assert after[0] == "start" if what == "end" else after == ["end", names, attempt, pid]
     return [tuple(names.split(",")) for what, names, *_ in lines if what == "start"]

@@ -28,6 +28,12 @@ def stats_board(counted: dict[str, Any], now: datetime) -> list[Table]:
     if counted["queues"]:
         columns = ("queue", "state", "due", "running", "scheduled", "parked", "letters", "so far")
         tables.append(Table([_count_row(*item) for item in sorted(counted["queues"].items())], columns, "Queues"))
+    if (counted["spool"] or {}).get("depth"):
+        rows = [_spool_row(entry) for entry in counted["spool"]["entries"]]
+        tables.append(Table(rows, ("job", "queue", "waits for", "why it is not in the store"), "Spool"))
+    if counted.get("gates"):
+        rows = [[gate["key"], *_gate_state(gate)] for gate in counted["gates"]]
+        tables.append(Table(rows, ("gate", "state", "opens in"), "Limits, rates, breakers and gates"))
     if counted["workers"]:
         rows = [_worker_row(worker) for worker in counted["workers"]]
         tables.append(Table(rows, ("worker", "pid", "last seen", "queues"), "Workers"))
@@ -55,6 +61,9 @@ def _totals(counted: dict[str, Any], now: datetime) -> Iterator[tuple[str, str |
     if counted["next_retry_at"] is not None:
         yield "next due", ago(datetime.fromisoformat(counted["next_retry_at"]), now)
     yield "workers", _number(len(counted["workers"]), "green")
+    if (counted["spool"] or {}).get("depth"):
+        spool = counted["spool"]
+        yield "spooled here", Cell(f"{spool['depth']}, the oldest for {span(spool['oldest_seconds'])}", "bold yellow")
 
 
 def _count_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
@@ -63,9 +72,29 @@ def _count_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
     return [name, _open(facts), *doing, _of(facts, "letters", "bold red"), so_far]
 
 
+def _gate_state(gate: dict[str, Any]) -> list[str | Cell]:
+    """Say what a gate counts or why it is shut, and when it opens by itself."""
+    opens = "" if gate["opens_in"] is None else span(gate["opens_in"])
+    match gate["kind"]:
+        case "limit":
+            full = gate["used"] >= gate["limit"]
+            return [Cell(f"{gate['used']} of {gate['limit']} taken", "yellow" if full else ""), opens]
+        case "breaker":
+            away = gate["state"] in {"open", "half", "probing"}
+            return [Cell(f"{gate['state']}, {counted(gate['failures'], 'failure')}", "bold red" if away else ""), opens]
+        case "gate":
+            return [Cell(f"closed for {span(gate['closed_seconds'])}: {gate['why']}", "bold yellow"), opens]
+        case _:
+            return ["", opens]
+
+
 def _worker_row(worker: dict[str, Any]) -> list[str | Cell]:
     queues = ", ".join(worker["queues"]) or "no queue of its own"
     return [worker["id"], str(worker["pid"]), f"{span(worker['beat_seconds_ago'])} ago", queues]
+
+
+def _spool_row(entry: dict[str, Any]) -> list[str | Cell]:
+    return [entry["id"], entry["queue"], span(entry["waited_seconds"]), entry["reason"]]
 
 
 def _open(facts: dict[str, Any]) -> Cell:

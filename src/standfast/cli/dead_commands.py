@@ -1,4 +1,4 @@
-"""Commands about letters: dead list, dead show, dead replay."""
+"""Commands about letters: dead list, dead show, dead replay, dead resolve."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import DONE, REFUSED, look, shared
+from standfast.cli.door import DONE, REFUSED, look, look_into, shared
 from standfast.cli.job_commands import now, show_page
-from standfast.cli.parameters import duration
+from standfast.cli.letter_filters import letter_filters, wanted
 from standfast.cli.sheets import letter
 from standfast.cli.terminal import show, show_json, show_line
-from standfast.failure import Class, Landed
-from standfast.lifecycle import REPLAY_STATUSES
+from standfast.cli.worker_command import application
 from standfast.queue.accept import user
+from standfast.queue.payload import parse
 
 BACK = frozenset({"replayed", "resolved"})
 """The outcomes of a replay after which the letter is none any more."""
@@ -25,20 +25,13 @@ def dead() -> None:
 
 
 @dead.command("list")
-@click.option("--queue", help="Only of this queue.")
-@click.option("--reason-code", help="Only those that stopped for this reason.")
-@click.option("--class", "failure_class", type=click.Choice([str(it) for it in Class]), help="Can repeating help?")
-@click.option("--landed", type=click.Choice([str(it) for it in Landed]), help="May the effect exist?")
-@click.option("--replay-status", type=click.Choice(REPLAY_STATUSES), help="Only at this point of triage.")
-@click.option("--older-than", type=duration, help="Only those that stopped at least this long ago.")
+@letter_filters
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
 @click.option("--cursor", type=click.IntRange(min=1), help="Go on where the last page ended.")
 @shared
 def list_letters(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """List letters, newest first."""
-    filters["class"] = filters.pop("failure_class")
-    wanted = {name: value for name, value in filters.items() if value is not None}
-    page = look(url, lambda sf: sf.dead_letters.list(wanted, limit=limit, cursor=cursor))
+    page = look(url, lambda sf: sf.dead_letters.list(wanted(filters), limit=limit, cursor=cursor))
     show_page(page, as_json=as_json)
 
 
@@ -66,6 +59,28 @@ def replay(*, job_id: str, reason: str | None, url: str | None, as_json: bool) -
     else:
         show_line(_told(job_id, **answer))
     raise click.exceptions.Exit(DONE if answer["outcome"] in BACK else REFUSED)
+
+
+@dead.command()
+@click.argument("names", metavar="[APP:SF] ID", nargs=-1, required=True)
+@click.option("--reason", required=True, help="Why; it is kept with the job.")
+@click.option("--result", metavar="JSON", help="Your word that it is done, with what came of it; nothing is looked at.")
+@shared
+def resolve(*, names: tuple[str, ...], reason: str, result: str | None, url: str | None, as_json: bool) -> None:
+    """End a letter whose effect is there: its checks are asked, or --result is your word.
+
+    APP:SF names the application that has the handler and its checks. Exits 1 if an effect is missing or cannot be told.
+    """
+    *app, job_id = names
+    if len(app) > 1:
+        raise click.UsageError("give [APP:SF] and one ID")
+    given = {} if result is None else {"result": parse(result)}
+    sf = application(app[0] if app else None, url)
+    found = look_into(sf, lambda sf: sf.dead_letters.resolve(job_id, by=user(), reason=reason, **given))
+    if as_json:
+        show_json(found)
+    else:
+        show_line(f"{job_id} resolved")
 
 
 def _told(job_id: str, outcome: str, approval: str | None = None, rule: str = "", why: str = "") -> str:

@@ -21,6 +21,7 @@ from standfast.errors import (
     StoreUnavailable,
     UnknownJob,
     UnknownQueue,
+    UnknownRequest,
 )
 from standfast.printable import escaped
 from standfast.settings import without_password
@@ -48,6 +49,7 @@ CODES: dict[type[StandfastError], int] = {
     NotALetter: FAILED,
     UnknownJob: NOT_FOUND,
     UnknownQueue: NOT_FOUND,
+    UnknownRequest: NOT_FOUND,
     PolicyDenied: REFUSED,
     ApprovalRequired: REFUSED,
 }
@@ -111,7 +113,11 @@ def ask(url: str | None, question: Question[Answer]) -> Answer:
 
 def look(url: str | None, question: Question[Answer]) -> Answer:
     """Ask a store that is there; one that is not stays away."""
-    sf = Standfast(url)
+    return look_into(Standfast(url), question)
+
+
+def look_into(sf: Standfast, question: Question[Answer]) -> Answer:
+    """Ask an application whose store is there."""
     if not sf.there():
         raise NoStore(f"no store at {without_password(sf.settings.url.value)}")
     logs.start(sf.settings.log.value)

@@ -11,8 +11,7 @@ import click
 from standfast.cli.door import Command, ask, shared
 from standfast.cli.parameters import duration, header, label, moment, payload_from
 from standfast.cli.terminal import show_json, show_line
-from standfast.job import Receipt
-from standfast.queue.accept import RISKS
+from standfast.job import RISKS, Receipt
 
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--key", "idempotency_key", help="Idempotency key: the same key and payload is stored once."),

@@ -16,6 +16,7 @@ from standfast.errors import UnknownJob
 from standfast.job import JobView
 from standfast.lifecycle import State
 from standfast.printable import escaped
+from standfast.queue.operations import PROBE_FOR
 from standfast.queue.view import Page
 
 STOPPED = frozenset({State.DEAD, State.HELD, State.CANCELLED})
@@ -54,13 +55,16 @@ def wait(*, job_id: str, timeout: float, url: str | None, as_json: bool) -> None
 
 @click.command()
 @click.argument("job_id", metavar="ID")
+@click.option("--probe", metavar="URL", help="Wait until this answers 2xx.")
+@click.option("--timeout", type=duration, default=PROBE_FOR, show_default=True, help="How long to wait for the probe.")
 @shared
-def retry(*, job_id: str, url: str | None, as_json: bool) -> None:
+def retry(*, job_id: str, probe: str | None, timeout: float, url: str | None, as_json: bool) -> None:
     """Run a job again as soon as may be: a waiting one now, a letter by replay.
 
-    A running one is left alone. Exits 1 if it is running, or stays dead or held, 4 if the policy refuses.
+    A running one is left alone. Exits 1 if it is running, or stays dead or held, 2 if the probe said no to the end,
+    4 if the policy refuses.
     """
-    answer = look(url, lambda sf: sf.retry(job_id))
+    answer = look(url, lambda sf: sf.retry(job_id, probe=probe, timeout=timeout))
     if as_json:
         show_json(answer)
     else:
@@ -141,6 +145,8 @@ def _show(job: JobView, *, as_json: bool) -> None:
 
 
 def _retried(answer: dict[str, Any]) -> int:
+    if "probe" in answer:
+        return USAGE
     if answer["status"] in MOVING and not answer.get("refused"):
         return DONE
     return REFUSED if answer.get("reason_code") in POLICY else FAILED

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from standfast.cli.terminal import Cell, Table, as_text
 from standfast.cli.words import ago, span, when
-from standfast.failure import Failure
+from standfast.failure import Failure, Landed
 from standfast.job import Attempt, JobView
 from standfast.lifecycle import State
 
@@ -54,6 +54,9 @@ def sheet(job: JobView, now: datetime, longest: int = LONGEST_VALUE) -> list[Tab
     tables = [Table(list(_facts(job, now, longest)))]
     if job.failure is not None:
         tables.append(Table(list(_failure(job, job.failure, longest)), title="Failure"))
+    if job.effects:
+        rows = [(each["name"], each["verdict"], _cut(as_text(each["receipt"]), longest)) for each in job.effects]
+        tables.append(Table(rows, ("effect", "verdict", "receipt"), title="Effects"))
     if job.history:
         columns = ("attempt", "when", "class", "landed", "reason", "repeat", "error")
         tables.append(Table([_line(line, now, longest) for line in job.history], columns, title="History"))
@@ -63,7 +66,7 @@ def sheet(job: JobView, now: datetime, longest: int = LONGEST_VALUE) -> list[Tab
 def letter(job: JobView, now: datetime) -> list[Table]:
     """Lay out one letter, whole, and what to do with it."""
     facts, *tables = sheet(job, now, longest=sys.maxsize)
-    return [Table([*facts.rows, *_letter_facts(job)]), *tables, Table([_next_step(job)], title="Next")]
+    return [Table([*facts.rows, *_letter_facts(job)]), *tables, Table(list(_next_steps(job)), title="Next")]
 
 
 def _state(job: JobView) -> Cell:
@@ -136,8 +139,10 @@ def _letter_facts(job: JobView) -> Iterator[tuple[str, str]]:
         yield "first failure", _reason(first)
 
 
-def _next_step(job: JobView) -> tuple[str, str]:
-    return "put it back to work", f"standfast dead replay {job.id}"
+def _next_steps(job: JobView) -> Iterator[tuple[str, str]]:
+    yield "put it back to work", f"standfast dead replay {job.id}"
+    if job.failure is not None and job.failure.landed == Landed.MAYBE:
+        yield "end it, if its effect is there", f"standfast dead resolve [app:sf] {job.id} --reason …"
 
 
 def _line(line: Attempt, now: datetime, longest: int) -> tuple[str, ...]:

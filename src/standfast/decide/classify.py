@@ -15,9 +15,11 @@ from standfast.decide.evidence import (
     FORGOTTEN,
     HANDLERS,
     STATUS_ATTRIBUTES,
+    UNCERTAIN,
     UNCLASSIFIED,
     UNVERIFIED,
     Judgement,
+    attribute,
     judge_kind,
     judge_status,
     judge_type,
@@ -29,16 +31,19 @@ from standfast.outcome import Failed
 from standfast.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 LONGEST_MESSAGE = 2000
 LONGEST_LABEL = 200
 MEMBERS_TOLD = 10
 DEEPEST = 10
 """How many exceptions deep a cause is looked for."""
+MOST_LOOKED_AT = 200
+"""How many exceptions of a group, and of the groups in it, are looked at: each costs the loop 0.1 ms."""
 
 _WORST_FIRST = (Class.UNKNOWN, Class.TRANSIENT, Class.PERMANENT)
 _SUCCESS = range(200, 300)
+_LOWEST = 100
 
 T = TypeVar("T")
 
@@ -49,7 +54,8 @@ def of_exception(error: BaseException) -> Failed:
     The nearest exception that says anything decides, by (in this order) `Transient`, `Permanent` or `Uncertain`,
     its `error_kind`, its HTTP status, its type. If none does, nobody classified it: unknown, and it may have landed.
     """
-    found = _evidence(error) or _failed(UNCLASSIFIED, _name(error), _asked_wait(error))
+    found = _ask(lambda: _evidence(error, iter(range(MOST_LOOKED_AT))), None)
+    found = found or _failed(UNCLASSIFIED, _name(error), _asked_wait(error))
     return replace(found, failure=replace(found.failure, message=_message(error)))
 
 
@@ -61,16 +67,21 @@ def of_http(status: int, retry_after: float | None = None) -> Failed | None:
 
 
 def of_result(result: object) -> Failed | None:
-    """Judge what a handler returned; None is success. A dict can tell of a failure that was not raised."""
-    if not isinstance(result, dict):
-        return None
+    """Judge what a handler returned; None is success. A dict can tell of a failure that was not raised.
+
+    One that cannot be read tells of none: a result never fails a finished attempt.
+    """
+    return _ask(lambda: _of_dict(result), None) if isinstance(result, dict) else None
+
+
+def _of_dict(result: dict[Any, Any]) -> Failed | None:
     kind, unverified = _label(result.get("error_kind")), _unverified(result)
     judgement = _judge_result(result, kind, unverified=bool(unverified))
     if judgement is None:
         return None
     told = (result.get("error"), result.get("message"), unverified)
     message = next((_text(words) for words in told if _truthy(words)), "")
-    return _failed(judgement, kind, _wait(result.get("retry_after")), message)
+    return replace(_failed(judgement, kind, _wait(result.get("retry_after")), message), said=bool(unverified))
 
 
 def of_unfinished(result: object) -> Failed | None:
@@ -86,7 +97,7 @@ def of_unfinished(result: object) -> Failed | None:
         if isinstance(each, CoroutineType):
             each.close()  # or Python warns of what is told here
     kind = type(unfinished[0]).__name__
-    name = _text(_attribute(unfinished[0], "__qualname__") or kind)
+    name = _text(attribute(unfinished[0], "__qualname__") or kind)
     message = f"the handler returned {kind} {name}, which nobody ran or waited for: is an `await` missing?"
     return _failed(FORGOTTEN, kind, message=message)
 
@@ -95,11 +106,12 @@ def _is_unfinished(value: object) -> bool:
     return inspect.isawaitable(value) or isinstance(value, GeneratorType | AsyncGeneratorType)
 
 
-def _evidence(error: BaseException, path: tuple[int, ...] = ()) -> Failed | None:
-    if len(path) >= DEEPEST or id(error) in path:
+def _evidence(error: BaseException, looks: Iterator[int], path: tuple[int, ...] = ()) -> Failed | None:
+    """Look for what an exception says, or what it is made of; `looks` bounds how many are looked at in all."""
+    if len(path) >= DEEPEST or id(error) in path or next(looks, None) is None:
         return None
     path = (*path, id(error))
-    return _own_evidence(error) or _of_members(error, path) or _of_wrapped(error, path)
+    return _own_evidence(error) or _of_members(error, looks, path) or _of_wrapped(error, looks, path)
 
 
 def _own_evidence(error: BaseException) -> Failed | None:
@@ -113,22 +125,23 @@ def _by_handler(error: BaseException) -> Failed | None:
     judgement = next((HANDLERS[base] for base in type(error).__mro__ if base in HANDLERS), None)
     if judgement is None or not isinstance(error, HandlerFailure):
         return None
-    kind = _label(error.error_kind)
-    known = judge_kind(kind) if kind else None
-    # The class raised says whether it landed and whether repeating helps; the kind only names why.
-    code = _label(error.reason_code) or (known or judgement).reason_code
-    return _failed(judgement._replace(reason_code=code), kind or _name(error))
+    kind, code = _label(error.error_kind), _label(error.reason_code)
+    known = next((found for word in (kind, code) if word and (found := judge_kind(word))), judgement)
+    # What is raised says whether it landed and whether repeating helps. `Uncertain` leaves the latter to the kind.
+    cls = known.cls if judgement is UNCERTAIN else judgement.cls
+    judgement = judgement._replace(cls=cls, reason_code=code or known.reason_code)
+    return replace(_failed(judgement, kind or _name(error)), said=True)
 
 
 def _by_kind(error: BaseException) -> Failed | None:
-    kind = _label(_attribute(error, "error_kind"))
+    kind = _label(attribute(error, "error_kind"))
     return _failed(judge_kind(kind) or UNCLASSIFIED, kind) if kind else None
 
 
 def _by_status(error: BaseException) -> Failed | None:
     status = _status(error)
-    # A success that raised all the same was answered: its type may say more.
-    if status is None or status in _SUCCESS:
+    # A success that raised all the same was answered: its type may say more. Below 100 nobody answered.
+    if status is None or status in _SUCCESS or status < _LOWEST or _is_made_up(error):
         return None
     return _failed(judge_status(status), _name(error))
 
@@ -138,23 +151,25 @@ def _by_type(error: BaseException) -> Failed | None:
     return judgement and _failed(judgement, _name(error))
 
 
-def _of_members(error: BaseException, path: tuple[int, ...]) -> Failed | None:
+def _of_members(error: BaseException, looks: Iterator[int], path: tuple[int, ...]) -> Failed | None:
     """Judge a group by its worst member: repeating helps unless it helps none, and any `maybe` stays one."""
     if not isinstance(error, BaseExceptionGroup):
         return None
-    members = [_evidence(member, path) or _failed(UNCLASSIFIED, _name(member)) for member in error.exceptions]
+    # One more than may be looked at is enough: nobody classified it, and nothing is worse.
+    some = error.exceptions[: MOST_LOOKED_AT + 1]
+    members = [_evidence(member, looks, path) or _failed(UNCLASSIFIED, _name(member)) for member in some]
     worst = min(members, key=_badness)
     waits = [member.retry_after for member in members if member.retry_after is not None]
     found = replace(worst, retry_after=max(waits, default=None))
     return _hedged(found) if any(member.failure.landed is Landed.MAYBE for member in members) else found
 
 
-def _of_wrapped(error: BaseException, path: tuple[int, ...]) -> Failed | None:
+def _of_wrapped(error: BaseException, looks: Iterator[int], path: tuple[int, ...]) -> Failed | None:
     if error.__cause__ is not None:
-        return _evidence(error.__cause__, path)
+        return _evidence(error.__cause__, looks, path)
     if error.__context__ is None or error.__suppress_context__:
         return None
-    found = _evidence(error.__context__, path)
+    found = _evidence(error.__context__, looks, path)
     # Raised while handling the other, which nobody named as its cause: the handling may have done something.
     return found and _hedged(found)
 
@@ -195,14 +210,19 @@ def _is_verified(value: object) -> bool:
 
 def _status(error: BaseException) -> int | None:
     named = next((STATUS_ATTRIBUTES[name] for name in type_names(error) if name in STATUS_ATTRIBUTES), "status_code")
-    for status in (_attribute(error, named), _attribute(_attribute(error, "response"), "status_code")):
+    for status in (attribute(error, named), attribute(attribute(error, "response"), "status_code")):
         if isinstance(status, int) and not isinstance(status, bool):
             return int(status)
     return None
 
 
+def _is_made_up(error: BaseException) -> bool:
+    """Tell a status that aiohttp gave itself (400) from a reply's: it could not read the reply at all."""
+    return error.__cause__ is not None and "aiohttp.HttpProcessingError" in type_names(error.__cause__)
+
+
 def _asked_wait(error: BaseException) -> float | None:
-    own = _wait(_attribute(error, "retry_after"))
+    own = _wait(attribute(error, "retry_after"))
     if own is not None:
         return own
     asked = _header(error, "Retry-After")
@@ -211,13 +231,13 @@ def _asked_wait(error: BaseException) -> float | None:
 
 def _header(error: BaseException, name: str) -> str | None:
     """Read a header of the reply an exception carries. Every client's headers ignore case and have a `get`."""
-    replies = (_attribute(error, "response"), error)
-    values = (_look_up(_attribute(reply, "headers"), name) for reply in replies)
+    replies = (attribute(error, "response"), error)
+    values = (_look_up(attribute(reply, "headers"), name) for reply in replies)
     return next((value for value in values if isinstance(value, str)), None)
 
 
 def _look_up(headers: object, name: str) -> object:
-    get = _attribute(headers, "get")
+    get = attribute(headers, "get")
     return _ask(lambda: get(name), None) if callable(get) else None
 
 
@@ -245,30 +265,28 @@ def _message(error: BaseException) -> str:
     """Give what the exception says; a group says nothing itself, so its members are told."""
     if not isinstance(error, BaseExceptionGroup):
         return _text(error)
-    told = error.exceptions[:MEMBERS_TOLD]
-    members = "; ".join(f"{type(member).__name__}: {_text(member)}" for member in told)
+    told: tuple[BaseException, ...] = _ask(lambda: error.exceptions[:MEMBERS_TOLD], ())
+    members = "; ".join(f"{_name(member)}: {_text(member)}" for member in told)
     return f"{_text(error)}: {members}"[:LONGEST_MESSAGE]
 
 
-def _name(error: BaseException) -> str | None:
-    return _label(type(error).__name__)
+def _name(error: object) -> str | None:
+    return _ask(lambda: _label(type(error).__name__), None)
 
 
 def _label(value: object) -> str | None:
-    return (printable(value[:LONGEST_LABEL]).strip() or None) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return None
+    return _ask(lambda: printable(value[:LONGEST_LABEL]).strip() or None, None)
 
 
 def _text(value: object) -> str:
-    text = _ask(lambda: str(value), f"{type(value).__name__} (its text could not be read)")
-    return printable(text[:LONGEST_MESSAGE])
+    unreadable = f"{_name(value) or 'an exception'} (its text could not be read)"
+    return _ask(lambda: printable(str(value)[:LONGEST_MESSAGE]), unreadable)
 
 
 def _truthy(value: object) -> bool:
     return _ask(lambda: bool(value), otherwise=True)
-
-
-def _attribute(owner: object, name: str) -> object:
-    return _ask(lambda: getattr(owner, name, None), None)
 
 
 def _ask(question: Callable[[], T], otherwise: T) -> T:

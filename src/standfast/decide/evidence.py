@@ -1,4 +1,4 @@
-"""What each piece of evidence says about a failure: tables of kinds, exception types and HTTP statuses.
+"""What each piece of evidence says about a failure: tables of kinds, exception types, their codes and HTTP statuses.
 
 `landed: no` is a promise that nothing happened, so a row gives it only where the library cannot have sent anything
 or the receiver said it did nothing. In doubt it is `maybe`.
@@ -6,9 +6,12 @@ or the receiver said it did nothing. In doubt it is `maybe`.
 
 from __future__ import annotations
 
+import errno
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
+from standfast.asking import asked
 from standfast.errors import HandlerFailure, Permanent, Transient, Uncertain
 from standfast.failure import CATALOGUE, Class, Landed
 
@@ -76,15 +79,110 @@ KINDS: dict[str, Judgement] = {
 }
 """What a handler or tool says by `error_kind`, raised or returned. Every reason code of the catalogue is a kind too."""
 
-TYPES: dict[str, Judgement] = {
+ERRNOS: dict[int, Judgement] = {
+    # The system could not give what the call needed, before the call did anything.
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE, errno.EADDRINUSE, errno.EADDRNOTAVAIL), NOT_DONE),
+    **dict.fromkeys((errno.EBUSY, errno.ETXTBSY, errno.EDEADLK, errno.ENOLCK), NOT_DONE),
+    # A write may have got some of the way, and a connection that was open can end like one that never was.
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.ENOBUFS, errno.ESTALE), MAYBE_DONE),
+    **dict.fromkeys((errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN), MAYBE_DONE),
+    **dict.fromkeys((errno.ENOTCONN, errno.ENETRESET, errno.EAGAIN), MAYBE_DONE),
+    **dict.fromkeys((errno.ENAMETOOLONG, errno.E2BIG, errno.ENOEXEC), REJECTED),
+    errno.EROFS: DENIED,
+}
+"""What the operating system's number says, where Python has no class for it. Missing files and permissions say nothing:
+they may be there in a minute."""
+
+SQLSTATES: dict[str, Judgement] = {
+    "08": MAYBE_DONE,  # the connection was lost
+    "08001": NOT_DONE,
+    "08004": NOT_DONE,
+    "08007": UNCERTAIN,
+    "22": REJECTED,
+    "23": REJECTED,
+    "25006": NOT_DONE,  # read-only: not the primary any more, or not yet
+    "25P03": NOT_REACHED_IN_TIME,
+    "25P04": NOT_REACHED_IN_TIME,
+    "28": DENIED,
+    "3D": REJECTED,
+    "3F": REJECTED,
+    "40": NOT_DONE,  # rolled back: a deadlock, or another was first
+    "40002": REJECTED,
+    "40003": UNCERTAIN,
+    "42": REJECTED,
+    "42501": DENIED,
+    "53": NOT_DONE,
+    "54": REJECTED,
+    "55P03": NOT_DONE,
+    "57014": NOT_REACHED_IN_TIME,
+    "57P01": MAYBE_DONE,
+    "57P02": MAYBE_DONE,
+    "57P03": NOT_DONE,
+    "57P05": MAYBE_DONE,
+    "58": MAYBE_DONE,
+}
+"""What PostgreSQL answered: a whole code, or else its class, the first two characters."""
+
+SQLITE_CODES: dict[int, Judgement] = {
+    3: DENIED,  # PERM
+    5: NOT_DONE,  # BUSY
+    6: NOT_DONE,  # LOCKED
+    7: OUT_OF_MEMORY,  # NOMEM
+    8: DENIED,  # READONLY
+    9: NOT_DONE,  # INTERRUPT
+    10: MAYBE_DONE,  # IOERR
+    13: NOT_DONE,  # FULL: the statement is undone
+    14: NOT_DONE,  # CANTOPEN
+    15: NOT_DONE,  # PROTOCOL
+    17: NOT_DONE,  # SCHEMA
+    18: REJECTED,  # TOOBIG
+    19: REJECTED,  # CONSTRAINT
+    20: REJECTED,  # MISMATCH
+    23: DENIED,  # AUTH
+    25: REJECTED,  # RANGE
+}
+"""What SQLite's primary result code says."""
+
+
+def by_errno(error: BaseException) -> Judgement | None:
+    """Judge what the operating system refused."""
+    return _look_up(ERRNOS, attribute(error, "errno"))
+
+
+def by_sqlstate(error: BaseException) -> Judgement | None:
+    """Judge what PostgreSQL answered."""
+    state = attribute(error, "sqlstate")
+    return (SQLSTATES.get(state) or SQLSTATES.get(state[:2])) if isinstance(state, str) else None
+
+
+def by_psycopg(error: BaseException) -> Judgement | None:
+    """Judge what psycopg could not do: without an answer it was never connected, or lost the connection."""
+    never_connected = attribute(error, "pgconn") is not None
+    return by_sqlstate(error) or (NOT_DONE if never_connected else MAYBE_DONE)
+
+
+def by_sqlite_code(error: BaseException) -> Judgement | None:
+    """Judge what SQLite answered; sqlite3 keeps the extended code, apsw the primary one."""
+    code = attribute(error, "sqlite_errorcode") or attribute(error, "result")
+    return SQLITE_CODES.get(code & 0xFF) if isinstance(code, int) else None
+
+
+Rule = Judgement | Callable[[BaseException], Judgement | None]
+TYPES: dict[str, Rule] = {
     "builtins.ConnectionRefusedError": NOT_DONE,
     "builtins.ConnectionError": MAYBE_DONE,
     "builtins.TimeoutError": NO_ANSWER_IN_TIME,
     "builtins.MemoryError": OUT_OF_MEMORY,
+    "builtins.OSError": by_errno,
     "socket.gaierror": NOT_DONE,
+    "socket.herror": NOT_DONE,
     "ssl.SSLCertVerificationError": NOT_DONE,
     "ssl.SSLError": MAYBE_DONE,
     "asyncio.IncompleteReadError": MAYBE_DONE,
+    "concurrent.BrokenExecutor": MAYBE_DONE,
+    "multiprocessing.TimeoutError": NO_ANSWER_IN_TIME,
+    "subprocess.TimeoutExpired": NO_ANSWER_IN_TIME,
+    "subprocess.CalledProcessError": UNCLASSIFIED,
     "msgspec.ValidationError": UNREADABLE_REPLY,
     "msgspec.DecodeError": UNREADABLE_REPLY,
     "pydantic_core.ValidationError": UNREADABLE_REPLY,
@@ -104,12 +202,12 @@ TYPES: dict[str, Judgement] = {
     "httpx.InvalidURL": REJECTED,
     "requests.ConnectTimeout": NOT_REACHED_IN_TIME,
     "requests.Timeout": NO_ANSWER_IN_TIME,
-    # Its cause may be a refused connection, yet an adapter with retries may have sent the request before that.
     "requests.ConnectionError": MAYBE_DONE,
     "requests.RetryError": MAYBE_DONE,
     "requests.ChunkedEncodingError": MAYBE_DONE,
     "requests.ContentDecodingError": MAYBE_DONE,
     "requests.JSONDecodeError": UNREADABLE_REPLY,
+    "requests.InvalidJSONError": REJECTED,
     "requests.TooManyRedirects": REDIRECTED,
     "requests.URLRequired": REJECTED,
     "requests.MissingSchema": REJECTED,
@@ -118,21 +216,54 @@ TYPES: dict[str, Judgement] = {
     "requests.InvalidHeader": REJECTED,
     "urllib3.NewConnectionError": NOT_DONE,
     "urllib3.ConnectTimeoutError": NOT_REACHED_IN_TIME,
+    "urllib3.EmptyPoolError": NOT_REACHED_IN_TIME,
+    "urllib3.ClosedPoolError": NOT_DONE,
     "urllib3.TimeoutError": NO_ANSWER_IN_TIME,
     "urllib3.MaxRetryError": MAYBE_DONE,
     "urllib3.ProtocolError": MAYBE_DONE,
+    "urllib3.SSLError": MAYBE_DONE,
+    "urllib3.DecodeError": MAYBE_DONE,
+    "urllib3.ResponseError": MAYBE_DONE,
     "urllib3.LocationValueError": REJECTED,
     "aiohttp.ClientConnectorError": NOT_DONE,
     "aiohttp.ConnectionTimeoutError": NOT_REACHED_IN_TIME,
     "aiohttp.ServerTimeoutError": NO_ANSWER_IN_TIME,
     "aiohttp.ClientConnectionError": MAYBE_DONE,
     "aiohttp.ClientPayloadError": MAYBE_DONE,
+    "aiohttp.HttpProcessingError": MAYBE_DONE,
     "aiohttp.ContentTypeError": UNREADABLE_REPLY,
+    "aiohttp.TooManyRedirects": REDIRECTED,
+    "aiohttp.InvalidUrlRedirectClientError": REDIRECTED,
+    "aiohttp.NonHttpUrlRedirectClientError": REDIRECTED,
+    "aiohttp.NonHttpUrlClientError": REJECTED,
     "aiohttp.InvalidURL": REJECTED,
+    "psycopg.ConnectionTimeout": NOT_REACHED_IN_TIME,
+    "psycopg.OperationalError": by_psycopg,
+    "psycopg.DataError": REJECTED,
+    "psycopg.DatabaseError": by_sqlstate,
+    "psycopg_pool.PoolTimeout": NOT_REACHED_IN_TIME,
+    "psycopg_pool.PoolClosed": NOT_DONE,
+    "psycopg_pool.TooManyRequests": NOT_DONE,
+    "asyncpg.PostgresError": by_sqlstate,
+    "sqlite3.Error": by_sqlite_code,
+    "apsw.Error": by_sqlite_code,
 }
 """What an exception says by its type: `family.Class`, found along its base classes, nearest first.
 
-Names, so that no library is imported to be recognised. Subclasses without a row of their own follow their base."""
+Names, so that no library is imported to be recognised. Subclasses without a row of their own follow their base. Where
+one class stands for many things that happened, its row asks the code that the exception carries."""
+
+CARRIERS = {
+    "requests.ConnectionError": "args",
+    "urllib3.MaxRetryError": "reason",
+    "urllib3.SSLError": "args",
+    "urllib.URLError": "reason",
+}
+"""Where an exception keeps what it stands for, which is judged in its place.
+
+A client that was told to repeat by itself may have sent before it was refused. Whoever told it so says that the request
+may be repeated: its last word counts, or a refused connection would never be one."""
+DEEPEST_CARRIED = 4
 
 FAMILIES = {"httpx2": "httpx", "httpcore": "httpx", "httpcore2": "httpx"}
 """Packages whose exceptions bear the names of another's."""
@@ -158,8 +289,29 @@ def type_names(error: BaseException) -> list[str]:
 
 
 def judge_type(error: BaseException) -> Judgement | None:
-    """Look the type up, or else its nearest known base."""
-    return next((TYPES[name] for name in type_names(error) if name in TYPES), None)
+    """Look the type up, or else its nearest known base: of what it carries, or else its own."""
+    carried = [error]
+    while len(carried) < DEEPEST_CARRIED and (inner := _carried(carried[-1])) is not None:
+        carried.append(inner)
+    return next((found for each in reversed(carried) if (found := _judge_own_type(each))), None)
+
+
+def _judge_own_type(error: BaseException) -> Judgement | None:
+    rules = (TYPES[name] for name in type_names(error) if name in TYPES)
+    judged = (rule if isinstance(rule, Judgement) else rule(error) for rule in rules)
+    return next((found for found in judged if found is not None), None)
+
+
+def _carried(error: BaseException) -> BaseException | None:
+    where = next((CARRIERS[name] for name in type_names(error) if name in CARRIERS), "")
+    held = attribute(error, where)
+    inside = held if isinstance(held, tuple) else (held,)
+    return next((each for each in inside if isinstance(each, BaseException)), None)
+
+
+def attribute(owner: object, name: str) -> object:
+    """Read an attribute of an object of someone else's, whose properties may raise; None if there is none."""
+    return asked(lambda: getattr(owner, name, None), lambda _error: None)
 
 
 def judge_status(status: int) -> Judgement:
@@ -191,3 +343,7 @@ def _judge_ending(name: str) -> Judgement | None:
 def _family(base: type) -> str:
     package = str(base.__module__).partition(".")[0]
     return FAMILIES.get(package, package)
+
+
+def _look_up(table: dict[int, Judgement], code: object) -> Judgement | None:
+    return table.get(code) if isinstance(code, int) else None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from standfast import gates
 from standfast.failure import Failure
-from standfast.lifecycle import State
+from standfast.gates import Closing, Row
+from standfast.lifecycle import State, Triage
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,12 +32,17 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     warning: str | None = None
     superseded_by: str | None = None
+    triage: Triage | None = None
     paused: bool = False
     handler_known: bool = True
     live_workers: int = 0
     ahead: int = 0
     """Due jobs of its queue, this one included; counting stops at a bound."""
     running: int = 0
+    deferrals: int = 0
+    gates: tuple[Row, ...] = ()
+    """The gates that stand before it: the one it is parked at, and those that all jobs of its queue pass."""
+    now: float = 0.0
 
 
 def explain(job: Circumstances) -> str:
@@ -74,6 +81,8 @@ def _letter(job: Circumstances) -> str:
     if failure is None:
         return f"It is {job.state} since {_span(job.age)}."
     told = f" ({failure.told})" if failure.told else ""
+    if job.state == State.HELD and job.triage is not None and job.triage.replay_status == "approval_pending":
+        return f"{_waits_for_an_answer(job, job.triage)} It had stopped with {failure.reason_code}{told}."
     landed = " The effect may exist." if failure.landed == "maybe" else ""
     return (
         f"It is {job.state} since {_span(job.age)} after {_count(job.attempts, 'attempt')}: "
@@ -81,9 +90,16 @@ def _letter(job: Circumstances) -> str:
     )
 
 
+def _waits_for_an_answer(job: Circumstances, triage: Triage) -> str:
+    who = f" from somebody of {triage.approver_group}" if triage.approver_group else ""
+    answer = "see `standfast approvals list`, then answer with `standfast approvals approve` or `deny`."
+    return f"Its replay has waited for an approval{who} for {_span(job.age)}; {answer}"
+
+
 def _queued(job: Circumstances) -> str:
     if job.parked_on:
-        return f"It waits behind {job.parked_on}, since {_span(job.waited)}."
+        at = next((_at(row, job.now) for row in job.gates if row.key == job.parked_on), None)
+        return f"{at or f'It waits behind {job.parked_on}, since {_span(job.waited)}.'}{_deferred(job)}"
     if job.due_in > 0:
         return _later(job)
     if job.paused:
@@ -93,9 +109,56 @@ def _queued(job: Circumstances) -> str:
         return f"No process has declared a {handler}; deploy it, or correct the name."
     if not job.live_workers:
         return f"No live worker serves queue {job.queue}; start one with `standfast worker app:sf`."
+    shut = next((said for row in job.gates if (said := _shut(row, job.now))), None)
+    if shut is not None:
+        return f"{shut}{_deferred(job)}"
     due = f"{_count(job.ahead, 'job')} of queue {job.queue} {'is' if job.ahead == 1 else 'are'} due"
     running = f"{job.running} {'is' if job.running == 1 else 'are'} running on {_count(job.live_workers, 'worker')}"
     return f"It has been due for {_span(job.waited)}; {due}, {running}.{_held_up(job)}"
+
+
+def _shut(row: Row, now: float) -> str | None:
+    """Say which gate of the whole queue is shut, if this one is."""
+    full = row.kind == "limit" and row.used >= (row.capacity or 0)
+    empty = row.kind == "rate" and gates.meter(row).tokens(now) == 0
+    return _at(row, now) if full or empty or row.kind == "gate" else None
+
+
+def _at(row: Row, now: float) -> str | None:
+    """Say what a gate waits for."""
+    match row.kind:
+        case "limit":
+            return f"It waits for a place of {row.key}: {row.used} of {row.capacity} are taken."
+        case "rate":
+            wait = gates.meter(row).next_at(now) - now
+            return f"It waits for {row.key}, which lets the next one start in {_span(wait)}."
+        case "gate":
+            said = msgspec.json.decode(row.detail or "{}", type=Closing)
+            return (
+                f"Its queue's gate is closed since {_span(now - said.since)}: {said.why}. It is asked again by itself."
+            )
+        case "breaker":
+            return _circuit(row, now)
+        case _:
+            return None
+
+
+def _circuit(row: Row, now: float) -> str:
+    found, name = gates.circuit(row), row.key.removeprefix("breaker:")
+    if found.state == "recovering":
+        return f"It waits for its turn: {name} answers again, and jobs follow little by little."
+    if found.state == "probing":
+        following = "one job is on its way to see whether it is back"
+    else:
+        following = f"the next try is in {_span((row.opens_at or now) - now)}"
+    return (
+        f"It waits for {name}, which failed {row.used} times in a row: its breaker is open since "
+        f"{_span(now - found.since)}, and {following}. No attempt is spent."
+    )
+
+
+def _deferred(job: Circumstances) -> str:
+    return f" It was deferred {_count(job.deferrals, 'time')} so far." if job.deferrals > 1 else ""
 
 
 def _held_up(job: Circumstances) -> str:

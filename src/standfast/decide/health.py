@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 STALLED_AFTER = 60.0
 """A due job that waited this many seconds without any claim of its queue meanwhile means the queue is backed up."""
 
+STARVED_AFTER = 3600.0
+"""A due job that waited this many seconds in a short queue that others were claimed from is starved."""
+
+GROWTH_WITHIN = 600.0
+"""Seconds in which more new letters than a queue's `dead_warning` mean that they grow."""
+DENIALS_WITHIN = 3600.0
+DENIALS_WARNING = 5
+"""So many letters of a queue whose replay was denied within that time are worth a look at its policy."""
+
 REMOVED_SHOWN = 86400.0
 """Seconds for which it is told that the store's file was removed."""
 
@@ -38,9 +47,15 @@ class QueueFacts(msgspec.Struct, frozen=True):
     """Accepted jobs that nothing moves and no reason is given for: neither claimed from nor parked, leased or ended."""
     abandoned: int = 0
     """Running jobs whose worker is silent, while no worker is alive to take them back."""
+    deferred: int = 0
+    """Jobs that a gate has held back for more than an hour."""
     paused: bool = False
     overdue: int = 0
     """Attempts that passed their timeout and still run: plain functions, which cannot be stopped."""
+    new_letters: int = 0
+    """How many became letters in the last ten minutes, and still are."""
+    denials: int = 0
+    """How many letters had their replay denied in the last hour."""
     at_least: tuple[str, ...] = ()
     """Which of `due` and `letters` stopped at the bound of counting."""
 
@@ -61,8 +76,14 @@ class StoreFacts(msgspec.Struct, frozen=True):
     """Those, as queue/handler, that lately blocked their worker's event loop."""
     removed_ago: float | None = None
     """How long ago the store's file was found removed under a process that used it."""
+    open_breakers: tuple[tuple[str, int, float], ...] = ()
+    """What does not answer, how often it failed in a row, and for how many seconds its breaker has been open."""
+    broken_gates: tuple[tuple[str, str], ...] = ()
+    """The queues whose gate could not be asked, and why."""
     fallbacks: tuple[tuple[str, int], ...] = ()
     """The queues whose calls lately went to their fallback, and how many did so far."""
+    policy_issue: str | None = None
+    """What is wrong with the policy that somebody configured."""
 
 
 def issues(facts: StoreFacts) -> list[str]:
@@ -83,9 +104,19 @@ def backed_up(facts: QueueFacts) -> bool:
     return (facts.oldest_due_seconds or 0) >= STALLED_AFTER and not facts.claimed_recently
 
 
+def starved(facts: QueueFacts) -> bool:
+    """Tell whether a due job waits far longer than the order of claims lets it, though its queue is claimed from."""
+    few = facts.due <= facts.rules.depth_warning
+    return few and facts.claimed_recently and (facts.oldest_due_seconds or 0) >= STARVED_AFTER
+
+
 def _queue_issues(facts: QueueFacts) -> Iterator[str]:
     if facts.letters > facts.rules.dead_warning:
         yield f"{facts.queue}: {_count(facts.letters, 'dead letter', 'letters' in facts.at_least)}"
+    if facts.new_letters > facts.rules.dead_warning:
+        yield f"{facts.queue}: {_count(facts.new_letters, 'dead letter')} in the last 10 minutes (growing)"
+    if facts.denials >= DENIALS_WARNING:
+        yield f"{facts.queue}: {facts.denials} replays denied in the last hour"
     if backed_up(facts):
         yield f"{facts.queue}: {facts.due}{'+' if 'due' in facts.at_least else ''} pending (backed up)"
     if facts.due and not facts.live_workers:
@@ -99,6 +130,10 @@ def _queue_issues(facts: QueueFacts) -> Iterator[str]:
     if facts.silent:
         paused = " (it is paused)" if facts.paused else ""
         yield f"{facts.queue}: nothing moves {_count(facts.silent, 'job')}{paused}"
+    if facts.deferred:
+        yield f"{facts.queue}: {_count(facts.deferred, 'job')} deferred for more than an hour"
+    if starved(facts):
+        yield f"{facts.queue}: a job has been due for {(facts.oldest_due_seconds or 0) / 3600:.1f} h while others ran"
     if facts.overdue:
         whose = "its" if facts.overdue == 1 else "their"
         yield f"{facts.queue}: {_count(facts.overdue, 'handler')} past {whose} timeout"
@@ -114,6 +149,12 @@ def _store_issues(facts: StoreFacts) -> Iterator[str]:
     for queue, calls in facts.fallbacks:
         whose = "its" if calls == 1 else "their"
         yield f"{queue}: {_count(calls, 'call')} went to {whose} fallback"
+    for name, failures, seconds in facts.open_breakers:
+        yield f"{name} does not answer: {_count(failures, 'failure')} in a row, its breaker is open for {seconds:.0f} s"
+    for queue, why in facts.broken_gates:
+        yield f"{queue}: its gate counts as closed: {why}"
+    if facts.policy_issue is not None:
+        yield facts.policy_issue
     yield from _sweep_issue(facts)
     if facts.removed_ago is not None and facts.removed_ago < REMOVED_SHOWN:
         yield f"the store's file was removed while in use, {facts.removed_ago:.0f} s ago: what it held then is gone"

@@ -1,4 +1,4 @@
-"""What a person may do to a job, by its state: replay, cancel, hurry. The same answers from every door."""
+"""What a person may do to a job, by its state: replay, resolve, discard, cancel. The same answers from every door."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from standfast.failure import Landed
-from standfast.lifecycle import FINAL, LETTERS, Move, Standing, State, Transition
+from standfast.lifecycle import FINAL, LETTERS, Move, Standing, State, Transition, Triage
 from standfast.printable import printable
 
 
@@ -28,6 +28,33 @@ def replay(
         return Refusal(f"only a dead or held job can be replayed; this one is {job.state}")
     asked = {"by": by and printable(by), "reason": reason and printable(reason)}
     return _moved(job, Move.REPLAY, attempt=attempt, possible_duplicate=landed == Landed.MAYBE, **asked)
+
+
+def resolve(
+    job: Standing,
+    *,
+    by: str,
+    reason: str | None,
+    triage: Triage | None = None,
+    attempt: int = 0,
+    result: str | None = None,
+    warning: str | None = None,
+    looks: tuple[tuple[str, str], ...] = (),
+) -> Transition | Refusal:
+    """End a letter whose effect is there: a check saw it, or a person says so."""
+    if job.state not in LETTERS:
+        return Refusal(f"only a dead or held job can be resolved; this one is {job.state}")
+    asked = {"by": printable(by), "reason": reason and printable(reason)}
+    over = None if triage is None else msgspec.structs.replace(triage, replay_status="resolved", replay_at=None)
+    ended = {"triage": over, "result": result, "warning": warning, "looks": looks}
+    return _moved(job, Move.RESOLVE, attempt=attempt, **asked, **ended)
+
+
+def discard(job: Standing, *, by: str, reason: str, attempt: int = 0) -> Transition | Refusal:
+    """End a letter that nobody wants any more: it never runs again."""
+    if job.state not in LETTERS:
+        return Refusal(f"only a dead or held job can be discarded; this one is {job.state}")
+    return _moved(job, Move.DISCARD, attempt=attempt, by=printable(by), reason=printable(reason))
 
 
 def cancel(job: Standing) -> Transition | Refusal:

@@ -7,41 +7,82 @@ from typing import Any
 import msgspec
 
 from standfast.decide.backoff import delay, honour_retry_after
-from standfast.decide.triage import triage
+from standfast.decide.breaker import heard
+from standfast.decide.triage import PRESENT, Present, judged
 from standfast.failure import Class, Failure, Landed, reason
 from standfast.job import Claim
 from standfast.lifecycle import Move, Standing, Transition
-from standfast.outcome import Cancel, Drained, Failed, Lapsed, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
+from standfast.outcome import (
+    Cancel,
+    Drained,
+    Failed,
+    Lapsed,
+    Look,
+    Misfit,
+    NotEntered,
+    Outcome,
+    Recovered,
+    Snooze,
+    Succeeded,
+    TimedOut,
+    Undetermined,
+)
+from standfast.policy.facts import UNKNOWN, Facts, facts_of_claim, facts_of_failure
 from standfast.printable import printable
 from standfast.rules import QueueRules
 
+RECOVERED = "post_write_recovery"
+"""The warning of a job that was found done before it was repeated."""
+LOOK_AGAIN = (
+    "Mend what the check needs, then replay: it looks first, and runs only what is missing. If you know that the "
+    "effect is there, resolve the letter; with a result of yours that is your word, and nothing is looked at."
+)
 
-def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> Transition:
+
+def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float, present: Present = PRESENT) -> Transition:
     """Turn how an attempt ended into the one change that follows. `roll` in [0, 1) is the jitter's chance.
 
     Whether somebody cancelled the job meanwhile is known where this is written: see `lifecycle.unwanted`.
     """
+    return _judged(claim, heard(claim, outcome, rules, _settled(claim, outcome, rules, roll)), roll, present)
+
+
+def _judged(claim: Claim, decided: Transition, roll: float, present: Present) -> Transition:
+    if decided.failure is None:
+        return decided
+    return judged(decided, facts_of_claim(claim, decided.failure, present.now), present, roll)
+
+
+def _settled(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> Transition:
     match outcome:
         case Succeeded(result, warning):
             return _move(claim, Move.COMPLETE, result=result, warning=warning)
-        case Failed(failure, retry_after):
-            return _failed(claim, failure, retry_after, rules, roll)
+        case Failed(failure, retry_after, said):
+            return _failed(claim, _by_ledger(claim, failure, said=said), retry_after, rules, roll)
         case Snooze(seconds):
-            return _move(claim, Move.SNOOZE, delay=max(0.0, seconds), spends=-1, defers=1)
+            landed = Landed.MAYBE if claim.open_intents else None
+            again = {"landed": landed, "possible_duplicate": landed is not None and claim.replay_mode == "replay"}
+            return _move(claim, Move.SNOOZE, delay=max(0.0, seconds), spends=-1, defers=1, **again)
         case Cancel(why):
             return _move(claim, Move.CANCEL, warning=printable(why) or None)
         case Misfit(message):
             return _die(claim, _never("schema_invalid", message), spends=-1)
         case NotEntered():
             return _move(claim, Move.GIVE_BACK, spends=-1, defers=1)
-        case Drained() if claim.replay_mode == "replay" and claim.repeatable:
-            return _move(claim, Move.GIVE_BACK, spends=-1, defers=1, landed=Landed.MAYBE, possible_duplicate=True)
+        case Recovered(looks):
+            return _move(claim, Move.COMPLETE, spends=-1, warning=RECOVERED, looks=_seen(looks))
+        case Undetermined(looks, message):
+            return _hold(claim, looks, message)
+        case Drained() if claim.replay_mode == "replay" and claim.repeatable and not claim.open_intents:
+            landed = claim.told_by_ledger or Landed.MAYBE
+            again = {"landed": landed, "possible_duplicate": landed == Landed.MAYBE}
+            return _move(claim, Move.GIVE_BACK, spends=-1, defers=1, **again)
         case Drained():
-            return _failed(claim, _maybe("drained", "the worker stopped while this ran"), None, rules, roll)
+            return _failed(claim, _cut(claim, "drained", "the worker stopped while this ran"), None, rules, roll)
         case TimedOut():
-            return _failed(claim, _maybe("timeout", "the attempt took longer than its timeout"), None, rules, roll)
+            return _failed(claim, _cut(claim, "timeout", "the attempt took longer than its timeout"), None, rules, roll)
         case Lapsed():
-            return _failed(claim, _maybe("worker_lost", "the worker vanished while this ran"), None, rules, roll)
+            return _failed(claim, _cut(claim, "worker_lost", "the worker vanished while this ran"), None, rules, roll)
 
 
 def _failed(claim: Claim, failure: Failure, retry_after: float | None, rules: QueueRules, roll: float) -> Transition:
@@ -56,13 +97,41 @@ def _failed(claim: Claim, failure: Failure, retry_after: float | None, rules: Qu
         lost = failure.reason_code == "worker_lost"
         return _die(claim, failure if lost else _as(failure, "max_attempts"), last=failure)
     wait = delay(rules.backoff, claim.repeat, roll) if retry_after is None else honour_retry_after(retry_after)
-    return _move(claim, Move.RETRY, delay=wait, failure=failure, possible_duplicate=maybe)
+    # What is verified before it is repeated is no possible duplicate.
+    twice = maybe and claim.replay_mode == "replay"
+    return _move(claim, Move.RETRY, delay=wait, failure=failure, possible_duplicate=twice)
 
 
-def too_old(claim: Claim, rules: QueueRules, now: float) -> Transition | None:
+def _by_ledger(claim: Claim, failure: Failure, *, said: bool = False) -> Failure:
+    """Let the ledger tell whether an effect may exist: an open intent means maybe, none means no.
+
+    What the handler itself said stands where no intent is open.
+    """
+    known = claim.told_by_ledger
+    if known is None or (known == Landed.NO and said):
+        return failure
+    begun = f"begun, and not known to be done: {', '.join(claim.open_intents)}" if claim.open_intents else ""
+    message = "; ".join(part for part in (failure.message, begun) if part)
+    return msgspec.structs.replace(failure, landed=known, message=message)
+
+
+def _hold(claim: Claim, looks: tuple[Look, ...], message: str) -> Transition:
+    """Keep a job for whoever can tell what its checks could not."""
+    code = "unknown_commit_state"
+    failure = Failure(cls=Class.UNKNOWN, landed=Landed.MAYBE, reason_code=code, message=message, advice=LOOK_AGAIN)
+    return _move(claim, Move.HOLD, spends=-1, failure=failure, looks=_seen(looks))
+
+
+def _seen(looks: tuple[Look, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((look.name, str(look.verdict)) for look in looks)
+
+
+def too_old(
+    claim: Claim, rules: QueueRules, now: float, roll: float = 0.0, present: Present = PRESENT
+) -> Transition | None:
     """Let a job that is claimed too late die without entering its handler; its attempt is given back."""
     code = age_reason(claim.entered_at, claim.expires_at, rules.max_age, now)
-    return None if code is None else _die(claim, _never(code), spends=-1)
+    return None if code is None else _judged(claim, _die(claim, _never(code), spends=-1), roll, present)
 
 
 def age_reason(entered_at: float, expires_at: float | None, max_age: float | None, now: float) -> str | None:
@@ -77,11 +146,15 @@ def given_back(job: Standing) -> Transition:
     return Transition(job.n, job.token, job.id, job.queue, Move.GIVE_BACK, spends=-1, defers=1, gate=job.gate)
 
 
-def outlived(job: Standing, code: str) -> Transition:
-    """Let a job die that waited too long in its queue."""
+def outlived(
+    job: Standing, code: str, facts: Facts = UNKNOWN, roll: float = 0.0, present: Present = PRESENT
+) -> Transition:
+    """Let a job die that waited too long in its queue; `facts` is what else is known of it."""
     failure = _never(code)
+    said = {name: value for name, value in msgspec.structs.asdict(facts_of_failure(failure)).items() if value}
     at = (job.n, job.token, job.id, job.queue)
-    return Transition(*at, Move.DIE, job.state, failure=failure, triage=triage(failure), gate=job.gate)
+    decided = Transition(*at, Move.DIE, job.state, attempt=facts.attempts, failure=failure, gate=job.gate)
+    return judged(decided, msgspec.structs.replace(facts, **said), present, roll)
 
 
 def _never(code: str, message: str = "") -> Failure:
@@ -89,10 +162,11 @@ def _never(code: str, message: str = "") -> Failure:
     return Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code=code, message=message, advice=reason(code).advice)
 
 
-def _maybe(code: str, message: str) -> Failure:
-    return Failure(
-        cls=Class.TRANSIENT, landed=Landed.MAYBE, reason_code=code, message=message, advice=reason(code).advice
-    )
+def _cut(claim: Claim, code: str, message: str) -> Failure:
+    """Word the failure of an attempt that was cut off: nobody knows how far it came, but the ledger may."""
+    advice = reason(code).advice
+    failure = Failure(cls=Class.TRANSIENT, landed=Landed.MAYBE, reason_code=code, message=message, advice=advice)
+    return _by_ledger(claim, failure)
 
 
 def _as(failure: Failure, code: str) -> Failure:
@@ -100,7 +174,7 @@ def _as(failure: Failure, code: str) -> Failure:
 
 
 def _die(claim: Claim, failure: Failure, *, spends: int = 0, last: Failure | None = None) -> Transition:
-    return _move(claim, Move.DIE, failure=failure, last_failure=last, triage=triage(failure), spends=spends)
+    return _move(claim, Move.DIE, failure=failure, last_failure=last, spends=spends)
 
 
 def _move(claim: Claim, move: Move, **what: Any) -> Transition:

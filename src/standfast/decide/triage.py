@@ -1,16 +1,107 @@
-"""What should happen to a letter, by the built-in policy: nothing by itself, poison set apart."""
+"""What should happen to a letter: the first rule that fits says it, else the catalogue of reasons.
+
+Worker and sweeper ask in the dying write, so nothing here reads a clock, rolls dice or calls anybody's code.
+"""
 
 from __future__ import annotations
 
+import msgspec
+
+from standfast.decide.backoff import delay
+from standfast.decide.fingerprint import fingerprint
 from standfast.failure import Action, Failure, reason
-from standfast.lifecycle import Triage
+from standfast.lifecycle import Move, Transition, Triage
+from standfast.policy.facts import Facts, facts_of_failure
+from standfast.policy.rules import BUILT_IN as BUILT_IN_POLICY
+from standfast.policy.rules import Broken, DlqRule, Policy, dlq_rule, first_fitting
 
 BUILT_IN = "built-in"
 """The rule a letter names when no policy file decided."""
+BROKEN = "broken policy"
+"""The rule a letter names when there is a policy that cannot be read: the catalogue decided, and replays are denied."""
+
+STATUSES = {
+    Action.AUTO_REPLAY: "scheduled",
+    Action.QUARANTINE: "quarantined",
+    Action.REQUIRE_APPROVAL: "approval_pending",
+    Action.MANUAL_REVIEW: "pending_review",
+}
+
+STOPPING = frozenset({Move.DIE, Move.HOLD})
+"""The moves by which a job becomes a letter."""
+
+NOBODY_KNOWS = frozenset({"unknown_commit_state", "partial_external_write"})
+"""Reasons that say the effect may be there: only a check or a person may let these run again."""
 
 
-def triage(failure: Failure) -> Triage:
-    """Decide by the catalogue: quarantine for poison, a person's review for the rest."""
-    action = reason(failure.reason_code).action
-    status = "quarantined" if action is Action.QUARANTINE else "pending_review"
-    return Triage(action=action, rule=BUILT_IN, replay_status=status)
+class Present(msgspec.Struct, frozen=True):
+    """What letters are judged by: the policy in force, and the time."""
+
+    policy: Policy | Broken = BUILT_IN_POLICY
+    now: float = 0.0
+
+
+PRESENT = Present()
+
+
+def judged(decided: Transition, facts: Facts, present: Present, roll: float) -> Transition:
+    """Say what becomes of a job that stops, in the very change that stops it; other changes stay as they are.
+
+    What needs an approval is held for it.
+    """
+    if decided.failure is None or decided.move not in STOPPING:
+        return decided
+    said = triage(facts, present.policy, now=present.now, roll=roll)
+    return msgspec.structs.replace(
+        decided,
+        move=Move.HOLD if said.action is Action.REQUIRE_APPROVAL else decided.move,
+        triage=said,
+        fingerprint=fingerprint(facts.queue or decided.queue, facts.handler or "", decided.failure),
+        policy_snapshot=present.policy.snapshot,
+    )
+
+
+def triage(
+    letter: Facts | Failure, policy: Policy | Broken = BUILT_IN_POLICY, *, now: float = 0.0, roll: float = 0.0
+) -> Triage:
+    """Decide about a letter. `replay_at` is counted from `now`; `roll` in [0, 1) is the jitter's chance."""
+    facts = letter if isinstance(letter, Facts) else facts_of_failure(letter)
+    if isinstance(policy, Broken):
+        return _by_catalogue(facts, BROKEN)
+    found = first_fitting(policy.dlq_rules, facts)
+    return _by_catalogue(facts, BUILT_IN) if found is None else _by_rule(*found, facts, now, roll)
+
+
+def _by_catalogue(facts: Facts, rule: str) -> Triage:
+    """Set poison apart and leave the rest to a person."""
+    action = reason(facts.reason_code or "").action
+    return Triage(action=action, rule=rule, replay_status=STATUSES[action])
+
+
+def _by_rule(place: int, rule: DlqRule, facts: Facts, now: float, roll: float) -> Triage:
+    name, action, replay_at = dlq_rule(place), rule.action, None
+    if action is Action.AUTO_REPLAY:
+        obstacle = _obstacle(rule, facts)
+        if obstacle is None:
+            replay_at = now + delay(rule.backoff, facts.replays + 1, roll)
+        else:
+            name, action = f"{name} ({obstacle})", Action.MANUAL_REVIEW
+    return Triage(
+        action=action,
+        rule=name,
+        owner=rule.owner,
+        approver_group=rule.approver_group,
+        replay_status=STATUSES[action],
+        replay_at=replay_at,
+    )
+
+
+def _obstacle(rule: DlqRule, facts: Facts) -> str | None:
+    """Say why a letter is left to a person where its rule would replay it."""
+    if facts.replay_mode == "manual":
+        return "its handler is manual: a person replays it"
+    if facts.reason_code in NOBODY_KNOWS and facts.replay_mode != "verify_first":
+        return "its effect may have landed and its handler cannot check"
+    if facts.replays >= rule.max_replays:
+        return f"{facts.replays} of {rule.max_replays} replays used"
+    return None

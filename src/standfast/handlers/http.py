@@ -11,7 +11,7 @@ from standfast.aside import aside
 from standfast.errors import Permanent
 from standfast.handlers.destinations import Refused, refusal
 from standfast.handlers.job import Job
-from standfast.handlers.request import HttpRequest, Reply, Route
+from standfast.handlers.request import HttpRequest, Reply, Route, host_of
 
 if TYPE_CHECKING:
     from standfast.handlers.wire import Wire
@@ -36,6 +36,21 @@ class Sender:
             return await (await self._wire()).send(request, headers(job, request), route, within)
         except Refused as refused:
             raise Permanent(refusal(job.queue, route.destinations, refused), reason_code="denied") from refused
+
+    async def look(self, job: Job, request: HttpRequest) -> Reply:
+        """Send a request that only looks; give the reply, or raise what happened instead."""
+        route = Route(job.queue, job.rules.destinations, reuse=True)
+        given = {"Accept-Encoding": "identity", "User-Agent": user_agent()} | request.headers
+        sent = [(name.encode(), value.encode()) for name, value in given.items()]
+        try:
+            return await (await self._wire()).send(request, sent, route, request.timeout or TIMEOUT)
+        except Refused as refused:
+            raise Permanent(refusal(job.queue, route.destinations, refused), reason_code="denied") from refused
+
+    async def ask(self, url: str, within: float) -> Reply:
+        """Send a GET where the application or its operator said; that one host may be private."""
+        route = Route("", (host_of(url),), reuse=False)
+        return await (await self._wire()).send(HttpRequest("GET", url), _asking(), route, within)
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
@@ -65,6 +80,10 @@ def headers(job: Job, request: HttpRequest) -> list[tuple[bytes, bytes]]:
         ours["Content-Type"] = "application/json"
     sent = {name: value for name, value in ours.items() if name.lower() not in given} | request.headers
     return [(name.encode(), value.encode()) for name, value in sent.items()]
+
+
+def _asking() -> list[tuple[bytes, bytes]]:
+    return [(b"Accept-Encoding", b"identity"), (b"User-Agent", user_agent().encode())]
 
 
 @cache

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from standfast.handlers.ledger import Block, Ledger, undeclared
 from standfast.job import Claim, Coalesced
 from standfast.rules import QueueRules
 
@@ -34,6 +37,7 @@ class Job:
 
     def __init__(self, claim: Claim, rules: QueueRules, input: Any = None) -> None:
         self._claim = claim
+        self._ledger: Ledger | None = None
         self.rules = rules
         self.input = input
         self.cancelled = False
@@ -65,8 +69,13 @@ class Job:
 
     @property
     def idempotency_key(self) -> str:
-        """A stable key to hand to receivers: the caller's, else the job's id."""
-        return self._claim.idempotency_key or self._claim.id
+        """A stable key to hand to receivers: the caller's, else the job's id; an amended payload has another one."""
+        return self._claim.idempotency_key or self._claim.identity
+
+    @property
+    def identity(self) -> str:
+        """What names this work, the same on every attempt and replay: the job's id, until its payload is amended."""
+        return self._claim.identity
 
     @property
     def repeatable(self) -> bool:
@@ -97,3 +106,52 @@ class Job:
     def labels(self) -> dict[str, str]:
         """The caller's labels."""
         return self._claim.details.labels or {}
+
+    def effect(self, name: str) -> Block:
+        """Open a block around one declared effect: `async with job.effect("ticket") as e:`; `with` in a plain function.
+
+        That it begins is on disk before the block is entered. Where `e.done`, an earlier attempt did it and `e.receipt`
+        is what it recorded: skip it. Hand `e.key` to the receiver, the same on every attempt. `e.record(receipt)` keeps
+        what came of it; leaving the block without it counts as done, leaving it by an exception as possibly done,
+        unless that is `Transient` or `Permanent`.
+        """
+        if self._ledger is None:
+            raise undeclared(name, self._claim.handler, self.queue, ())
+        return self._ledger.block(name)
+
+    async def once(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function, plain or async, for one declared effect; on every later attempt give its stored receipt.
+
+        The receipt is what it returned, as JSON has it.
+        """
+        _check_callable(name, function, "await job.once")
+        async with self.effect(name) as effect:
+            if not effect.done:
+                result = function(*args, **kwargs)
+                effect.record(await result if inspect.isawaitable(result) else result)
+        return effect.receipt
+
+    def once_sync(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Do the same in a plain function."""
+        _check_callable(name, function, "job.once_sync")
+        with self.effect(name) as effect:
+            if not effect.done:
+                effect.record(function(*args, **kwargs))
+        return effect.receipt
+
+    def keep(self, ledger: Ledger) -> None:
+        """Take the ledger of this attempt; a handler that declares no effects has none."""
+        self._ledger = ledger
+
+    def of(self, payload: Any, input: Any = None) -> Job:
+        """Give this job as if it had another payload, for checks of an operation that it only wraps."""
+        text = msgspec.json.encode(payload).decode()
+        return Job(msgspec.structs.replace(self._claim, payload=text), self.rules, input)
+
+
+def _check_callable(name: str, function: object, call: str) -> None:
+    """Refuse what was called already, before an intent is written for it."""
+    if not callable(function):
+        if inspect.iscoroutine(function):
+            function.close()  # or Python warns of what is told here
+        raise TypeError(f"write {call}({name!r}, function, arguments…): it calls the function itself, if that is to be")

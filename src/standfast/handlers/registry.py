@@ -12,10 +12,17 @@ import msgspec
 
 from standfast.asking import asked
 from standfast.errors import ConfigurationError, PayloadRejected
+from standfast.handlers.effects import Effect
+from standfast.handlers.job import Job
 from standfast.job import Receipt, Risk
 from standfast.rules import ReplayMode
 
 Function = Callable[..., Any]
+Effects = Effect | Sequence[Effect] | Callable[..., Any]
+"""What `effects=` takes: effects, another handler whose effects they are, or a callable of the job that gives either.
+
+A callable may also give `(handler, payload)`: that handler's effects, judged as if the job had this payload.
+"""
 REPLAY_MODES = ("replay", "verify_first", "manual")
 
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -45,7 +52,14 @@ class Handler:
     """A registered function. Call it like the function it is, or `.enqueue` work for it."""
 
     def __init__(
-        self, function: Function, declaration: Declaration, door: Enqueues, *, input: Any = None, soft: bool = True
+        self,
+        function: Function,
+        declaration: Declaration,
+        door: Enqueues,
+        *,
+        input: Any = None,
+        soft: bool = True,
+        effects: Any = (),
     ) -> None:
         called = getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is a handler too
         if any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in (function, called)):
@@ -57,6 +71,7 @@ class Handler:
         self.declaration = declaration
         self.input = input
         self.soft = soft
+        self._effects = _checked_effects(declaration, effects)
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
         self._door = door
         self.__doc__ = function.__doc__
@@ -71,6 +86,29 @@ class Handler:
     def queue(self) -> str:
         """The queue it works for."""
         return self.declaration.queue
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether it declares any effect, or a way to find out which."""
+        return callable(self._effects) or bool(self._effects)
+
+    @property
+    def effect_names(self) -> tuple[str, ...]:
+        """The effects it declares by name; none where only the job tells which."""
+        return () if callable(self._effects) else tuple(effect.name for effect in self._effects)
+
+    def effects_of(self, job: Job) -> tuple[tuple[Effect, ...], Job]:
+        """Give the effects of a job, and the job as their checks see it: the inner operation's, if this wraps one."""
+        found = self._effects
+        if callable(found) and not isinstance(found, Handler):
+            found = found(job)
+        if isinstance(found, Handler):
+            return found.effects_of(job)
+        match found:
+            case (Handler() as inner, payload):
+                text = msgspec.json.encode(payload).decode()
+                return inner.effects_of(job.of(payload, inner.read(text)))
+        return _several(self.name, found), job
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function directly, without the queue."""
@@ -112,6 +150,8 @@ class Registry:
     def __init__(self) -> None:
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._built_in: dict[str, Handler] = {}
+        self.gates: dict[str, Function] = {}
+        """The functions that are asked before anything of a queue starts."""
 
     def add(self, handler: Handler) -> None:
         """Register a handler; a second one of the same name in a queue is a mistake."""
@@ -122,9 +162,15 @@ class Registry:
             raise ConfigurationError(f"queue {handler.queue!r} already has a handler named {handler.name!r}")
         self._handlers[key] = handler
 
+    def add_gate(self, queue: str, gate: Any) -> None:
+        """Remember the function that is asked before anything of a queue starts; a URL is known by the rules."""
+        if callable(gate):
+            self.gates[queue] = gate
+
     def take_over(self, others: Registry) -> None:
         """Register the handlers of another registry here too."""
         self._handlers |= others._handlers
+        self.gates |= others.gates
 
     def add_built_in(self, handler: Handler) -> None:
         """Register a handler for every queue."""
@@ -175,14 +221,38 @@ def _check_takes_a_job(function: Function, name: str) -> None:
         ) from error
 
 
-def declare(queue: str, name: str | None, *, replay: str, risk: str | None, timeout: float | None) -> Declaration:
+def _checked_effects(declaration: Declaration, effects: Any) -> Any:
+    """Check what `effects=` was given: `verify_first` needs at least one that can be looked for."""
+    if callable(effects):  # a handler too
+        return effects
+    found = _several(declaration.name, effects)
+    if declaration.replay_mode == "verify_first" and not any(effect.verifiable for effect in found):
+        raise ConfigurationError(
+            f"handler {declaration.name}: replay='verify_first' needs effects to verify; declare one, such as "
+            "effects=[Effect('ticket', verify)], or choose 'manual'"
+        )
+    return found
+
+
+def _several(handler: str, effects: Any) -> tuple[Effect, ...]:
+    found = (effects,) if isinstance(effects, Effect) else effects
+    if not isinstance(found, Sequence) or not all(isinstance(effect, Effect) for effect in found):
+        raise ConfigurationError(f"handler {handler}: effects takes a list such as [Effect('ticket')], not {effects!r}")
+    names = [effect.name for effect in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigurationError(f"handler {handler}: two of its effects are named {twice!r}")
+    return tuple(found)
+
+
+def declare(
+    queue: str, name: str | None, *, replay: str, risk: str | None, timeout: float | None, effects: Any = ()
+) -> Declaration:
     """Check what `@sf.handler` was given."""
     if not isinstance(queue, str):
         raise ConfigurationError(f"@sf.handler takes the queue's name: write @sf.handler('mail'), not {queue!r}")
     if replay not in REPLAY_MODES:
         raise ConfigurationError(f"replay={replay!r} is unknown; known are {', '.join(REPLAY_MODES)}")
-    if replay == "verify_first":
-        raise ConfigurationError("replay='verify_first' needs effects to verify; declare them, or choose 'manual'")
     given = {"queue": queue, "name": name or queue, "replay_mode": replay, "risk": risk, "timeout": timeout}
     try:
         declaration = msgspec.convert(given, Declaration)
@@ -190,4 +260,5 @@ def declare(queue: str, name: str | None, *, replay: str, risk: str | None, time
         raise ConfigurationError(f"handler {name or queue}: {error}") from error
     if declaration.timeout is not None and not 0 < declaration.timeout < math.inf:
         raise ConfigurationError(f"handler {name or queue}: timeout must be more than 0 seconds, not {timeout!r}")
+    _checked_effects(declaration, effects)
     return declaration

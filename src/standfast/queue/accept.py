@@ -16,7 +16,7 @@ from standfast.clock import Clock
 from standfast.errors import Backpressure, ConfigurationError, IdempotencyConflict
 from standfast.handlers.registry import Registry
 from standfast.handlers.request import HttpRequest
-from standfast.job import Details, NewJob, Receipt
+from standfast.job import RISKS, Details, NewJob, Receipt
 from standfast.lifecycle import State
 from standfast.queue.ids import IDS, Ids
 from standfast.queue.payload import canonical, fingerprint
@@ -26,7 +26,6 @@ from standfast.store.orders import Conflict, Full
 When = datetime | float
 Duration = float | str | timedelta
 
-RISKS = ("low", "medium", "high", "critical")
 LONGEST_NAME = 200
 MOST_LABELS = 64
 SHORTEST_LEASE = 1
@@ -48,8 +47,8 @@ class Acceptor:
 
     def jobs(self, queue: str, payloads: Iterable[Any], *, handler: str | None = None, **options: Any) -> list[NewJob]:
         """Check everything a caller gave, what the payloads share once, and lay each out as a new job."""
-        queue = _name("queue", queue)
-        name = queue if handler is None else _name("handler", handler)
+        queue = checked_name("queue", queue)
+        name = queue if handler is None else checked_name("handler", handler)
         _check_known(options)
         shared = _read_options(**options) if options else _nothing_asked()
         _check_ahead(shared.get("expires"), self._clock.wall())
@@ -102,8 +101,8 @@ def _read_options(
         "expires": _moment("expires", expires),
         "budget": _whole("attempts", attempts, least=1),
         "lease": _span("lease", lease, least=SHORTEST_LEASE),
-        "thread_key": None if thread_key is None else _name("thread_key", thread_key),
-    } | ({} if idempotency_key is None else {"idempotency_key": _name("idempotency_key", idempotency_key)})
+        "thread_key": None if thread_key is None else checked_name("thread_key", thread_key),
+    } | ({} if idempotency_key is None else {"idempotency_key": checked_name("idempotency_key", idempotency_key)})
 
 
 OPTIONS = tuple(inspect.signature(_read_options).parameters)
@@ -158,9 +157,9 @@ def _described(session: str | None, requester: str | None, risk: str | None, lab
         raise ConfigurationError(f"risk={risk!r} is unknown; known are {', '.join(RISKS)}")
     for what, value in (("session", session), ("requester", requester)):
         if value is not None:
-            _name(what, value)
+            checked_name(what, value)
     _check_labels(labels)
-    details = Details(requester=requester or session or user(), session=session, risk=risk, labels=labels)  # type: ignore[arg-type]
+    details = Details(requester=requester or session or user(), session=session, risk=risk, labels=labels)
     return _details(details).decode()
 
 
@@ -172,9 +171,9 @@ def _check_labels(labels: object) -> None:
     if len(labels) > MOST_LABELS:
         raise ConfigurationError(f"labels may have {MOST_LABELS} entries, not {len(labels)}; send more in the payload")
     for name, value in labels.items():
-        _name("a label's name", name)
+        checked_name("a label's name", name)
         if value != "":
-            _name("a label's value", value)
+            checked_name("a label's value", value)
 
 
 @cache
@@ -191,7 +190,8 @@ def user() -> str:
         return f"uid-{os.getuid()}"
 
 
-def _name(what: str, value: object) -> str:
+def checked_name(what: str, value: object) -> str:
+    """Check a name somebody gave."""
     if isinstance(value, str) and _is_name(value):
         return value
     raise ConfigurationError(f"{what} must be printable text of 1 to {LONGEST_NAME} characters, not {value!r}")

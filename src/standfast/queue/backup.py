@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from standfast.aside import aside
+from standfast.chain import Decision
 from standfast.decide.triage import triage
 from standfast.failure import Failure, Landed, reason
+from standfast.queue.accept import user
 from standfast.store.births import Holding
 from standfast.store.restore import restore as restore_store
 from standfast.store.store import Store
@@ -32,8 +34,12 @@ def restore(url: str, path: str | Path, *, run: bool = False) -> dict[str, Any]:
     What was queued or running comes back `held`, for it may have run since; with `run` it runs again. What was
     completed stays so, and keys still answer.
     """
-    held = restore_store(url, str(path), None if run else _holding(path))
+    held = restore_store(url, str(path), None if run else _holding(path), _decided(path))
     return {**_told(url, held), "held": 0 if run else sum(held.get(state, 0) for state in RUNS)}
+
+
+def _decided(path: str | Path) -> Decision:
+    return Decision(kind="restore", by=user(), outcome="restored", detail={"backup": Path(path).name})
 
 
 def _told(where: str | Path, held: dict[str, int]) -> dict[str, Any]:

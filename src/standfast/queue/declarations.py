@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from standfast.aside import aside
 from standfast.errors import StoreMoved, StoreUnavailable
@@ -27,7 +28,12 @@ class Declarations:
         self._newest = object()
         self._published: object = None
         self._overruled: dict[str, str] = {}
+        self._besides: list[Callable[[], None]] = []
         self._losses = 0
+
+    def besides(self, publish: Callable[[], None]) -> None:
+        """Have something else put in force each time declarations are."""
+        self._besides.append(publish)
 
     def declare(self, queue: str, rules: QueueRules, overruled: Sequence[str]) -> None:
         """Take note of a queue's rules, and of those that the code gives and the settings file overrules."""
@@ -64,7 +70,9 @@ class Declarations:
             losses = self._store.losses
             handlers = self.registry.declarations()
             if self.rules or handlers:
-                self._put_in_force(Publication(dict(self.rules), handlers))
+                self._put_in_force(partial(self._store.publish_blocking, Publication(dict(self.rules), handlers)))
+            for publish in self._besides:
+                self._put_in_force(publish)
             self._published, self._losses = newest, losses
             self._tell_overruled()
 
@@ -74,9 +82,9 @@ class Declarations:
             queue, rules = self._overruled.popitem()
             log.info("queue %s: the settings file overrules what the code says of %s", queue, rules)
 
-    def _put_in_force(self, publication: Publication) -> None:
+    def _put_in_force(self, publish: Callable[[], None]) -> None:
         try:
-            self._store.publish_blocking(publication)
+            publish()
         except StoreMoved:
             raise
         except StoreUnavailable as error:

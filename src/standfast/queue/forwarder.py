@@ -10,7 +10,7 @@ from itertools import groupby
 
 from standfast.errors import StandfastError, StoreUnavailable
 from standfast.queue.declarations import Declarations
-from standfast.queue.outbox import in_conflict, unknown
+from standfast.queue.outbox import in_conflict, refused, unknown
 from standfast.store.forward import Forward, Unforwardable
 from standfast.store.spool import Entry, Spool
 from standfast.store.store import Store
@@ -161,8 +161,23 @@ class Forwarder:
             for batch in batches:
                 self.bring(batch)
             return
+        if len(entries) == 1 and entries[0].tries and self._bury(entries[0], error):
+            self._spool.delete(entries)
+            return
         log.error("the store refuses a spooled job: %s", error)
         self._spool.note(entries, str(error))
+        self._again_at = time.monotonic() + AGAIN_EVERY
+
+    def _bury(self, entry: Entry, error: Unforwardable) -> bool:
+        """Have a job that was refused again be a letter, where people look: a spool is nobody's place to clear up."""
+        try:
+            buried = self._store.bury_blocking(refused(entry.job, str(error)))
+        except Unforwardable as also:
+            log.error("a spooled job cannot even become a letter: %s", also)  # noqa: TRY400 - the message says it all
+            return False
+        if buried:
+            log.error("the store refuses a spooled job, which became the letter %s: %s", entry.job.id, error)
+        return buried
 
 
 def cut(entries: Sequence[Entry]) -> Iterator[list[Entry]]:

@@ -41,6 +41,8 @@ def id_of(given: str | None) -> str:
     """Check what a caller names a job by; None, which a fallback's receipt has, names none."""
     if given is not None and not isinstance(given, str):
         raise ConfigurationError(f"a job is named by its id, a text, not by {given!r}; pass receipt.id")
+    if given is not None and not given.isprintable():  # not every store can even be asked for such a text
+        raise ConfigurationError(f"a job's id is printable, and {given!r} is not; pass receipt.id")
     return given or ""
 
 

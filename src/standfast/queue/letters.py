@@ -2,35 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from standfast.decide.operate import Refusal, replay
-from standfast.decide.permit import permit
-from standfast.errors import ConfigurationError, NotALetter, UnknownJob
-from standfast.failure import Class, Landed
+from standfast.approval import TTL
+from standfast.errors import NotALetter, UnknownJob
+from standfast.handlers.registry import Registry
 from standfast.job import JobView
-from standfast.lifecycle import LETTERS, REPLAY_STATUSES, Standing, State
+from standfast.lifecycle import Move, Transition
+from standfast.queue import groups, letter_export, letter_import
+from standfast.queue.accept import user
+from standfast.queue.approvals import Approvals
+from standfast.queue.automatic import Automatic, refusal
+from standfast.queue.disposal import Disposal, Told, letter_of, unheard
 from standfast.queue.ids import id_of
-from standfast.queue.view import Page, after, job_view, one_of, page, whole_page
-from standfast.rules import seconds
-from standfast.store.reads import JobRow, LetterFilter
+from standfast.queue.letter_export import Place
+from standfast.queue.letter_filter import letter_filter
+from standfast.queue.payload import canonical
+from standfast.queue.redrives import Redrive, Redrives
+from standfast.queue.returning import Returning, resolution, ruled, told
+from standfast.queue.rulings import Permit, built_in, facts_at
+from standfast.queue.verification import Verifier
+from standfast.queue.view import Page, job_view, page, whole_page
+from standfast.store.reads import JobRecord
 from standfast.store.store import Store
 
-FILTERS = ("queue", "reason_code", "class", "landed", "replay_status", "fingerprint", "older_than")
+Groups = list[dict[str, Any]]  # inside the class, `list` is the verb
+NOT_GIVEN: Any = object()
+"""Stands for a result that nobody gave: None is one."""
 
 
 class DeadLetters:
-    """What stopped and needs somebody: `list`, `get`, `replay`. Looking consumes nothing."""
+    """What stopped and needs somebody. Looking (`list`, `get`, `groups`, `plan`) consumes nothing.
 
-    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]]) -> None:
+    `replay`, `redrive` and `resolve` put letters right; `amend`, `quarantine` and `discard` change what becomes of one;
+    `export` and `import_` carry them to another store, and `purge` deletes them. Each is told who wants it, and why.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ready: Callable[[], Awaitable[None]],
+        registry: Registry | None = None,
+        verifier: Verifier | None = None,
+        *,
+        permit: Permit = built_in,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        ttl: float = TTL,
+    ) -> None:
         self._store = store
         self._ready = ready
+        self._permit = permit
+        self._returning = Returning(store, registry, verifier)
+        self._disposal = Disposal(store, registry or Registry())
+        self.approvals = Approvals(store, ready, self._returning, permit=permit, groups=groups, ttl=ttl)
+        self.redrives = Redrives(store, ready, self._returning, permit=permit, ttl=ttl)
+        self.automatic = Automatic(store, self._returning, permit)
 
     async def list(self, filter: dict[str, Any] | None = None, *, limit: int = 50, cursor: int | None = None) -> Page:
         """List letters, newest first; the page's `next_cursor` leads to the older ones."""
         await self._ready()
-        wanted = _letter_filter(filter or {}, self._store.now(), whole_page(limit), cursor)
+        wanted = letter_filter(filter or {}, self._store.now(), whole_page(limit), cursor)
         records = await self._store.letters(wanted)
         return page(records, limit, now=self._store.now(), skew=self._store.skew())
 
@@ -40,53 +72,144 @@ class DeadLetters:
         return letter
 
     async def replay(self, id: str, *, by: str, reason: str | None = None) -> dict[str, Any]:
-        """Put a letter back to work: same id, key and payload, in a new round. Concurrent requests replay it once."""
-        row, letter = await self._letter(id)
-        permission = permit()
-        decided = replay(standing(row), attempt=row.attempts, landed=_landed(letter), by=by, reason=reason)
-        if isinstance(decided, Refusal):
-            raise NotALetter(f"job {id} is no letter: {decided.why}")
+        """Put a letter back to work: same id, key and payload, in a new round. Concurrent requests replay it once.
+
+        First it is looked whether it has landed, then the policy is asked. It is `resolved` at once if its handler is
+        registered here and every effect is there; else, if the policy allows it, it is `replayed`, and the worker looks
+        before it runs.
+        """
+        record, letter = await self._letter(id)
+        decided = await self._returning.way_back(record, letter, by=by, reason=reason)
+        if decided.move == Move.RESOLVE:
+            await self._apply(decided)
+            return told(decided, by)
+        ruling = await self._permit(facts_at(letter, self._store.now() + self._store.skew()))
+        said = ruling.permission
+        if said.decision == "deny":
+            await self._store.governance.refuse([refusal(record, letter, ruling, by=by, reason=reason)])
+            return {"outcome": "denied", "rule": said.rule, "why": said.why}
+        if said.decision == "require_approval":
+            approval = await self.approvals.file(record, letter, ruling, by=by, reason=reason)
+            return {"outcome": "approval_required", "approval": approval, "rule": said.rule, "why": said.why}
+        await self._apply(ruled(decided, letter, ruling))
+        return {"rule": said.rule, **told(decided, by)}
+
+    async def plan(self, filter: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Foresee what a redrive of these letters would do, by what is stored; the `token` carries out exactly that."""
+        return await self.redrives.plan(filter)
+
+    async def redrive(
+        self,
+        token: str,
+        *,
+        by: str,
+        reason: str | None = None,
+        rate: str | float | None = None,
+        canary: int = 0,
+        halt_on: float | None = None,
+    ) -> Redrive:
+        """Carry a plan out: `canary` letters first, then the rest at a `rate`, until a share of `halt_on` fails again.
+
+        It is on disk when this returns, and goes on in any worker, whatever becomes of this process.
+        """
+        return await self.redrives.start(token, by=by, reason=reason, rate=rate, canary=canary, halt_on=halt_on)
+
+    async def resolve(self, id: str, *, by: str, reason: str, result: Any = NOT_GIVEN) -> JobView:
+        """End a letter whose effect is there: its checks are asked, or, with `result=`, it is your word.
+
+        Raises NotVerified if a check says that an effect is missing, or cannot tell; the letter stays as it is.
+        """
+        record, letter = await self._letter(id)
+        if result is not NOT_GIVEN:
+            decided = resolution(record, letter, None, by=by, reason=reason, result=canonical(result))
+        else:
+            decided = resolution(record, letter, await self._returning.verified(record), by=by, reason=reason)
+        await self._apply(decided)
+        return await self._view(id)
+
+    async def groups(self, filter: dict[str, Any] | None = None) -> Groups:
+        """Group letters by what they stopped of, the largest group first: `count`, `sample`, `first_seen`, `last_seen`.
+
+        `fingerprint` is also a filter: one plan, purge or export for the whole group. `regressed` counts letters that
+        were replayed and stopped of the same again.
+        """
+        await self._ready()
+        return await groups.groups(self._store, filter or {})
+
+    async def amend(self, id: str, payload: Any, *, by: str, reason: str) -> JobView:
+        """Change a letter's payload, the only way to. It passes every check a new one would; nothing runs by itself.
+
+        The job keeps its id, and its old key still answers with it; receivers get the key of a new generation.
+        Approvals of the old payload are void.
+        """
+        await self._ready()
+        await self._disposal.amend(id, payload, by, reason)
+        return await self._view(id)
+
+    async def discard(self, id: str, *, by: str, reason: str) -> JobView:
+        """End a letter that nobody wants any more: it is cancelled, and pruned like what is finished."""
+        await self._ready()
+        await self._disposal.discard(id, by, reason)
+        return await self._view(id)
+
+    async def quarantine(self, id: str, *, by: str, reason: str, owner: str | None = None) -> JobView:
+        """Set a letter apart for its `owner` to look at: nothing replays it by itself, and its approvals are void."""
+        await self._ready()
+        await self._disposal.quarantine(id, by, reason, owner)
+        return await self._view(id)
+
+    async def purge(
+        self,
+        filter: dict[str, Any] | None = None,
+        *,
+        by: str,
+        reason: str,
+        confirm: int | None = None,
+        told: Told = unheard,
+    ) -> dict[str, int]:
+        """Delete dead and discarded letters for good; held ones stay. Unless `confirm` is how many match, none goes.
+
+        More than a thousand go in several transactions; `told` hears how far it is.
+        """
+        await self._ready()
+        return await self._disposal.purge(filter or {}, by, reason, confirm, told)
+
+    async def export(
+        self,
+        to: Place,
+        filter: dict[str, Any] | None = None,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        told: Told = unheard,
+    ) -> dict[str, Any]:
+        """Write letters to a new file or an open one, a JSON line each, whole: payloads and headers as they are sent.
+
+        Only its owner may read the file: what is hidden elsewhere stands in it.
+        """
+        await self._ready()
+        by = user() if by is None else by
+        return await letter_export.export(self._store, to, filter or {}, by=by, reason=reason, told=told)
+
+    async def import_(self, source: Place, *, by: str, reason: str, told: Told = unheard) -> dict[str, int]:
+        """Take in letters that `export` wrote, as dead ones under their own ids: read twice, a file brings each once.
+
+        A letter whose key belongs to another job here comes without it, and is counted as `without_key`.
+        """
+        await self._ready()
+        return await letter_import.bring_in(self._store, source, by=by, reason=reason, told=told)
+
+    async def _apply(self, decided: Transition) -> None:
         [landed] = await self._store.apply([decided])
         if not landed:
-            raise NotALetter(f"job {id} is no letter any more: somebody else was first")
-        return {"outcome": "replayed", "rule": permission.rule, "why": reason or f"asked by {by}"}
+            raise NotALetter(f"job {decided.id} is no letter any more: somebody else was first")
 
-    async def _letter(self, id: str) -> tuple[JobRow, JobView]:
-        await self._ready()
+    async def _view(self, id: str) -> JobView:
         record = await self._store.job(id_of(id))
         if record is None:
             raise UnknownJob.named(id)
-        if State(record.row.state) not in LETTERS:
-            raise NotALetter(f"job {id} is no letter: it is {record.row.state}")
-        return record.row, job_view(record, now=self._store.now(), skew=self._store.skew())
+        return job_view(record, now=self._store.now(), skew=self._store.skew())
 
-
-def _landed(letter: JobView) -> Landed:
-    """Tell whether any attempt may have landed: what one left uncertain stays so, however the last one ended."""
-    known = [line.landed for line in letter.history]
-    if letter.failure is not None:
-        known.append(letter.failure.landed)
-    return Landed.MAYBE if Landed.MAYBE in known else Landed.NO
-
-
-def standing(row: JobRow) -> Standing:
-    """Give where a job stands, for a decision about it."""
-    return Standing(row.n, row.token, row.id, row.queue, State(row.state), row.thread_gate)
-
-
-def _letter_filter(given: dict[str, Any], now: float, limit: int, cursor: int | None) -> LetterFilter:
-    unknown = sorted(set(given) - set(FILTERS))
-    if unknown:
-        raise ConfigurationError.unknown("filter", unknown[0], FILTERS)
-    age = seconds(given.get("older_than"))
-    return LetterFilter(
-        queue=given.get("queue"),
-        reason_code=given.get("reason_code"),
-        failure_class=one_of("class", given.get("class"), Class),
-        landed=one_of("landed", given.get("landed"), Landed),
-        replay_status=one_of("replay_status", given.get("replay_status"), REPLAY_STATUSES),
-        fingerprint=given.get("fingerprint"),
-        finished_before=None if age is None else now - age,
-        limit=limit,
-        before=after(cursor) or LetterFilter().before,
-    )
+    async def _letter(self, id: str) -> tuple[JobRecord, JobView]:
+        await self._ready()
+        return await letter_of(self._store, id)

@@ -9,14 +9,23 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from standfast.approval import TOLD as APPROVALS
 from standfast.errors import ConfigurationError
 from standfast.store.reads import JournalRow
 from standfast.store.store import Store
 
+REDRIVE = "redrive_"
+"""What the notices about redrives begin with; they name the redrive, not a job."""
 KINDS = (
     *("enqueued", "coalesced", "claimed", "completed", "retry", "snoozed", "given_back", "dead_letter", "held"),
     *("replayed", "resolved", "cancelled", "cancel_asked", "hurried", "paused", "resumed"),
+    *("discarded", "quarantined", "amended", "purged", "evicted", "imported"),
     *("depth_warning", "depth_normal", "gap"),
+    *("breaker_opened", "breaker_closed", "gate_closed", "gate_broken", "gate_opened"),
+    *("policy_changed", "policy_broken", "replay_denied"),
+    *APPROVALS.values(),
+    *(f"{REDRIVE}{word}" for word in ("started", "approval_required", "paused", "resumed", "cancelled")),
+    *(f"{REDRIVE}{word}" for word in ("halted", "finished")),
 )
 ROWS_AT_ONCE = 200
 LOOK_EVERY = 0.1
@@ -78,4 +87,5 @@ def _told(row: JournalRow, skew: float) -> Iterator[Notice]:
     places = iter(range(1 << _PLACES))
     for kind, queue, ids in _entries.decode(row.entries):
         for job_id in ids:
-            yield Notice(row.seq << _PLACES | next(places), kind, at, job_id or None, queue, {})
+            whose = {"redrive": job_id} if kind.startswith(REDRIVE) else {}
+            yield Notice(row.seq << _PLACES | next(places), kind, at, (not whose and job_id) or None, queue, whose)

@@ -2,45 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from standfast.chain import Decision
+from standfast.decide.backoff import delay
 from standfast.decide.explain import Circumstances, explain
 from standfast.decide.operate import Refusal, cancel
 from standfast.errors import NotALetter, UnknownJob, UnknownQueue
+from standfast.gates import Row, of_queue
+from standfast.handlers.http import Sender
+from standfast.handlers.probes import LONGEST_ANSWER, Probe, check_probe, says_no
 from standfast.job import JobView
 from standfast.lifecycle import LETTERS, State
 from standfast.queue import overview
+from standfast.queue.accept import user
 from standfast.queue.ids import id_of
-from standfast.queue.letters import DeadLetters, standing
+from standfast.queue.letters import DeadLetters
 from standfast.queue.overview import SILENT_AFTER
-from standfast.queue.replies import reply
+from standfast.queue.replies import NOT_REPLAYED, not_replayed, reply, still_down
+from standfast.queue.returning import standing
 from standfast.queue.view import job_view
-from standfast.store.reads import Facts, Holder, JobRecord
+from standfast.rules import Seconds, exponential
+from standfast.store.reads import Facts, Holder, JobRecord, JobRow
 from standfast.store.store import Store
+
+PROBE_FOR = 60.0
+"""Seconds a retry waits for its probe to say yes."""
+PAUSES = exponential(base=0.5, cap=15)
+"""How long it waits between asking."""
+LEAST_ANSWER = 5.0
+"""Seconds a probe gets at least: it is asked once, however short the wait."""
+RETRIED = LETTERS | {State.QUEUED}
+"""Where a job can be retried from."""
 
 
 class Operations:
     """Verbs about one job. Each looks first, and what it decides lands only if nothing changed meanwhile."""
 
-    def __init__(self, store: Store, letters: DeadLetters) -> None:
+    def __init__(self, store: Store, letters: DeadLetters, sender: Sender) -> None:
         self._store = store
         self._letters = letters
+        self._sender = sender
 
-    async def retry(self, id: str | None, *, by: str) -> dict[str, Any]:
-        """Run a job again as soon as may be: a waiting one now, a letter by replay; a running one is left alone."""
+    async def retry(
+        self, id: str | None, *, by: str, probe: Probe | None = None, timeout: Seconds = PROBE_FOR
+    ) -> dict[str, Any]:
+        """Run a job again as soon as may be: a waiting one now, a letter by replay; a running one is left alone.
+
+        With a probe, not before it says yes, and not at all if that takes longer than `timeout`.
+        """
         record = await self._record(id)
+        refused = {"refused": True} if record.row.state == State.RUNNING else {}
+        if probe is not None:
+            check_probe(probe)
+            record, why_not = await self._awaited(record, probe, time.monotonic() + timeout)
+            if why_not is not None:
+                return still_down(await self.view(id), why_not)
         if State(record.row.state) in LETTERS:
             with suppress(NotALetter):  # somebody else was first: it is replayed all the same
-                await self._letters.replay(record.row.id, by=by, reason="retry")
+                said = await self._letters.replay(record.row.id, by=by, reason="retry")
+                if said["outcome"] in NOT_REPLAYED:
+                    return not_replayed(await self.view(id), said)
         elif record.row.state == State.QUEUED:
             await self._store.hurry(record.row.id)
         # Asked for while it ran, it is refused; one that a worker took up since was retried.
-        refused = {"refused": True} if record.row.state == State.RUNNING else {}
         return {**reply(await self.view(id)), **refused}
+
+    async def _awaited(self, record: JobRecord, probe: Probe, give_up: float) -> tuple[JobRecord, str | None]:
+        """Wait until the probe says yes, while the job can be retried; give the job as it is then, and any last no."""
+        tries = 0
+        while State(record.row.state) in RETRIED:
+            within = max(LEAST_ANSWER, min(LONGEST_ANSWER, give_up - time.monotonic()))
+            why_not = await says_no(probe, self._sender, within)
+            if why_not is None:
+                return await self._record(record.row.id), None
+            tries += 1
+            pause = delay(PAUSES, tries, random.random())  # noqa: S311 - jitter
+            if time.monotonic() + pause > give_up:
+                return record, why_not
+            await asyncio.sleep(pause)
+            record = await self._record(record.row.id)
+        return record, None
 
     async def cancel(self, id: str | None) -> JobView:
         """End a job that is not wanted any more; a running one is asked to stop."""
@@ -55,6 +104,9 @@ class Operations:
         decided = cancel(standing(record.row))
         if isinstance(decided, Refusal):
             return True
+        if decided.source in LETTERS:  # that is to discard it, and chained like any discard
+            said = Decision(kind="discard", by=user(), outcome="cancelled")
+            decided = msgspec.structs.replace(decided, decision=said)
         [landed] = await self._store.apply([decided])
         return landed
 
@@ -63,7 +115,8 @@ class Operations:
         record = await self._record(id)
         facts, tallies = await self._store.survey(silent_after=SILENT_AFTER)
         running = tallies.doing.get((record.row.queue, "running"), 0)
-        found = _circumstances(record, facts, self._store.now(), running)
+        before = await self._store.gates(_before(record.row)) if record.row.state == State.QUEUED else ()
+        found = _circumstances(record, facts, self._store.now(), running, before)
         holder = await self._store.holder(record.row.n) if found.state == State.RUNNING else None
         return explain(found if holder is None else _with_holder(found, holder, self._store))
 
@@ -118,7 +171,13 @@ def _with_holder(job: Circumstances, holder: Holder, store: Store) -> Circumstan
     return msgspec.structs.replace(job, silent_for=silent_for, lapses_in=lapses_in)
 
 
-def _circumstances(record: JobRecord, facts: Facts, now: float, running: int) -> Circumstances:
+def _before(row: JobRow) -> list[str]:
+    """Name the gates that a waiting job may stand before."""
+    whole = [of_queue(kind, row.queue) for kind in ("gate", "limit", "rate")]
+    return [*whole, row.parked_on] if row.parked_on else whole
+
+
+def _circumstances(record: JobRecord, facts: Facts, now: float, running: int, before: Sequence[Row]) -> Circumstances:
     row, view = record.row, job_view(record, now=now, skew=0.0)
     queue = next(queue for queue in facts.queues if queue.name == row.queue)
     since = row.finished_at or row.claimed_at or row.created_at
@@ -136,6 +195,7 @@ def _circumstances(record: JobRecord, facts: Facts, now: float, running: int) ->
         failure=view.failure,
         warning=row.warning,
         superseded_by=row.superseded_by,
+        triage=view.triage,
         paused=bool(queue.paused),
         handler_known=(row.queue, row.handler) not in facts.unknown_handlers,
         any_worker=bool(facts.workers),
@@ -143,4 +203,7 @@ def _circumstances(record: JobRecord, facts: Facts, now: float, running: int) ->
         live_workers=sum(row.queue in msgspec.json.decode(worker.queues) for worker in facts.workers),
         ahead=queue.due,
         running=running,
+        deferrals=row.deferrals,
+        gates=tuple(before),
+        now=now,
     )

@@ -216,6 +216,12 @@ def unknown(job: NewJob) -> Burial:
     return _burial(job, "unknown_commit_state", told, Landed.MAYBE)
 
 
+def refused(job: NewJob, told: str) -> Burial:
+    """Bury a job that the store cannot take as it is: what it is to do, without what was asked about when and how."""
+    bare = NewJob(id=job.id, queue=job.queue, handler=job.handler, payload=job.payload, details=job.details)
+    return _burial(bare, "parse_error", f"the store cannot take it as it was asked for: {told}")
+
+
 def _burial(job: NewJob, code: str, told: str, landed: Landed = Landed.NO) -> Burial:
     why = reason(code)
     failure = Failure(cls=why.cls, landed=landed, reason_code=why.code, message=told, advice=why.advice)

@@ -7,29 +7,39 @@ from typing import Any
 
 import msgspec
 
-from standfast.decide.health import LATE_SWEEPS, QueueFacts, StoreFacts, issues, status
+from standfast import gates
+from standfast.decide.health import DENIALS_WITHIN, GROWTH_WITHIN, LATE_SWEEPS, QueueFacts, StoreFacts, issues, status
+from standfast.decide.redrive import issues_of_halts
+from standfast.decide.strain import issues as issues_of_strain
 from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.gates import Closing, Row
 from standfast.handlers.registry import Declaration
+from standfast.policy.force import of_store
 from standfast.profiles import defaults_for
 from standfast.queue.spooled import Held, said
 from standfast.queue.view import moments
 from standfast.rules import QueueRules
+from standfast.store.policies import Doings
 from standfast.store.reads import Facts, QueueRow, Tallies, WorkerRow
 from standfast.store.store import ROOM_TO_ACCEPT, Store
-from standfast.store.upkeep import BLOCKED
+from standfast.store.upkeep import BLOCKED, JUMPED
 
 SILENT_AFTER = 30.0
 """A worker whose last heartbeat is older than this, three of the longest beats, does not count as live."""
 BLOCKING_SHOWN = 60.0
 SWEEP_EVERY = 10.0
-LARGEST_SKEW = 60.0
+JUMP_SHOWN = 86400.0
 
 
 async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
     """Judge the store by what it holds; any process gives the same answer, but for what waits on its own host."""
     facts = await store.facts(silent_after=SILENT_AFTER, unmoved_for=LATE_SWEEPS * SWEEP_EVERY)
     now = store.now()
-    found = issues(_store_facts(facts, now, disk_low=store.free_bytes() < ROOM_TO_ACCEPT, skew=store.skew()))
+    doings = await store.governance.doings(now, letters_within=GROWTH_WITHIN, refusals_within=DENIALS_WITHIN)
+    found = issues(_governed(_store_facts(facts, now, disk_low=store.free_bytes() < ROOM_TO_ACCEPT), doings))
+    strain = await store.strain()
+    found += issues_of_strain(strain.snapshots, dead=strain.dead, live=strain.live, promotion=strain.promotion)
+    found += issues_of_halts(await store.governance.halted())
     if store.trouble:
         found.append(f"store: {store.trouble}")
     if spooled is not None and spooled.issue:
@@ -73,6 +83,7 @@ async def stats(store: Store, spooled: Held | None = None) -> dict[str, Any]:
         "workers": [_worker(worker, now) for worker in facts.workers],
         "counters": _counters(tallies),
         "queues": {queue.name: _queue_counts(queue, tallies) for queue in facts.queues},
+        "gates": [_gate(row, now) for row in facts.gates],
         "spool": spooled and spooled.shown(),
     }
 
@@ -104,6 +115,43 @@ def _worker(worker: WorkerRow, now: float) -> dict[str, Any]:
     return {"id": worker.id, "queues": queues, "pid": worker.pid, "beat_seconds_ago": round(now - worker.beat_at, 3)}
 
 
+def _gate(row: Row, now: float) -> dict[str, Any]:
+    """Show one gate: what it counts, and when it opens by itself."""
+    shown: dict[str, Any] = {"key": row.key, "kind": row.kind}
+    if row.kind == "limit":
+        shown |= {"used": row.used, "limit": row.capacity}
+    elif row.kind == "breaker":
+        shown |= {"state": gates.circuit(row).state, "failures": row.used}
+    elif row.kind == "gate":
+        said = msgspec.json.decode(row.detail or "{}", type=Closing)
+        shown |= {"closed_seconds": round(now - said.since, 3), "why": said.why, "broken": said.broken}
+    opens_in = None if row.opens_at is None else round(max(0.0, row.opens_at - now), 3)
+    return {**shown, "opens_in": opens_in}
+
+
+def _governed(facts: StoreFacts, doings: Doings) -> StoreFacts:
+    """Add what is known of the policy, and of letters that grow or may not be replayed."""
+    queues = [
+        msgspec.structs.replace(
+            each, new_letters=doings.letters.get(each.queue, 0), denials=doings.refusals.get(each.queue, 0)
+        )
+        for each in facts.queues
+    ]
+    issue = of_store(doings.kept.rules, doings.kept.problem).issue
+    return msgspec.structs.replace(facts, queues=tuple(queues), policy_issue=issue)
+
+
+def _open_breakers(facts: Facts, now: float) -> tuple[tuple[str, int, float], ...]:
+    found = [row for row in facts.gates if row.kind == "breaker" and gates.blocks(row)]
+    return tuple((row.key.removeprefix("breaker:"), row.used, now - gates.circuit(row).since) for row in found)
+
+
+def _broken_gates(facts: Facts) -> tuple[tuple[str, str], ...]:
+    closed = [row for row in facts.gates if row.kind == "gate"]
+    said = {gates.queue_of(row.key): msgspec.json.decode(row.detail or "{}", type=Closing) for row in closed}
+    return tuple((queue, closing.why) for queue, closing in said.items() if closing.broken)
+
+
 def _counters(tallies: Tallies) -> dict[str, int]:
     counters: defaultdict[str, int] = defaultdict(int)
     for (_, kind), number in tallies.told.items():
@@ -119,7 +167,7 @@ def _queue_counts(queue: QueueRow, tallies: Tallies) -> dict[str, Any]:
     return {**counts, "paused": bool(queue.paused), "counters": told}
 
 
-def _store_facts(facts: Facts, now: float, *, disk_low: bool, skew: float) -> StoreFacts:
+def _store_facts(facts: Facts, now: float, *, disk_low: bool) -> StoreFacts:
     swept = facts.upkeep.get("sweep")
     return StoreFacts(
         queues=tuple(_queue_facts(queue, facts, now) for queue in facts.queues),
@@ -128,10 +176,12 @@ def _store_facts(facts: Facts, now: float, *, disk_low: bool, skew: float) -> St
         removed_ago=None if "removed" not in facts.upkeep else now - facts.upkeep["removed"],
         blocking_handlers=blocked_by(facts, now),
         disk_low=disk_low,
-        clock_jumped=abs(skew) > LARGEST_SKEW,
+        clock_jumped=JUMPED in facts.upkeep and now - facts.upkeep[JUMPED] < JUMP_SHOWN,
         conflicting_declarations=_conflicts(facts.workers),
         overruled_declarations=_overruled(facts),
         fallbacks=tuple(facts.fallbacks),
+        open_breakers=_open_breakers(facts, now),
+        broken_gates=_broken_gates(facts),
     )
 
 
@@ -152,6 +202,7 @@ def _queue_facts(queue: QueueRow, facts: Facts, now: float) -> QueueFacts:
         overdue=facts.overdue.get(queue.name, 0),
         abandoned=facts.abandoned.get(queue.name, 0),
         silent=facts.silent.get(queue.name, 0),
+        deferred=dict(facts.deferred).get(queue.name, 0),
         paused=bool(queue.paused),
         at_least=queue.at_least,
     )

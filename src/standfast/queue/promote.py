@@ -7,7 +7,7 @@ gone, the new one from then on. Interrupted at any point, the same command begin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +16,7 @@ from standfast.queue.comparison import AT_ONCE, Comparison, check, span
 from standfast.settings import without_password
 from standfast.store import promotion
 from standfast.store.places import MEMORY, sqlite_path
-from standfast.store.promotion import JOURNAL, KEYS, WHOLE, Row, digest, shifted
+from standfast.store.promotion import AUDIT, JOURNAL, KEYS, WHOLE, Row, Table, digest, shifted
 from standfast.store.promotions import open_target
 from standfast.store.sqlite.source import Source
 
@@ -61,8 +61,8 @@ class Promotion:
         """What is added to a time of the source."""
         self._done = self._total = 0
         self._comparison = Comparison(source, target, self._by)
-        self._seq = 0
-        """How far the journal is copied and compared."""
+        self._ends = {"journal": 0, "audit": -1}
+        """How far the tables that only grow are copied and compared: links are numbered from 0."""
 
     def run(self, wait: float) -> dict[str, Any]:
         """Move the store, or end what an earlier try had left to do."""
@@ -90,7 +90,7 @@ class Promotion:
         for block in range(last // promotion.BLOCK + 1):
             self._copy_block(block)
         self._copy_keys()
-        self._copy_journal()
+        self._copy_what_grows()
         for _ in range(MOST_BITES):
             if self._copy_changes() < AT_ONCE:
                 break
@@ -116,13 +116,21 @@ class Promotion:
             self._copy_changes()
             self._tell("keys")
 
-    def _copy_journal(self) -> None:
-        while rows := self._source.journal(self._seq, AT_ONCE):
-            moved = JOURNAL.shifted(rows, self._by)
-            self._target.append_journal(moved)
-            check("the journal", digest(moved), digest(self._target.journal(self._seq, AT_ONCE)))
-            self._seq = rows[-1][0]
+    def _copy_what_grows(self) -> None:
+        for _ in self._copy_tail(JOURNAL):
             self._tell("journal")
+        for _ in self._copy_tail(AUDIT):
+            pass  # decisions are few beside what happens
+
+    def _copy_tail(self, table: Table) -> Iterator[None]:
+        """Copy and compare what is behind the last row that was copied, bite by bite."""
+        while rows := self._source.appended(table, self._ends[table.name], AT_ONCE):
+            moved = table.shifted(rows, self._by)
+            self._target.append(table, moved)
+            there = self._target.appended(table, self._ends[table.name], AT_ONCE)
+            check(f"the rows of {table.name}", digest(moved), digest(there))
+            self._ends[table.name] = rows[-1][0]
+            yield
 
     def _copy_changes(self, *, claims: bool = True) -> int:
         """Copy what changed since it was copied; give how much that was."""
@@ -143,7 +151,7 @@ class Promotion:
         give_up = time.monotonic() + wait
         while True:
             changes = self._copy_changes(claims=False)
-            self._copy_journal()
+            self._copy_what_grows()
             self._tell("stopped")
             began = time.monotonic()
             with self._source.last_transaction():
@@ -165,7 +173,7 @@ class Promotion:
         self._tell("frozen")
         while self._apply(*self._source.take_changes(AT_ONCE)):
             pass
-        self._copy_journal()
+        self._copy_what_grows()
         self._target.set_ends(*self._source.ends(), self._target.now())
         for table in WHOLE:
             self._target.replace_whole(table, table.shifted(self._source.whole(table), self._by))

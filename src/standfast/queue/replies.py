@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from standfast.failure import Landed
+from standfast.decide.settle import RECOVERED
+from standfast.failure import Landed, Verdict
 from standfast.job import JobView
 from standfast.lifecycle import State
 
@@ -30,6 +31,15 @@ HINTS = {
 MAYBE_DONE = (
     "It failed for good, and may have been done all the same. Find out whether it was before asking for a retry."
 )
+STILL_DOWN = (
+    "It was not retried: the probe still says no ({why}), and the job was left as it is. Bring the dependency back and "
+    "ask again, or retry without the probe."
+)
+NOT_REPLAYED = {
+    "denied": "It was not retried: the policy denies it ({rule}{why}). Do not ask again; tell a person.",
+    "approval_required": "It was not retried: a person must approve it first ({rule}{why}). Do not ask again.",
+}
+"""What is said of a letter that the policy did not let go, by the outcome of its replay."""
 LONGEST_RESULT = 100_000
 """Characters of a result a reply carries; the whole is fetched by `result`."""
 
@@ -48,7 +58,24 @@ def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
         said |= {"error": job.failure.message, "reason_code": job.failure.reason_code, **kind}
     if job.warning:
         said["warning"] = job.warning
+    if job.warning == RECOVERED:
+        verified = [effect["name"] for effect in job.effects if effect["verdict"] == Verdict.VERIFIED]
+        said |= {"post_write_recovery": True, "effects_verified": verified}
     return said
+
+
+def still_down(job: JobView, why: str) -> dict[str, Any]:
+    """Word a retry that did not happen, because what it waits for does not say yes; `probe` has its last words."""
+    return {**reply(job, STILL_DOWN.format(why=why)), "probe": why}
+
+
+def not_replayed(job: JobView, said: dict[str, Any]) -> dict[str, Any]:
+    """Word a retry that the policy did not allow."""
+    outcome, why = said["outcome"], said.get("why")
+    hint = NOT_REPLAYED[outcome].format(rule=said["rule"], why=f": {why}" if why else "")
+    status = "failed" if outcome == "denied" else "held"
+    approval = {"approval": said["approval"]} if "approval" in said else {}
+    return {**reply(job, hint), "status": status, "reason_code": outcome, **approval}
 
 
 def _hint(job: JobView, status: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -10,12 +9,12 @@ from typing import Any
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.failure import Class, Failure, reason
-from standfast.job import HTTP, Attempt, Coalesced, Details, JobView
+from standfast.failure import Class, Failure, Verdict, reason
+from standfast.job import HTTP, Attempt, Coalesced, Details, Entry, JobView, higher
 from standfast.lifecycle import FINAL, LETTERS, State, Triage, view
 from standfast.profiles import defaults_for
-from standfast.queue.accept import RISKS
 from standfast.queue.payload import sha256
+from standfast.redact import is_secret_name
 from standfast.rules import QueueRules
 from standfast.store.reads import JobRecord, JobRow
 
@@ -38,11 +37,7 @@ SAME = (
 )
 """Fields a person sees as the store has them."""
 TIMES = ["created_at", "due_at", "ready_at", "claimed_at", "finished_at", "expires_at"]
-SECRET = re.compile(r"authorization|cookie|token|secret|password|api-?key", re.IGNORECASE)
-"""Names of headers whose values are nobody's to read who looks at a job."""
 HIDDEN = "***"
-RISING = (None, *RISKS)
-"""A job's risk is the higher of its handler's and its caller's."""
 
 
 def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
@@ -69,13 +64,13 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
         session=details.session,
         requester=details.requester,
         labels=details.labels or {},
-        risk=max(details.risk, row.handler_risk, key=RISING.index),
+        risk=higher(details.risk, row.handler_risk),
         progress=None,
         failure=failure,
         first_failure=failures[0] if failures else failure,
         history=history,
-        effects=[],
-        triage=_triage(row),
+        effects=[_effect(entry) for entry in record.effects],
+        triage=_triage(row, moment),
     )
 
 
@@ -127,7 +122,7 @@ def _shown(row: JobRow) -> Any:
     headers = payload.get("headers") if row.handler == HTTP and isinstance(payload, dict) else None
     if not isinstance(headers, dict):
         return payload
-    return payload | {"headers": {name: HIDDEN if SECRET.search(name) else value for name, value in headers.items()}}
+    return payload | {"headers": {name: HIDDEN if is_secret_name(name) else value for name, value in headers.items()}}
 
 
 def _read(text: str | None) -> Any:
@@ -138,6 +133,14 @@ def _attempt(line: str, moment: Moment) -> Attempt:
     entry = _decode(line)
     entry["at"] = moment(entry["at"])
     return msgspec.convert(entry, Attempt)
+
+
+def _effect(entry: Entry) -> dict[str, Any]:
+    """Show an effect: a receipt is evidence, and an intent alone tells nothing."""
+    told = Verdict.VERIFIED if entry.state == "done" else Verdict.INDETERMINATE
+    looked = entry.verdict if entry.state != "done" and entry.verdict in list(Verdict) else None
+    shown = {"name": entry.name, "verdict": str(looked or told), "receipt": _read(entry.receipt)}
+    return {**shown, "late": True} if entry.late else shown
 
 
 def _failure(line: Attempt) -> Failure:
@@ -160,8 +163,11 @@ def _last_failure(row: JobRow, failures: list[Failure]) -> Failure | None:
     return failures[-1] if failures else None
 
 
-def _triage(row: JobRow) -> Triage | None:
-    return None if row.triage is None else msgspec.json.decode(row.triage, type=Triage)
+def _triage(row: JobRow, moment: Moment) -> Triage | None:
+    if row.triage is None:
+        return None
+    stored = msgspec.json.decode(row.triage, type=Triage)
+    return msgspec.structs.replace(stored, replay_at=moment(stored.replay_at))  # type: ignore[arg-type]
 
 
 def _max_attempts(row: JobRow) -> int:

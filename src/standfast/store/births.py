@@ -10,6 +10,7 @@ import msgspec
 from standfast.failure import Failure
 from standfast.job import NewJob
 from standfast.lifecycle import Move, State, Transition, Triage
+from standfast.store import redrives
 from standfast.store.intake import enqueue
 from standfast.store.orders import Full
 from standfast.store.reads import JobRow
@@ -59,13 +60,17 @@ def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script:
         numbers = text([n for n, *_ in rows])
         yield "hold_jobs", {"numbers": numbers, "now": round_.now, "landed": failure.landed}
         if rows:
-            yield "write_endings", [(n, None, None, text(failure), text(triage), None) for n, *_ in rows]
+            yield (
+                "write_endings",
+                [(n, None, None, text(failure), text(triage), None, None, None, None) for n, *_ in rows],
+            )
             line = {"at": round_.now, **msgspec.to_builtins(failure)}
             del line["advice"]
             yield "write_history", [(n, text({**line, "attempt": attempts})) for n, _, _, attempts in rows]
         for _, job_id, queue, _ in rows:
             round_.told["held", queue].append(job_id)
         yield "drop_gates", {}
+        yield from redrives.rest()
         yield "delete_workers", {"before": round_.now + 1}
         answers.append(len(rows) == limit)
     return answers

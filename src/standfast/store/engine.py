@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError, StoreMoved, StoreUnavailable
 from standfast.store import reads, scripts, turns
+from standfast.store.anchor import Anchor
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
 from standfast.store.reads import JournalRow
@@ -53,8 +54,9 @@ class Engine(ABC, Generic[Handle]):
     FAULTS: ClassVar[tuple[type[Exception], ...]]
     """What is the fault of one script."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, anchor: Anchor | None = None) -> None:
         self._clock = clock
+        self.anchor = anchor or Anchor(None)
         self._line = Line()
         self._deadlines = Deadlines(self._line)
         self._listeners: list[Callable[[Hint], None]] = []
@@ -78,6 +80,7 @@ class Engine(ABC, Generic[Handle]):
         self._line.wake()
         if self._thread is not None:
             self._thread.join()
+        self.anchor.close()
         self._shut()
 
     def pause(self) -> bool:
@@ -187,6 +190,8 @@ class Engine(ABC, Generic[Handle]):
             return self._one_by_one(pending, error)
         self.trouble = None
         deliver(answers)
+        if round_.heads:
+            self.anchor.drop(round_.heads)
         if round_.work:
             self._tell(round_.work)
             self._ring(round_.work)

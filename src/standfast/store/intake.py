@@ -11,8 +11,9 @@ import msgspec
 from standfast.job import NewJob, Receipt
 from standfast.lifecycle import State, Transition
 from standfast.store import depth, threads
+from standfast.store.claims import decode_numbers
 from standfast.store.orders import Conflict, Full
-from standfast.store.scripts import apply_decided, decode_numbers, rules_in_force
+from standfast.store.scripts import apply_decided, rules_in_force
 from standfast.store.steps import Round, Rows, Script, Step, text
 
 
@@ -63,13 +64,15 @@ def _settle_keys(round_: Round, keyed: Sequence[NewJob]) -> Generator[Step, Rows
         yield "take_keys", sorted(keys, key=lambda row: row[:2])  # in the order every transaction takes them
         owners = yield "key_owners", {"keys": text(keys)}
     prints = {job.id: job.fingerprint for job in keyed}
-    return {
-        job_id: Receipt(owner, "duplicate", state or (State.QUEUED if owner in prints else None))
-        if fingerprint == prints[job_id]
-        else Conflict(owner)
-        for job_id, owner, fingerprint, state in owners
-        if owner != job_id
-    }
+    answers: dict[str, Receipt | Conflict] = {}
+    for job_id, owner, fingerprint, state, final in owners:
+        if owner != job_id and fingerprint != prints[job_id]:
+            answers[job_id] = Conflict(owner)
+        elif owner != job_id:
+            answers[job_id] = Receipt(owner, "duplicate", state or (State.QUEUED if owner in prints else None))
+        elif final and state is None:  # it came before, with a commit nobody knew of, has ended, and is pruned
+            answers[job_id] = Receipt(job_id, "accepted", None)
+    return answers
 
 
 class Terms(NamedTuple):

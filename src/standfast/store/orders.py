@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
+from standfast.gates import Closing
 from standfast.job import Claim
 from standfast.rules import QueueRules
+from standfast.store.policies import Kept
 
 
 class Conflict(msgspec.Struct, frozen=True):
@@ -23,11 +26,13 @@ class Full(msgspec.Struct, frozen=True):
 
 
 class Want(msgspec.Struct, frozen=True):
-    """So many jobs of one queue, for these handlers."""
+    """So many jobs of one queue, for these handlers. A queue with a gate gives none to who did not ask it."""
 
     queue: str
     handlers: tuple[str, ...]
     slots: int
+    admission: Literal["open"] | Closing | None = None
+    """What the queue's gate said: that work may start, or why not."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -35,6 +40,8 @@ class Order(msgspec.Struct, frozen=True):
 
     worker: str
     wants: tuple[Want, ...]
+    policy: str | None = None
+    """The mark of the policy it knows to be in force."""
 
 
 class Catch(msgspec.Struct, frozen=True):
@@ -43,6 +50,8 @@ class Catch(msgspec.Struct, frozen=True):
     claims: list[Claim]
     rules: dict[str, QueueRules]
     next_due: float | None
+    policy: Kept | None = None
+    """The policy in force, where it is another one than the worker knew."""
 
 
 class Publication(msgspec.Struct, frozen=True):

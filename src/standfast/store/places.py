@@ -42,14 +42,17 @@ class Place(Protocol):
         """Read the schema's number without bringing it forward."""
 
 
-def place(url: str) -> Place:
-    """Read `queue.db`, `sqlite:///rel.db`, `sqlite:////abs.db`, `:memory:` or `postgresql://…`."""
+def place(url: str, audit_file: str | None = None) -> Place:
+    """Read `queue.db`, `sqlite:///rel.db`, `sqlite:////abs.db`, `:memory:` or `postgresql://…`.
+
+    `audit_file` is where the heads of the audit chain are noted; a database file has its own beside it.
+    """
     if url.startswith(("postgresql://", "postgres://")):
-        return _postgres(url)
+        return _postgres(url, audit_file)
     return SqliteFile(sqlite_path(url))
 
 
-def _postgres(url: str) -> Place:
+def _postgres(url: str, audit_file: str | None) -> Place:
     """Postgres's own modules are imported only here: the driver is an extra."""
     try:
         from standfast.store.postgres.place import PostgresSchema  # noqa: PLC0415
@@ -57,7 +60,7 @@ def _postgres(url: str) -> Place:
         if error.name != "psycopg":
             raise
         raise ConfigurationError("postgresql:// needs an extra: pip install 'standfast[postgres]'") from error
-    return PostgresSchema(url)
+    return PostgresSchema(url, audit_file)
 
 
 def sqlite_path(url: str) -> str:

@@ -28,6 +28,8 @@ class Table(NamedTuple):
     times: frozenset[str] = frozenset()
     timed: tuple[tuple[str, str], ...] = ()
     source: str = ""
+    numbers: frozenset[str] = frozenset()
+    """The columns of the key that are numbers; the others are text, in the order of its bytes."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -85,7 +87,11 @@ JOB = Table(
 ENDING = Table(
     "ending",
     ("n",),
-    _words("result warning failure triage fingerprint superseded_by policy_snapshot replays"),
+    _words(
+        "result warning failure triage fingerprint superseded_by policy_snapshot replays replay_at refused_under"
+        " refused_at"
+    ),
+    frozenset({"replay_at", "refused_at"}),
     timed=(("triage", "replay_at"),),
 )
 HISTORY = Table("history", ("n", "line"), ("entry",), timed=(("entry", "at"),))
@@ -95,6 +101,8 @@ BY_NUMBER = (JOB, BODY, ENDING, HISTORY, EFFECT)
 
 KEYS = Table("idempotency", ("queue", "key"), _words("id fingerprint until"), frozenset({"until"}))
 JOURNAL = Table("journal", ("seq",), _words("at entries"), frozenset({"at"}))
+AUDIT = Table("audit", ("seq",), _words("at entries previous hash"))
+"""Copied letter by letter, times included: they are wall time, and hashed."""
 WHOLE = (
     Table(
         "queue", ("name",), _words("rules priority max_age max_depth declared_at paused"), frozenset({"declared_at"})
@@ -110,6 +118,39 @@ WHOLE = (
     Table("gate", ("key",), _words("kind holder capacity used opens_at detail"), frozenset({"opens_at"})),
     Table("counter", ("queue", "name"), ("value",)),
     Table("upkeep", ("name",), ("at",), frozenset({"at"})),
+    Table("chain", ("store",), _words("only_one seq hash")),
+    Table(
+        "policy",
+        ("only_one",),
+        _words("snapshot source text rules published_by published_at problem problem_at"),
+        frozenset({"published_at", "problem_at"}),
+        numbers=frozenset({"only_one"}),
+    ),
+    Table(
+        "approval",
+        ("id",),
+        _words(
+            "n redrive state asked_by reason requesters groups bound rule asked_at expires_at answered_by answered_at"
+            " answer"
+        ),
+        frozenset(_words("asked_at expires_at answered_at")),
+    ),
+    Table(
+        "redrive",
+        ("id",),
+        _words(
+            "state wanted foreseen snapshot course asked_by reason approval note episode planned_at started_at ended_at"
+            " next_at"
+        ),
+        frozenset(_words("planned_at started_at ended_at next_at")),
+    ),
+    Table(
+        "redriven",
+        ("redrive", "place"),
+        _words("n token generation fate state outcome episode at"),
+        frozenset({"at"}),
+        numbers=frozenset({"place"}),
+    ),
 )
 """Small tables, copied whole at the end."""
 

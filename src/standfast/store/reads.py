@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.job import HTTP
+from standfast.gates import Row
+from standfast.job import HTTP, Entry, Risk
 from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
-from standfast.store.steps import Script, text
+from standfast.store.steps import Rows, Script, Step, text
 
 
 class JobRow(NamedTuple):
@@ -55,14 +57,15 @@ class JobRow(NamedTuple):
     superseded_by: str | None
     policy_snapshot: str | None
     replays: int
-    handler_risk: str | None
+    handler_risk: Risk | None
 
 
 class JobRecord(NamedTuple):
-    """A job with its history lines (JSON texts, oldest first)."""
+    """A job with its history lines (JSON texts, oldest first) and its effects."""
 
     row: JobRow
     history: list[str]
+    effects: tuple[Entry, ...] = ()
 
 
 class Filter(NamedTuple):
@@ -91,7 +94,7 @@ class LetterFilter(NamedTuple):
 def letters(wanted: LetterFilter) -> Script:
     """Read a page of letters."""
     rows = yield "list_letters", wanted._asdict()
-    return (yield from _with_history(rows))
+    return (yield from with_history(rows))
 
 
 class JournalRow(NamedTuple):
@@ -132,7 +135,7 @@ def tallies(now: float) -> Script:
 def job(job_id: str) -> Script:
     """Read one job, or None."""
     rows = yield "job_by_id", {"id": job_id}
-    records = yield from _with_history(rows)
+    records = yield from with_history(rows)
     return records[0] if records else None
 
 
@@ -150,19 +153,29 @@ def holder(number: int, boot: str) -> Script:
     return Holder(*rows[0]) if rows else None
 
 
+def gates(keys: Sequence[str]) -> Script:
+    """Read the gates of these names that there are, in this order."""
+    found = {row[0]: Row(*row) for row in (yield "read_gates", {"gates": text(list(keys))})}
+    return [found[key] for key in keys if key in found]
+
+
 def jobs(wanted: Filter) -> Script:
     """Read a page of jobs."""
     rows = yield "list_jobs", wanted._asdict()
-    return (yield from _with_history(rows))
+    return (yield from with_history(rows))
 
 
-def _with_history(rows: list[tuple[Any, ...]]) -> Script:
+def with_history(rows: list[tuple[Any, ...]]) -> Script:
+    """Put jobs together with their history and effects."""
     found = [JobRow(*row) for row in rows]
     lines = yield "history_of", {"numbers": text([row.n for row in found])}
     history: defaultdict[int, list[str]] = defaultdict(list)
     for n, entry in lines:
         history[n].append(entry)
-    return [JobRecord(row, history[row.n]) for row in found]
+    effects: defaultdict[int, list[Entry]] = defaultdict(list)
+    for n, *entry in (yield "effects_of", {"numbers": text([row.n for row in found])}):
+        effects[n].append(Entry(*entry))
+    return [JobRecord(row, history[row.n], tuple(effects[row.n])) for row in found]
 
 
 def published_rules(queue: str) -> Script:
@@ -240,11 +253,18 @@ class Facts(NamedTuple):
     """Jobs of each queue that nothing moves and no reason is given for."""
     in_force: dict[str, str]
     """Queue or queue/handler → what is in force, as JSON text; only where workers are there to compare with."""
+    gates: tuple[Row, ...] = ()
+    """Limits, rates, breakers and admission gates that hold something back or count something, up to a bound."""
+    deferred: tuple[tuple[str, int], ...] = ()
+    """Jobs of each queue that wait at such a gate and were due more than an hour ago."""
 
 
 MOST_COUNTED = 100_000
 """How far jobs of one kind are counted, so that looking takes milliseconds whatever the backlog."""
 FALLBACKS_SHOWN = 86400.0
+GATES_SHOWN = 100
+DEFERRED_LONG = 3600.0
+"""Seconds after which a job that a gate holds back is named in health."""
 LOOKED_THROUGH = 10_000
 """How many jobs of each kind are looked through for silent ones, and for handlers nobody has declared."""
 
@@ -259,7 +279,7 @@ def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | No
     overdue = yield "overdue_jobs", {"now": now}
     named = yield "unknown_handlers", {"most": LOOKED_THROUGH}
     unknown = [(queue, handler) for queue, handler in named if handler != HTTP]
-    [(next_due_at,)] = yield "next_due", {}
+    [(next_due_at, _)] = yield "next_due", {}
     found = [_with_late(QueueRow(*row), late.get(row[0], [0, None]), all_late) for row in queues]
     live = [WorkerRow(*row) for row in workers]
     fallbacks = [(*row,) for row in (yield "recent_fallbacks", {"since": now - FALLBACKS_SHOWN})]
@@ -267,7 +287,19 @@ def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | No
     abandoned: dict[str, int] = {} if live else dict((yield "abandoned_jobs", since))
     silent = {} if unmoved_for is None else (yield from _silent(now - unmoved_for, boot))
     in_force: dict[str, str] = dict((yield "rules_and_handlers", {})) if live else {}
-    return Facts(found, live, dict(upkeep), dict(overdue), unknown, next_due_at, fallbacks, abandoned, silent, in_force)
+    held_back = yield from _held_back(now)
+    times: dict[str, float] = dict(upkeep)
+    late_ones: dict[str, int] = dict(overdue)
+    told = (next_due_at, fallbacks, abandoned, silent, in_force)
+    return Facts(found, live, times, late_ones, unknown, *told, *held_back)
+
+
+def _held_back(now: float) -> Generator[Step, Rows, tuple[tuple[Row, ...], tuple[tuple[str, int], ...]]]:
+    """Read the gates that count or hold back something, and how many jobs they have held back for long."""
+    standing = tuple(Row(*row) for row in (yield "all_gates", {"limit": GATES_SHOWN}))
+    since = {"before": now - DEFERRED_LONG, "most": LOOKED_THROUGH}
+    deferred = (yield "deferred_jobs", since) if standing else []
+    return standing, tuple((queue, number) for queue, number in deferred)
 
 
 def _silent(since: float, boot: str) -> Script:

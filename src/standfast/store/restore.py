@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from standfast.chain import Decision
 from standfast.errors import ConfigurationError
 from standfast.store import reads
 from standfast.store.births import Holding
@@ -13,25 +14,29 @@ from standfast.store.sqlite.engine import drive
 from standfast.store.store import Store
 
 
-def restore(url: str, path: str, holding: Holding | None) -> dict[str, int]:
-    """Restore a backup to a store that must not exist yet; give what the backup holds."""
+def restore(url: str, path: str, holding: Holding | None, decided: Decision) -> dict[str, int]:
+    """Restore a backup to a store that must not exist yet; give what the backup holds.
+
+    What was decided since the backup is missing in its chain: a link of its own says why.
+    """
     target = sqlite_path(url)
     if target == ":memory:":
         raise ConfigurationError("a backup is restored to a file; name one")
     Path(target).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with backup.opened(path) as source, backup.new_file(target) as unfinished:
         held = backup.copy(source, unfinished, lambda connection: drive(connection, reads.contents()))
-        _settle(unfinished, holding)
+        _settle(unfinished, holding, decided)
     return held
 
 
-def _settle(path: str, holding: Holding | None) -> None:
+def _settle(path: str, holding: Holding | None, decided: Decision) -> None:
     """Open the copy once: bring its schema forward, and hold what would run."""
     store = Store(path)
     store.open()
     try:
         while holding is not None and store.hold_restored_blocking(holding):
             pass  # in bites, so that no transaction grows without bound
+        store.trail.add_blocking([decided])
     finally:
         store.close()
         for rest in backup.beside(Path(path)):

@@ -8,27 +8,25 @@ What it wants told goes into the `Round`, which becomes one journal row when the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from standfast.job import Claim
+from standfast.approval import Standing
+from standfast.job import ASKED, Claim
 from standfast.lifecycle import FINAL, MOVES, Move, State, Transition
 from standfast.profiles import defaults_for
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.store import operations, threads
-from standfast.store.orders import Catch, Order, Publication, Want
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store import ages, approvals, audit, gates, operations, policies, redrives, threads
+from standfast.store.claims import claim_queue
+from standfast.store.orders import Catch, Order, Publication
+from standfast.store.steps import End, Round, Rows, Script, Step, text
 
 DUE_PER_CLAIM = 500
 """How many delayed jobs one claim makes claimable; more wait for the next claim, so that none takes long."""
 LOOK_AGAIN_AFTER = 0.1
 """Seconds until a claim looks again at jobs that somebody else held when their time came."""
-HELD_BY_OTHERS = 1000
-"""How many jobs a claim looks past that others are taking at the same moment."""
-LONGEST_WAITING_EVERY = 10
-"""Every tenth claim of a queue takes the longest-waiting job, whatever its priority."""
 
 TOLD = {
     Move.COMPLETE: "completed",
@@ -39,61 +37,86 @@ TOLD = {
     Move.HOLD: "held",
     Move.REPLAY: "replayed",
     Move.RESOLVE: "resolved",
+    Move.DISCARD: "discarded",
     Move.CANCEL: "cancelled",
 }
 """The notice each move is told as."""
-KEPT_IN_HISTORY = frozenset({Move.RETRY, Move.SNOOZE, Move.GIVE_BACK, Move.DIE, Move.HOLD, Move.REPLAY})
-"""The moves that end an attempt without completing it, and the one that begins another round."""
+KEPT_IN_HISTORY = frozenset(
+    {Move.RETRY, Move.SNOOZE, Move.GIVE_BACK, Move.DIE, Move.HOLD, Move.REPLAY, Move.RESOLVE, Move.DISCARD}
+)
+"""The moves that end an attempt without completing it, and those by which a letter is none any more."""
 
-_claims = msgspec.json.Decoder(list[Claim])
-decode_numbers = msgspec.json.Decoder(list[int]).decode
+SAID = {Standing.DENIED: "denied", Standing.EXPIRED: "approval_expired", Standing.VOID: "approval_void"}
+"""What history calls a death that an approval's end brought, not an attempt's."""
+DONE_TO_LETTERS = {"amend": "amended", "quarantine": "quarantined"}
+"""What history calls the move of a held letter that a person did something else to."""
+
 _rules = msgspec.json.Decoder(QueueRules)
 _states = msgspec.json.Decoder(list[str | None])
+_occupied = msgspec.json.Decoder(list[tuple[int, list[str]]])
 
 
 def close(round_: Round) -> Script:
-    """Write the round's journal row and counters; the last statements of every transaction."""
-    if not round_.told:
-        return
-    entries = [(kind, queue, ids) for (kind, queue), ids in round_.told.items()]
-    yield "write_journal", {"now": round_.now, "entries": text(entries)}
-    yield "add_counters", [(queue, kind, len(ids)) for kind, queue, ids in entries]
+    """Write the round's journal row, counters and link of the chain; the last statements of every transaction."""
+    yield from gates.settle(round_)
+    if round_.told:
+        entries = [(kind, queue, ids) for (kind, queue), ids in round_.told.items()]
+        yield "write_journal", {"now": round_.now, "entries": text(entries)}
+        yield "add_counters", [(queue, kind, len(ids)) for kind, queue, ids in entries]
+    if round_.decisions:
+        yield from audit.write_link(round_)
 
 
 def claim(round_: Round, orders: Sequence[Order]) -> Script:
     """Give each worker what it can start now, in the order of `decide.priority`."""
+    yield from gates.settle(round_)
     if round_.starts_nothing:
         return [Catch([], {}, None)] * len(orders)
-    next_due = yield from _make_due_ready(round_)
+    served = {want.queue for order in orders for want in order.wants}
+    next_due = yield from _make_due_ready(round_, served)
     catches = []
     for order in orders:
-        claims, rules = yield from _fill(round_, order)
-        catches.append(Catch(claims, rules, next_due))
+        catch = yield from _fill(round_, order)
+        catches.append(msgspec.structs.replace(catch, next_due=_sooner(next_due, catch.next_due)))
     return catches
 
 
-def _make_due_ready(round_: Round) -> Generator[Step, Rows, float | None]:
-    """Make delayed jobs claimable whose time has come; give the seconds until the next one's."""
-    [(due_at,)] = yield "next_due", {}
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
+def _make_due_ready(round_: Round, served: Collection[str]) -> Generator[Step, Rows, float | None]:
+    """Make claimable what became due, and open the gates whose time has come; give the seconds until the next one's."""
+    [(due_at, opens_at)] = yield "next_due", {}
+    seen = 0
+    if opens_at is not None and opens_at <= round_.now:
+        yield from gates.open_due(round_, served)
     if due_at is not None and due_at <= round_.now:
         [(promoted,)] = yield "promote_due", {"now": round_.now, "limit": DUE_PER_CLAIM}
-        seen = yield from threads.admit_due(round_, DUE_PER_CLAIM)
-        [(due_at,)] = yield "next_due", {}
-        if due_at is not None and due_at <= round_.now and max(promoted, seen) < DUE_PER_CLAIM:
+        seen = max(promoted, (yield from threads.admit_due(round_, DUE_PER_CLAIM)))
+    following = _sooner(due_at, opens_at)
+    if following is not None and following <= round_.now:
+        [(due_at, opens_at)] = yield "next_due", {}
+        following = _sooner(due_at, opens_at)
+        if following is not None and following <= round_.now and seen < DUE_PER_CLAIM:
             return LOOK_AGAIN_AFTER  # what is left is in somebody else's hands
-    return None if due_at is None else max(0.0, due_at - round_.now)
+    return None if following is None else max(0.0, following - round_.now)
 
 
-def _fill(round_: Round, order: Order) -> Generator[Step, Rows, tuple[list[Claim], dict[str, QueueRules]]]:
+def _fill(round_: Round, order: Order) -> Generator[Step, Rows, Catch]:
     queues = [want.queue for want in order.wants]
     known = yield "queue_rules", {"queues": text(queues)}
-    open_queues = {name: claims for name, _, paused, claims in known if not paused}
+    open_queues = {name: claims for name, _, paused, claims, _ in known if not paused}
     rules = _read_rules(queues, known)
     claims: list[Claim] = []
+    again: float | None = None
     for want in order.wants:
         if want.queue in open_queues:
-            claims += yield from _claim_queue(round_, order.worker, want, rules[want.queue], open_queues[want.queue])
-    return claims, rules
+            found = yield from claim_queue(round_, order.worker, want, rules[want.queue], open_queues[want.queue])
+            claims += found.claims
+            again = _sooner(again, found.again)
+    news = bool(known) and known[0][-1] != order.policy
+    return Catch(claims, rules, again, (yield from policies.kept()) if news else None)
 
 
 def rules_in_force(queues: Iterable[str]) -> Generator[Step, Rows, dict[str, QueueRules]]:
@@ -105,72 +128,6 @@ def rules_in_force(queues: Iterable[str]) -> Generator[Step, Rows, dict[str, Que
 def _read_rules(queues: Iterable[str], known: Rows) -> dict[str, QueueRules]:
     published = {name: rules for name, rules, *_ in known}
     return {name: _rules.decode(published[name]) if published.get(name) else defaults_for(name) for name in queues}
-
-
-def _claim_queue(
-    round_: Round, worker: str, want: Want, rules: QueueRules, already: int
-) -> Generator[Step, Rows, list[Claim]]:
-    """Choose, take and read the claims of one queue."""
-    where = {"queue": want.queue, "handlers": text(want.handlers)}
-    lanes = yield "lanes", where
-    if not lanes:
-        return []
-    if len(lanes) == 1:
-        [(handler, priority)] = lanes
-        lane = {"queue": want.queue, "handler": handler, "priority": priority, "wanted": want.slots}
-        [(numbers,)] = yield "claim_lane", lane
-        numbers = decode_numbers(numbers)
-    else:
-        numbers = yield from _choose(round_, want, rules, lanes, already)
-    handlers = {handler for handler, _ in lanes}
-    yield from _take(round_, worker, want.queue, rules, handlers=handlers, numbers=text(numbers))
-    yield "count_claims", {"queue": want.queue, "worker": worker, "claims": len(numbers), "now": round_.now}
-    claims = yield from held_claims(numbers)
-    round_.told["claimed", want.queue] += [job.id for job in claims]
-    return claims
-
-
-def _choose(
-    round_: Round, want: Want, rules: QueueRules, lanes: Rows, already: int
-) -> Generator[Step, Rows, list[int]]:
-    """Choose the longest-waiting for every tenth claim this makes, then the best for the rest."""
-    every = LONGEST_WAITING_EVERY
-    tenths = (already + want.slots) // every - already // every
-    boost = {"boost": rules.age_boost, "boost_cap": rules.age_boost_cap, "now": round_.now}
-    among = {"queue": want.queue, "lanes": text(lanes), **boost}
-    oldest = yield from _heads({**among, "oldest": True, "but": "[]"}, tenths)
-    best = yield from _heads({**among, "oldest": False, "but": text(oldest)}, want.slots - len(oldest))
-    return oldest + best
-
-
-def _heads(among: dict[str, Any], wanted: int) -> Generator[Step, Rows, list[int]]:
-    """Choose so many of what waits; where others are just taking what comes first, look further."""
-    found: list[int] = []
-    for beyond in (0, HELD_BY_OTHERS):
-        [(numbers, held)] = yield "claim_lanes", {**among, "wanted": wanted, "beyond": beyond}
-        found = decode_numbers(numbers)
-        if not held or len(found) == wanted:
-            break
-    return found
-
-
-def _take(
-    round_: Round, worker: str, queue: str, rules: QueueRules, *, handlers: Iterable[str], numbers: str
-) -> Script:
-    """Raise attempt and token of the chosen jobs, and stamp the rules in force on them."""
-    declared = {name: stamps for name, *stamps in (yield "handler_stamps", {"queue": queue})}
-    stamps = {"attempts": rules.attempts, "lease": rules.lease}
-    for handler in handlers:
-        replay_mode, timeout = declared.get(handler, ("replay", None))
-        how = {"replay_mode": replay_mode, "timeout": rules.timeout if timeout is None else timeout}
-        taken = {"numbers": numbers, "handler": handler, "worker": worker, "now": round_.now}
-        yield "take_jobs", {**taken, **stamps, **how}
-
-
-def held_claims(numbers: Iterable[int]) -> Generator[Step, Rows, list[Claim]]:
-    """Read running jobs as their worker holds them."""
-    [(claims,)] = yield "held_claims", {"numbers": text(list(numbers))}
-    return _claims.decode(claims)
 
 
 def apply(round_: Round, transitions: Sequence[Transition]) -> Script:
@@ -190,21 +147,33 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script:
 
 def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Generator[Step, Rows, list[bool]]:
     """Move jobs, whatever was asked of them meanwhile."""
-    standing = yield from _standing(transitions)
+    standing, places = yield from _standing(transitions)
+    stale = yield from approvals.stale(transitions)
     pairs = list(zip(transitions, standing, strict=True))
     moved: dict[int, Transition] = {}
     for transition, state in pairs:
-        if state == transition.source:  # of two ends of one attempt in one round, the first counts
+        allowed = transition.answers is None or transition.answers.id not in stale
+        if allowed and state == transition.source:  # of two ends of one attempt in one round, the first counts
             moved.setdefault(transition.n, transition)
     if moved:
         movable = list(moved.values())
         yield from _move(round_.now, movable)
         yield from _write_down(round_, movable)
         yield from threads.release(round_, movable)
-    return [
-        transition.target == (moved[transition.n].target if state == transition.source else state)
-        for transition, state in pairs
-    ]
+        round_.ends += [_end(each, places) for each in movable if each.n in places or each.dependency is not None]
+    return [_landed(each, state, moved.get(each.n)) for each, state in pairs]
+
+
+def _landed(decided: Transition, state: str | None, moved: Transition | None) -> bool:
+    """Tell whether a job is where a move leads. Of what people decide about it in one round, only the first landed."""
+    if moved is None or state != decided.source:
+        return decided.target == state
+    return moved is decided if decided.by is not None else moved.target == decided.target
+
+
+def _end(moved: Transition, places: dict[int, list[str]]) -> End:
+    held, waits = places.get(moved.n, []), moved.target == State.QUEUED and moved.waits
+    return End(moved.n, moved.id, moved.queue, held, moved.dependency, moved.word, waits)
 
 
 def _move(now: float, transitions: Sequence[Transition]) -> Script:
@@ -225,17 +194,22 @@ def _times(now: float, delay: float) -> tuple[float | None, float | None, float 
     return (now + delay, None if delay > 0 else now, None)
 
 
-def _standing(transitions: Sequence[Transition]) -> Generator[Step, Rows, list[str | None]]:
+def _standing(
+    transitions: Sequence[Transition],
+) -> Generator[Step, Rows, tuple[list[str | None], dict[int, list[str]]]]:
     """Read the state of each job that still has the mover's token; None where the token has moved on.
 
-    A job that already stands where its move leads was moved before an unknown commit: that counts as landed.
+    A job that already stands where its move leads was moved before an unknown commit: that counts as landed. With it
+    come the gates that jobs take a place of, by number.
     """
-    [(states,)] = yield "standing_states", {"held": text([(each.n, each.token) for each in transitions])}
-    return _states.decode(states)
+    held = text([(each.n, each.token) for each in transitions])
+    [(states, occupied)] = yield "standing_states", {"held": held}
+    return _states.decode(states), dict(_occupied.decode(occupied))
 
 
 def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
-    """Write what the moves leave behind: endings, history, freed keys, notices."""
+    """Write what the moves leave behind: endings, history, freed keys, notices, decisions."""
+    audit.record_moves(round_, moved)
     final = []
     for each in moved:
         round_.told[TOLD[each.move], each.queue].append(each.id)
@@ -250,18 +224,36 @@ def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
     lines = [_line(round_, each) for each in moved if each.move in KEPT_IN_HISTORY or each.effect is not None]
     if lines:
         yield "write_history", lines
+    looks = [(each.n, name, "seen", verdict, each.token, round_.now) for each in moved for name, verdict in each.looks]
+    if looks:
+        yield "write_verdicts", looks
     replayed = [each.n for each in moved if each.move == Move.REPLAY]
     if replayed:
+        asked = [each.n for each in moved if each.move == Move.REPLAY and _is_a_persons(each)]
+        yield "release_intents", {"numbers": text(asked), "asked": ASKED}
         yield "open_round", {"numbers": text(replayed), "now": round_.now}
         yield "count_replays", {"numbers": text(replayed)}
+    discarded = [each.n for each in moved if each.move == Move.DISCARD]
+    if discarded:
+        yield "set_replay_status", {"numbers": text(discarded), "status": "discarded", "group": None}
+        yield "fence_jobs", {"numbers": text(discarded)}
+    yield from approvals.write_down(round_, moved)
+    yield from redrives.mark_moved(round_, moved)
     if final:
         yield "release_keys", {"numbers": text(final), "now": round_.now, "keep_keys": DEFAULTS.keep_keys}
+
+
+def _is_a_persons(replay: Transition) -> bool:
+    """Tell a replay that a person asked for: a policy that replays by itself knows nothing of the world."""
+    return replay.by is not None and (replay.decision is None or replay.decision.kind != "auto_replay")
 
 
 def _ending(transition: Transition) -> tuple[Any, ...]:
     failure = transition.failure and text(transition.failure)
     triage = transition.triage and text(transition.triage)
-    return (transition.n, transition.result, transition.warning, failure, triage, transition.superseded_by)
+    left = (transition.result, transition.warning, failure, triage, transition.superseded_by)
+    replay_at = transition.triage and transition.triage.replay_at
+    return (transition.n, *left, transition.fingerprint, transition.policy_snapshot, replay_at)
 
 
 def _line(round_: Round, transition: Transition) -> tuple[int, str]:
@@ -271,7 +263,7 @@ def _line(round_: Round, transition: Transition) -> tuple[int, str]:
         line |= msgspec.to_builtins(failure)
         del line["advice"]
     else:
-        line |= {"reason_code": TOLD[transition.move], "landed": transition.landed}
+        line |= {"reason_code": _said(transition) or TOLD[transition.move], "landed": transition.landed}
     asked = {"by": transition.by, "reason": transition.reason}
     line |= {name: value for name, value in asked.items() if value is not None}
     if transition.target == State.QUEUED:
@@ -281,15 +273,26 @@ def _line(round_: Round, transition: Transition) -> tuple[int, str]:
     return (transition.n, text(line))
 
 
+def _said(transition: Transition) -> str | None:
+    """Give history's word for a move that somebody's answer or decision brought."""
+    if transition.answers is not None:
+        return SAID.get(transition.answers.target)
+    return None if transition.decision is None else DONE_TO_LETTERS.get(transition.decision.kind)
+
+
 def publish(round_: Round, publications: Sequence[Publication]) -> Script:
-    """Put declarations in force for every process: the last published wins."""
+    """Put declarations in force for every process: the last published wins. Answer whether a `max_age` changed."""
+    ages_changed = False
     for publication in publications:
         changed = yield "changed_ages", {"queues": text(publication.queues)}
+        regulated = yield "changed_gates", {"queues": text(publication.queues)}
         yield "publish_queues", {"queues": text(publication.queues), "now": round_.now}
         # A queue is known by its handler too, also before its first job.
         yield "ensure_queues", {"queues": text([each["queue"] for each in msgspec.to_builtins(publication.handlers)])}
         yield "publish_handlers", {"handlers": text(publication.handlers), "now": round_.now}
-        if changed:  # last: after this it waits for nobody
+        ages_changed = ages_changed or bool(changed)
+        yield from ages.mark(round_, [name for (name,) in changed])
+        if regulated:  # last: after this it waits for nobody
             yield "lock_all_jobs", {}
-            yield "restamp_expiry", {"queues": text([name for (name,) in changed])}
-    return [None] * len(publications)
+            yield from gates.regulate(round_, {name: publication.queues[name] for (name,) in regulated})
+    return [ages_changed] * len(publications)

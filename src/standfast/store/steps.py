@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+
+from standfast.chain import Decision, Head
+from standfast.gates import Word
 
 _encode = msgspec.json.encode
 
@@ -15,6 +18,19 @@ Batch = Sequence[tuple[Any, ...]]
 Step = tuple[str, dict[str, Any] | Batch]
 """A statement's name with its parameters, or with a batch of rows."""
 Script = Generator[Step, Rows, Any]
+
+
+class End(NamedTuple):
+    """An end of a job that had passed gates, or that depends on something with a breaker."""
+
+    n: int
+    id: str
+    queue: str
+    places: list[str]
+    dependency: str | None = None
+    word: Word | None = None
+    waits: bool = False
+    """Whether it goes back to wait for the dependency."""
 
 
 class Round:
@@ -35,6 +51,14 @@ class Round:
         """Whether nothing may be claimed, because the store is about to move."""
         self.gates: set[str] = set()
         """The threads this transaction has locked."""
+        self.ends: list[End] = []
+        """What ended attempts took of gates and say about what they depend on: given back before this closes."""
+        self.mends = False
+        """Whether the gates are compared with what runs before this closes."""
+        self.decisions: list[Decision] = []
+        """What is chained with this transaction; see `audit.record`."""
+        self.heads: list[Head] = []
+        """The links it wrote to the chain, to be anchored once it is committed."""
 
     def due_at(self, delay: float, at: float | None) -> float:
         """Give the queue time a newcomer is due at; `at` is wall time, and a time in the past is now."""
@@ -51,6 +75,8 @@ class Round:
             self.told[what] += ids
         for queue, delay in other.work.items():
             self.work_in(queue, delay)
+        self.ends += other.ends
+        self.decisions += other.decisions
 
 
 def text(value: Any) -> str:

@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from standfast.clock import Clock, SystemClock
-from standfast.job import NewJob, Receipt
+from standfast.errors import StoreUnavailable
+from standfast.gates import Row
+from standfast.job import Entry, NewJob, Note, Receipt
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
-from standfast.store import births, forward, intake, operations, reads, scripts, shared, spools, together, upkeep
+from standfast.store import (
+    ages,
+    births,
+    forward,
+    intake,
+    ledger,
+    operations,
+    reads,
+    scripts,
+    shared,
+    spools,
+    strain,
+    together,
+    upkeep,
+)
 from standfast.store.births import Burial, Holding
+from standfast.store.disposal import Disposal
 from standfast.store.engine import Engine
 from standfast.store.finding import Finding
 from standfast.store.forward import Forward, Unforwardable
+from standfast.store.governance import Governance
 from standfast.store.orders import Catch, Conflict, Full, Order, Publication
 from standfast.store.places import place
 from standfast.store.reads import Facts, Filter, Holder, JobRecord, JournalRow, LetterFilter, Tallies
 from standfast.store.spool import Spool, Stamp
 from standfast.store.spoolfile import usual_path
+from standfast.store.strain import Strain
+from standfast.store.trail import Trail
 from standfast.store.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
 
 Accepted = Receipt | Conflict | Full
@@ -38,8 +60,11 @@ ROOM_TO_CLAIM = 32 << 20
 class Store:
     """One store, open. Every verb that writes returns after its commit is on disk."""
 
-    def __init__(self, url: str, clock: Clock | None = None) -> None:
-        self._place = place(url)
+    def __init__(self, url: str, clock: Clock | None = None, *, audit_file: str | None = None) -> None:
+        self._place = place(url, audit_file)
+        self.trail = Trail(lambda: self._engine)
+        self.governance = Governance(lambda: self._engine)
+        self.disposal = Disposal(lambda: self._engine)
         self._clock = clock or SystemClock()
         self._engine_of: tuple[int, Engine[Any]] | None = None
 
@@ -162,6 +187,14 @@ class Store:
         [buried] = await self._engine.call(births.bury, [burial], seconds=PATIENCE, room=ROOM_TO_ACCEPT)
         return buried  # type: ignore[no-any-return]
 
+    def bury_blocking(self, burial: Burial) -> bool:
+        """Do the same for a caller without a loop; raise Unforwardable if the store can take no such job."""
+        try:
+            [buried] = self._engine.call_blocking(births.bury, [burial], seconds=PATIENCE)
+        except self._engine.FAULTS as error:
+            raise Unforwardable(f"{type(error).__name__}: {error}") from error
+        return buried  # type: ignore[no-any-return]
+
     def hold_restored_blocking(self, holding: Holding) -> bool:
         """Hold what a backup brought back; True if there is more."""
         [more] = self._engine.call_blocking(births.hold_restored, [holding], seconds=None)
@@ -180,9 +213,29 @@ class Store:
         """Move jobs as decided, however long it takes; answer for each whether it landed."""
         return await self._engine.call(scripts.apply, transitions, seconds=None)  # type: ignore[no-any-return]
 
+    def note(self, note: Note) -> Awaitable[list[Entry | None]]:
+        """Write down an effect; answer how it stands in the ledger, or None if the job is somebody else's by now.
+
+        It is on its way when this returns. An intent waits for so long as a caller does, a receipt however long it takes.
+        """
+        return self._engine.call(ledger.write, [note], seconds=_patience(note), room=_room(note))
+
+    def note_blocking(self, note: Note) -> list[Entry | None]:
+        """Do the same for a caller without a loop."""
+        return self._engine.call_blocking(ledger.write, [note], seconds=_patience(note), room=_room(note))  # type: ignore[no-any-return]
+
     def publish_blocking(self, publication: Publication) -> None:
-        """Put declarations in force."""
-        self._engine.call_blocking(scripts.publish, [publication], seconds=PATIENCE)
+        """Put declarations in force, also for jobs that wait: where those are many, sweepers do the rest."""
+        [ages_changed] = self._engine.call_blocking(scripts.publish, [publication], seconds=PATIENCE)
+        give_up = time.monotonic() + PATIENCE
+        with suppress(StoreUnavailable):  # the declarations are in force, and the sweepers go on
+            while ages_changed and time.monotonic() < give_up:
+                [ages_changed] = self._engine.call_blocking(ages.restamp, [None], seconds=PATIENCE)
+
+    async def restamp(self) -> bool:
+        """Give jobs that wait the expiry that a changed `max_age` means, a bite of them; True if there is more."""
+        [more] = await self._engine.call(ages.restamp, [None], seconds=PATIENCE)
+        return more  # type: ignore[no-any-return]
 
     def beat_blocking(self, worker: WorkerCard) -> Beat:
         """Renew a worker's leases; answer what the store says it holds."""
@@ -237,6 +290,10 @@ class Store:
         script = reads.survey(self.now(), self._engine.boot(), silent_after=silent_after)
         return await self._engine.read(script)  # type: ignore[no-any-return]
 
+    async def strain(self) -> Strain:
+        """Read what holds the store back from outside the queue."""
+        return await self._engine.read(strain.strain(self.now()))  # type: ignore[no-any-return]
+
     async def job(self, job_id: str) -> JobRecord | None:
         """Read one job."""
         return await self._engine.read(reads.job(job_id))  # type: ignore[no-any-return]
@@ -244,6 +301,10 @@ class Store:
     async def holder(self, number: int) -> Holder | None:
         """Read when the worker of a running job was last heard of."""
         return await self._engine.read(reads.holder(number, self._engine.boot()))  # type: ignore[no-any-return]
+
+    async def gates(self, keys: Sequence[str]) -> list[Row]:
+        """Read the gates of these names that there are."""
+        return await self._engine.read(reads.gates(keys))  # type: ignore[no-any-return]
 
     async def jobs(self, wanted: Filter) -> list[JobRecord]:
         """Read a page of jobs, newest first."""
@@ -270,3 +331,13 @@ class Store:
         """Read what health is judged by; silent jobs only if told for how long nothing must have moved them."""
         script = reads.facts(self.now(), self._engine.boot(), silent_after=silent_after, unmoved_for=unmoved_for)
         return await self._engine.read(script)  # type: ignore[no-any-return]
+
+
+def _patience(note: Note) -> float | None:
+    """Give how long a note may take: nothing is begun that cannot be written down, and what was done must be."""
+    return PATIENCE if note.state == "begun" else None
+
+
+def _room(note: Note) -> int:
+    """Give the disk space a note asks for: no effect may start whose receipt could not be recorded."""
+    return ROOM_TO_CLAIM if note.state == "begun" else 0

@@ -3,6 +3,13 @@
 A round runs several scripts in one transaction. The threads of all of them are locked before the first touches a row,
 in the order of their names. Then the scripts take their turns: queues, keys and jobs are locked in one order, and a
 claim comes last, because it waits for nobody and nothing waits after it.
+
+Limits, rates, breakers and admission gates are locked by name as threads are, but after everything else: an end gives
+its places back in `gates.settle`, which runs when every other script of the round has its locks, before the claim or at
+the close. So whoever waits for such a gate holds jobs, and whoever holds one waits for nothing but such gates of later
+names: it picks the jobs it lets through among those that nobody has locked, and a claim or a sweep only tries the locks
+and leaves alone what it does not get. A circle would need somebody who holds such a gate and waits for a job, a thread
+or a queue, and there is none. The head of the audit chain comes after all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +19,21 @@ from typing import Any
 
 from standfast.job import NewJob
 from standfast.lifecycle import Transition
-from standfast.store import births, forward, intake, operations, scripts, threads, together, upkeep
+from standfast.store import (
+    ages,
+    approvals,
+    births,
+    forward,
+    intake,
+    ledger,
+    operations,
+    policies,
+    redrives,
+    scripts,
+    threads,
+    together,
+    upkeep,
+)
 from standfast.store.requests import ScriptFunction
 from standfast.store.steps import Round, Rows, Script, Step
 
@@ -23,7 +44,20 @@ TURNS: tuple[ScriptFunction, ...] = (
     together.enqueue_together,
     forward.forward,
     births.bury,
+    ledger.write,
     scripts.apply,
+    approvals.ask,
+    approvals.say,
+    approvals.withdraw,
+    approvals.carry_out,
+    policies.refuse,
+    policies.tidy,
+    redrives.plan,
+    redrives.start,
+    redrives.take,
+    redrives.mark,
+    redrives.advance,
+    redrives.steer,
     operations.ask_to_stop,
     operations.hurry,
     operations.count_fallbacks,
@@ -36,7 +70,7 @@ TURNS: tuple[ScriptFunction, ...] = (
 )
 _turns = {script: place for place, script in enumerate(TURNS)}
 
-APART: frozenset[ScriptFunction] = frozenset({scripts.publish, operations.pause})
+APART: frozenset[ScriptFunction] = frozenset({scripts.publish, policies.publish, ages.restamp, operations.pause})
 """Scripts that lock what all others use; each gets a transaction of its own."""
 
 

@@ -7,12 +7,21 @@ from typing import NamedTuple
 
 import msgspec
 
-from standfast.job import Claim
+from standfast.job import Claim, Risk
 from standfast.lifecycle import Standing, State
-from standfast.rules import DEFAULTS, QueueRules
-from standfast.store.scripts import decode_numbers, held_claims, rules_in_force
+from standfast.rules import DEFAULTS, QueueRules, ReplayMode
+from standfast.store import ages, letters, redrives
+from standfast.store.claims import decode_numbers, handler_stamps, held_claims, with_risks
+from standfast.store.policies import Kept, kept
+from standfast.store.scripts import rules_in_force
 from standfast.store.steps import Round, Rows, Script, Step
 
+SKEW = "skew"
+"""Under this name stands what wall time was ahead of queue time at the last look, rather than a time."""
+JUMPED = "clock jumped"
+LARGEST_SKEW = 60.0
+"""Seconds by which wall time may move between two sweeps before it counts as a jump."""
+NO_JUMP = 1.0
 BLOCKED = "blocked "
 """Before queue/handler, the name under which it is kept when that handler last blocked its worker's event loop."""
 
@@ -51,6 +60,14 @@ class Expired(NamedTuple):
     entered_at: float
     expires_at: float
     max_age: float | None
+    handler: str
+    payload: str
+    details: str
+    attempts: int
+    first_seen_at: float
+    replays: int
+    handler_risk: Risk | None
+    replay_mode: ReplayMode | None
 
     @property
     def standing(self) -> Standing:
@@ -108,6 +125,10 @@ class Swept(msgspec.Struct, frozen=True):
     expired: list[Expired]
     rules: dict[str, QueueRules]
     now: float
+    policy: Kept | None = None
+    """The policy in force, where anything was found."""
+    ages_changed: bool = False
+    """Whether jobs still have the expiry of earlier rules."""
 
 
 def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script:
@@ -119,6 +140,7 @@ def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script:
     for sweep_ in sweeps:
         times: dict[str, float] = dict((yield "upkeep_times", {}))
         yield "mark_upkeep", {"name": "sweep", "now": round_.now}
+        yield from _note_clock(round_, times)
         gap = round_.now - times.get("sweep", 0.0) > sweep_.every * 3
         if gap:
             yield "mark_upkeep", {"name": "resume", "now": round_.now}
@@ -126,8 +148,19 @@ def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script:
         yield from _tell_depths(round_, told=times)
         yield from number_journal(round_, ())
         yield "sum_counters", {}
-        answers.append((yield from _find(round_, sweep_, reclaim=reclaim)))
+        found = yield from _find(round_, sweep_, reclaim=reclaim)
+        answers.append(msgspec.structs.replace(found, ages_changed=ages.marked(times)))
+        round_.mends = True
     return answers
+
+
+def _note_clock(round_: Round, times: dict[str, float]) -> Script:
+    """Note when the wall clock jumped: what it was ahead of queue time, and since when it is not any more."""
+    before = times.get(SKEW)
+    if before is not None and abs(round_.skew - before) > LARGEST_SKEW:
+        yield "mark_upkeep", {"name": JUMPED, "now": round_.now}
+    if before is None or abs(round_.skew - before) > NO_JUMP:
+        yield "mark_upkeep", {"name": SKEW, "now": round_.skew}
 
 
 def number_journal(_round: Round, asked: Sequence[None]) -> Script:
@@ -156,10 +189,20 @@ def _tell_depths(round_: Round, told: Container[str]) -> Script:
 def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Generator[Step, Rows, Swept]:
     limits = {"now": round_.now, "limit": sweep_.limit}
     [(numbers,)] = yield "lapsed_numbers", {**limits, "boot": round_.boot, "reclaim": reclaim}
-    lapsed = yield from held_claims(decode_numbers(numbers))
+    lapsed = yield from _with_risks((yield from held_claims(decode_numbers(numbers), since=0)))
     expired = yield "expired_jobs", limits
     rules = yield from rules_in_force({claim.queue for claim in lapsed})
-    return Swept(lapsed, [Expired(*row) for row in expired], rules, round_.now)
+    policy = (yield from kept()) if lapsed or expired else None
+    return Swept(lapsed, [Expired(*row) for row in expired], rules, round_.now, policy)
+
+
+def _with_risks(claims: list[Claim]) -> Generator[Step, Rows, list[Claim]]:
+    """Tell claims of any queues how risky their handlers are."""
+    found: list[Claim] = []
+    for queue in {claim.queue for claim in claims}:
+        stamps = yield from handler_stamps(queue)
+        found += with_risks([claim for claim in claims if claim.queue == queue], stamps)
+    return found
 
 
 class Prune(msgspec.Struct, frozen=True):
@@ -181,11 +224,13 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
         yield "mark_upkeep", {"name": "prune", "now": now}  # first: one prunes at a time
         [(numbers,)] = yield "prunable_numbers", {"now": now, "limit": limit, **keep}
         if numbers != "[]":
-            for table in ("delete_jobs", "delete_bodies", "delete_endings", "delete_history", "delete_effects"):
+            for table in letters.TABLES:
                 yield table, {"numbers": numbers}
+        evicted = yield from letters.evict(round_, limit)
         [(keys,)] = yield "delete_keys", {"now": now, "limit": limit}
         [(rows,)] = yield "delete_journal", {"before": now - prune_.keep_journal, "limit": limit}
         yield "delete_workers", {"before": now - prune_.keep_workers}
+        yield from redrives.prune(now)
         yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}
-        answers.append(max(len(decode_numbers(numbers)), keys, rows) >= limit)
+        answers.append(max(len(decode_numbers(numbers)), evicted, keys, rows) >= limit)
     return answers

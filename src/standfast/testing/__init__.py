@@ -1,6 +1,20 @@
-"""Test kit: a store in memory, a clock that stands still, and ways to run and look at what was enqueued."""
+"""Test kit: a store in memory, a clock that stands still, ways to look at what was enqueued, crashes at every step."""
 
 from standfast.testing.clock import FrozenClock
+from standfast.testing.crash_report import CrashReport
+from standfast.testing.crashes import crash_everywhere
 from standfast.testing.kit import assert_enqueued, drain, in_memory, memory
+from standfast.testing.scenario import Scenario
+from standfast.testing.world import World
 
-__all__ = ["FrozenClock", "assert_enqueued", "drain", "in_memory", "memory"]
+__all__ = [
+    "CrashReport",
+    "FrozenClock",
+    "Scenario",
+    "World",
+    "assert_enqueued",
+    "crash_everywhere",
+    "drain",
+    "in_memory",
+    "memory",
+]

@@ -1,9 +1,11 @@
-"""A clock that moves only when told."""
+"""Clocks for tests: one that moves only when told, one that can be told to hurry."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
+from standfast.clock import SystemClock
 from standfast.rules import seconds
 
 
@@ -47,3 +49,31 @@ class FrozenClock:
         """Start a new boot: the time since boot begins anew."""
         self._boots += 1
         self._elapsed = 0.0
+
+
+class LapsingClock(SystemClock):
+    """The machine's clocks, plus the time that was let pass; a file tells it to whoever comes after a crash."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._passed = float(path.read_text()) if path.exists() else 0.0
+
+    def elapsed(self) -> float:
+        """Seconds since boot, and those let pass."""
+        return super().elapsed() + self._passed
+
+    def wall(self) -> float:
+        """Seconds since 1970, and those let pass."""
+        return super().wall() + self._passed
+
+    def of_server(self, told: float) -> float:
+        """Let the server's time pass too."""
+        return told + self._passed
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass at once. The file is replaced as a whole, so that no kill leaves half of it."""
+        beside = self._path.with_suffix(".new")
+        beside.write_text(repr(self._passed + seconds))
+        beside.replace(self._path)
+        self._passed += seconds

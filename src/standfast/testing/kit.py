@@ -21,12 +21,6 @@ class InMemory(Standfast):
 
     clock: FrozenClock
 
-    def take_over(self, declared: Standfast) -> None:
-        """Have the rules and handlers of another queue."""
-        self._declared.rules |= declared._declared.rules  # noqa: SLF001 - one of the same kind
-        self._registry.take_over(declared._registry)  # noqa: SLF001
-        self._declared.changed()
-
 
 def memory(clock: FrozenClock | None = None) -> InMemory:
     """Give a queue in memory whose clock stands still: `sf.clock.advance(60)` lets time pass."""
@@ -41,14 +35,25 @@ async def in_memory(sf: Standfast, clock: FrozenClock | None = None) -> AsyncIte
     Its own store is not opened; begin while nothing uses it.
     """
     stand_in = memory(clock)
-    stand_in.take_over(sf)
     before = vars(sf).copy()
-    vars(sf).update(vars(stand_in))
+    move(sf, stand_in)
     try:
         yield stand_in.clock
     finally:
         await sf.close()
         vars(sf).update(before)
+
+
+def move(sf: Standfast, home: Standfast) -> None:
+    """Have a queue work on another one's store and by its clock, with its own rules and handlers.
+
+    Whoever holds the object holds the moved one: module-level code, and its handlers' `.enqueue`.
+    """
+    home._declared.rules |= sf._declared.rules  # noqa: SLF001 - the kit's business, here and below
+    home._registry.take_over(sf._registry)  # noqa: SLF001
+    home.policy.take_over(sf.policy)
+    home._declared.changed()  # noqa: SLF001
+    vars(sf).update(vars(home))
 
 
 async def drain(sf: Standfast) -> Counter[str]:

@@ -10,9 +10,11 @@ from functools import partial
 
 from standfast.errors import StoreUnavailable
 from standfast.job import Claim
+from standfast.queue.known_policy import KnownPolicy
 from standfast.rules import QueueRules
 from standfast.store.orders import Catch, Order, Want
 from standfast.store.store import Store
+from standfast.worker.admission import Doorkeeper
 from standfast.worker.loops import Guard
 
 log = logging.getLogger("standfast.worker")
@@ -39,6 +41,8 @@ class Claimer:
         unserved: Collection[str] = (),
         slots: int,
         start: Start,
+        doors: Doorkeeper,
+        policy: KnownPolicy | None = None,
     ) -> None:
         self._store = store
         self._worker = worker
@@ -48,6 +52,8 @@ class Claimer:
         """The handlers this worker has for queues it does not know yet: the built-in ones, unless told its queues."""
         self._slots = slots
         self._start = start
+        self._doors = doors
+        self._policy = policy or KnownPolicy()
         self._free = Counter(dict.fromkeys(lanes, slots))
         self._hungry = set(lanes)
         self._claiming: asyncio.Task[None] | None = None
@@ -105,22 +111,36 @@ class Claimer:
         """Claim, if a slot is free in a queue that may have work and no claim is under way."""
         if self._claiming is not None or self._stopped:
             return
-        wants = tuple(
-            Want(queue, self._lanes[queue], self._share(queue)) for queue in self._hungry if self._free[queue] > 0
-        )
+        ready = [queue for queue in self._hungry if self._free[queue] > 0 and self._answered(queue)]
+        wants = tuple(Want(queue, self._lanes[queue], self._share(queue), self._doors.answer(queue)) for queue in ready)
         if wants:
             # What is heard while the claim is under way counts for the next one: this one may have looked before.
             self._hungry.difference_update(want.queue for want in wants)
-            self._claiming = asyncio.get_running_loop().create_task(self._claim(Order(self._worker, wants)))
+            self._claiming = asyncio.get_running_loop().create_task(self._claim(self._order(wants)))
+
+    def _order(self, wants: tuple[Want, ...]) -> Order:
+        return Order(self._worker, wants, self._policy.mark)
+
+    def _answered(self, queue: str) -> bool:
+        """Tell whether a queue may be claimed from; one whose gate must be asked first is looked at again after."""
+        if not self._doors.must_ask(queue):
+            return True
+        self._doors.ask(queue, lambda seconds: self.heard({queue: seconds}))
+        return False
 
     async def claim_until_empty(self, idle: Callable[[], Awaitable[None]]) -> Counter[str]:
         """Claim and wait for what was claimed to end, until a claim brings nothing; give how often each queue ran."""
         self._stopped = True  # nothing else claims beside this
         ran: Counter[str] = Counter()
         while True:
-            wants = tuple(Want(queue, handlers, self._slots) for queue, handlers in self._lanes.items())
-            catch = await self._store.claim(Order(self._worker, wants))
-            if not catch.claims:
+            for queue in filter(self._doors.must_ask, self._lanes):
+                await self._doors.asked(queue)
+            lanes = self._lanes.items()
+            order = self._order(tuple(Want(name, of, self._slots, self._doors.answer(name)) for name, of in lanes))
+            catch = await self._store.claim(order)
+            self._policy.learn(catch.policy)
+            unasked = self._unasked(order, catch)
+            if not catch.claims and not unasked and catch.next_due != 0:
                 return ran
             self._start(catch.claims, catch.rules)
             ran.update(claim.queue for claim in catch.claims)
@@ -166,11 +186,19 @@ class Claimer:
         self._served |= brought.keys()
         for want in order.wants:
             self._free[want.queue] -= brought[want.queue]
+        self._policy.learn(catch.policy)
         self._start(catch.claims, catch.rules)
+        unasked = self._unasked(order, catch)
         if catch.next_due is not None:
             for queue in self._lanes:
                 self._look_at(queue, catch.next_due)
-        return {want.queue for want in order.wants if brought[want.queue] == want.slots}
+        return unasked | {want.queue for want in order.wants if brought[want.queue] == want.slots}
+
+    def _unasked(self, order: Order, catch: Catch) -> set[str]:
+        """Take note of the gates that the rules in force name; give the queues whose gate was not asked."""
+        for queue, rules in catch.rules.items():
+            self._doors.learn(queue, rules.gate)
+        return {want.queue for want in order.wants if want.admission is None and self._doors.must_ask(want.queue)}
 
     def _look_at(self, queue: str, seconds: float) -> None:
         """Be hungry for a queue now, or at a time unless an earlier look is planned."""
@@ -190,5 +218,6 @@ class Claimer:
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
+        await self._doors.stop()
         if self._claiming is not None:
             await asyncio.wait([self._claiming])

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from standfast.outcome import Failed
 from standfast.printable import printable
 
-BOUNDARY = "standfast.worker.executor"
+BOUNDARY = "standfast.worker.attempt"
 """The module that calls handlers: what stands behind its last frame is the handler's."""
 STANDARD_LIBRARY = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 INSTALLED = {"site-packages", "dist-packages"}
@@ -31,12 +31,17 @@ def place(error: BaseException) -> str:
     frames = list(traceback.walk_tb(error.__traceback__))
     modules = [frame.f_globals.get("__name__", "") for frame, _ in frames]
     start = len(modules) - modules[::-1].index(BOUNDARY) if BOUNDARY in modules else len(modules)
-    if start == len(frames) or modules[start].startswith("standfast."):
+    if start == len(frames) or _is_ours(modules[start]):
         return ""
-    own = [each for each in frames[start:] if not _is_library(each[0].f_code.co_filename)]
+    behind = zip(frames[start:], modules[start:], strict=True)
+    own = [each for each, module in behind if not _is_ours(module) and not _is_library(each[0].f_code.co_filename)]
     frame, line = own[-1] if own else frames[start]
     code = frame.f_code
     return printable(f"at {Path(code.co_filename).name}:{line} in {code.co_name}")
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith("standfast.")
 
 
 def _is_library(file: str) -> bool:

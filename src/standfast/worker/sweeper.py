@@ -6,12 +6,22 @@ import random
 from collections.abc import Callable
 from itertools import compress
 
+import msgspec
+
 from standfast.decide.settle import age_reason, outlived, settle
+from standfast.decide.triage import Present
+from standfast.job import Claim, Details, higher
 from standfast.lifecycle import Transition
 from standfast.outcome import Lapsed
+from standfast.policy.facts import Facts
+from standfast.policy.rules import Broken, Policy
+from standfast.queue.known_policy import KnownPolicy, filed
+from standfast.rules import QueueRules
 from standfast.store.store import Store
-from standfast.store.upkeep import Sweep, Swept
+from standfast.store.upkeep import Expired, Sweep, Swept
 from standfast.worker.telling import tell
+
+_details = msgspec.json.Decoder(Details).decode
 
 
 class Sweeper:
@@ -30,12 +40,16 @@ class Sweeper:
         self._wait = wait
         """How long a worker must be seen late before a job of it with this lease is taken away."""
         self._late: dict[str, float] = {}
+        self._policy = KnownPolicy()
 
     async def sweep(self) -> None:
         """Sweep until nothing is left to decide."""
         while True:
             swept = await self._store.sweep(self._sweep)
-            decided = [*self._lapsed(swept), *_expired(swept)]
+            while swept.ages_changed and await self._store.restamp():
+                pass
+            present = Present(self._known(swept), swept.now)
+            decided = [*self._lapsed(swept, present), *self._expired(swept, present)]
             if not decided:
                 return
             landed = await self._store.apply(decided)
@@ -44,23 +58,47 @@ class Sweeper:
                 if end.id in claims:
                     tell(end, claims[end.id].handler, claims[end.id].max_attempts)
 
-    def _lapsed(self, swept: Swept) -> list[Transition]:
+    def _known(self, swept: Swept) -> Policy | Broken:
+        self._policy.learn(swept.policy)
+        return self._policy.policy
+
+    def _lapsed(self, swept: Swept, present: Present) -> list[Transition]:
         """Decide about the jobs of workers that had the time to renew and did not.
 
         Whoever was kept from the store by an outage that is just over looks lost for a moment, to any sweeper.
         """
         self._late = {claim.worker: self._late.get(claim.worker, swept.now) for claim in swept.lapsed}
         return [
-            settle(claim, Lapsed(), swept.rules[claim.queue], self._roll())
+            self._settled(claim, swept.rules[claim.queue], present)
             for claim in swept.lapsed
             if swept.now - self._late[claim.worker] >= self._wait(claim.lease)
         ]
 
+    def _settled(self, claim: Claim, rules: QueueRules, present: Present) -> Transition:
+        end = settle(claim, Lapsed(), rules, self._roll(), present)
+        return filed(end, self._store, handler=claim.handler, payload=claim.payload, details=claim.details)
 
-def _expired(swept: Swept) -> list[Transition]:
-    found = []
-    for job in swept.expired:
-        code = age_reason(job.entered_at, job.expires_at, job.max_age, swept.now)
-        if code is not None:
-            found.append(outlived(job.standing, code))
-    return found
+    def _expired(self, swept: Swept, present: Present) -> list[Transition]:
+        found = []
+        for job in swept.expired:
+            code = age_reason(job.entered_at, job.expires_at, job.max_age, swept.now)
+            if code is not None:
+                details = _details(job.details)
+                end = outlived(job.standing, code, _facts(job, details, swept.now), self._roll(), present)
+                found.append(filed(end, self._store, handler=job.handler, payload=job.payload, details=details))
+        return found
+
+
+def _facts(job: Expired, details: Details, now: float) -> Facts:
+    return Facts(
+        queue=job.queue,
+        handler=job.handler,
+        risk=higher(details.risk, job.handler_risk),
+        labels=details.labels or {},
+        attempts=job.attempts,
+        replays=job.replays,
+        age=max(0.0, now - job.first_seen_at),
+        session=details.session,
+        requester=details.requester,
+        replay_mode=job.replay_mode or "replay",
+    )

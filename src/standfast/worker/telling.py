@@ -21,4 +21,4 @@ def tell(end: Transition, handler: str, allowed: int) -> None:
     if end.move == Move.RETRY:
         log.warning("%s; it is tried again in %.3g s", SUBJECT % about, end.delay)
     else:
-        log.error("%s; it is dead (%s): %s", SUBJECT % about, end.failure.reason_code, end.failure.advice)
+        log.error("%s; it is %s (%s): %s", SUBJECT % about, end.target, end.failure.reason_code, end.failure.advice)

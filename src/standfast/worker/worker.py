@@ -7,10 +7,10 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -19,16 +19,22 @@ from standfast.decide.settle import given_back
 from standfast.errors import ConfigurationError, StoreMoved
 from standfast.handlers.registry import Declaration, Registry
 from standfast.job import Claim
+from standfast.queue.letters import DeadLetters
+from standfast.queue.policies import Policies
+from standfast.queue.verification import Verifier
 from standfast.rules import QueueRules
 from standfast.store.hints import STOPS
 from standfast.store.store import Store
 from standfast.store.upkeep import Beat, Sweep, WorkerCard
+from standfast.worker.admission import Doorkeeper
 from standfast.worker.claimer import Claimer
 from standfast.worker.executor import Executor
 from standfast.worker.heartbeat import LONGEST_BEAT, MARGIN, Heartbeat, beat_for
 from standfast.worker.loops import Loop
 from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
+from standfast.worker.redriver import EVERY as REDRIVE_EVERY
+from standfast.worker.redriver import Redriver
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.watch import Watch
 
@@ -39,18 +45,26 @@ SLOTS = 64
 GRACE = 30.0
 """Seconds a drain lets attempts finish before it cuts them."""
 POLL_EVERY = 2.0
+POLICY = "the policy"
+"""Under this name a worker tells which policy it has."""
 
 
 class Worker:
     """Runs the jobs of some queues until it is drained. Use it as an async context manager."""
 
+    _entered = False
+
     def __init__(
         self,
         store: Store,
         registry: Registry,
+        *,
+        verifier: Verifier,
+        doors: Doorkeeper,
+        letters: DeadLetters,
+        policy: Policies,
         rules: dict[str, QueueRules],
         ready: Callable[[], Awaitable[None]],
-        *,
         queues: Sequence[str] | None = None,
         concurrency: int = SLOTS,
         grace: float = GRACE,
@@ -64,7 +78,8 @@ class Worker:
         self._store = store
         self._ready = ready
         self._grace = grace
-        self._executor = Executor(store, registry, self._freed)
+        self._policy = policy
+        self._executor = Executor(store, registry, verifier, self._freed, policy=policy.known)
         elsewhere = registry.built_in if queues is None else ()
         self._unserved = registry.unserved(tuple(lanes))
         """The queues it was asked to serve and has no handler for."""
@@ -76,21 +91,37 @@ class Worker:
             unserved=self._unserved,
             slots=concurrency,
             start=self._start,
+            doors=doors,
+            policy=policy.known,
         )
         self._rules = rules
         self._registry = registry
         self._heartbeat = Heartbeat(store, self._card, beat, self._reported, self._alive)
         self._watch = Watch(self._is_busy, self._executor.attempt_of, self._heartbeat.hurry)
-        self._loops = [
-            Loop("sweeper", beat, Sweeper(store, Sweep(every=beat, patience=beat), wait=beat_for).sweep),
-            Loop("pruner", PRUNE_EVERY, Pruner(store).prune),
-            Loop("poll", POLL_EVERY, self._poll),
-        ]
+        self._redriver = Redriver(store, letters, self.id)
+        self._loops = self._made_loops(beat)
         self._strangers: dict[tuple[int, int], float] = {}
         """Jobs the store gave us and we do not know, with the number of answered claims that must have brought them."""
         self._seen = (0, 0)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving: asyncio.Task[None] | None = None
+
+    def _made_loops(self, beat: float) -> list[Loop]:
+        """Make what runs beside the jobs."""
+        sweep = Sweep(every=beat, patience=beat)
+        return [
+            Loop("sweeper", beat, Sweeper(self._store, sweep, wait=beat_for).sweep),
+            Loop("pruner", PRUNE_EVERY, Pruner(self._store).prune),
+            Loop("poll", POLL_EVERY, self._poll),
+            Loop("redriver", REDRIVE_EVERY, self._redriver.go_on),
+        ]
+
+    @property
+    def working_in(self) -> asyncio.AbstractEventLoop | None:
+        """The open loop it works in; None before it is entered, and once it has left."""
+        left = self._leaving is not None and self._leaving.done()
+        at_work = self._entered and not left and self._loop is not None and not self._loop.is_closed()
+        return self._loop if at_work else None
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -99,7 +130,7 @@ class Worker:
 
     def _card(self) -> WorkerCard:
         queues = msgspec.json.encode(self._claimer.queues).decode()
-        declares = _declared(self._rules, self._registry.declarations())
+        declares = _declared(self._rules, self._registry.declarations(), self._policy.declares())
         return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, declares, self._watch.report())
 
     # --- life
@@ -118,6 +149,7 @@ class Worker:
                 loop.start()
             self._claimer.learn(await self._store.queue_names())
             undo.pop_all()
+        self._entered = True
         for queue in self._unserved:
             log.warning("no handler here serves queue %s: its jobs wait, but for HTTP requests; is it misspelt?", queue)
         self._claimer.kick()
@@ -173,7 +205,11 @@ class Worker:
         await aside(self._heartbeat.beat)
         self._claimer.learn(await self._store.queue_names())
         try:
-            return await self._claimer.claim_until_empty(self._executor.idle)
+            ran: Counter[str] = Counter()
+            while True:
+                ran += await self._claimer.claim_until_empty(self._executor.idle)
+                if not await self._redriver.replays_due():
+                    return ran
         finally:
             await self._leave(self._grace)
 
@@ -205,6 +241,7 @@ class Worker:
         """Look by oneself when the journal has grown or the machine has slept: hints get lost, and timers sleep too."""
         self._heartbeat.revive()
         await self._ready()
+        await self._policy.reload()
         if self._claimer.serve(self._registry.lanes(self._asked)):
             self._heartbeat.hurry()  # so that everybody learns who serves it now
             self._claimer.kick()
@@ -249,7 +286,22 @@ class Worker:
         self._strangers = strangers
 
 
-def _declared(rules: dict[str, QueueRules], handlers: list[Declaration]) -> str:
-    """Give what a process declares, for others to compare: queue or queue/handler → its rules, as JSON text."""
-    declared = {**rules, **{f"{handler.queue}/{handler.name}": handler for handler in handlers}}
+async def drain_all(workers: Iterable[Worker]) -> None:
+    """Drain the workers of a store that is about to close: one that went on would open it again."""
+    here = asyncio.get_running_loop()
+    working = [worker for worker in list(workers) if worker.working_in is not None]
+    if any(worker.working_in is not here for worker in working):
+        raise ConfigurationError(
+            "a worker of this store works in another event loop, and would open it again; nothing was closed: "
+            "drain it there first, with `await worker.drain()`"
+        )
+    for worker in working:
+        await worker.drain()
+
+
+def _declared(rules: dict[str, QueueRules], handlers: list[Declaration], policy: str | None) -> str:
+    """Give what a process declares, for others to compare: queue, queue/handler or policy → its rules, as JSON text."""
+    declared: dict[str, Any] = {**rules, **{f"{handler.queue}/{handler.name}": handler for handler in handlers}}
+    if policy is not None:
+        declared[POLICY] = policy
     return msgspec.json.encode({name: msgspec.json.encode(what).decode() for name, what in declared.items()}).decode()

@@ -12,7 +12,8 @@ import psycopg
 
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
-from standfast.store import reads, upkeep
+from standfast.store import audit, reads, upkeep
+from standfast.store.anchor import Anchor
 from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
 from standfast.store.postgres.address import Address
@@ -45,8 +46,8 @@ class PostgresEngine(Engine[Connection]):
     )
     FAULTS = (psycopg.Error, *FAULTS)
 
-    def __init__(self, server: Server, clock: Clock) -> None:
-        super().__init__(clock)
+    def __init__(self, server: Server, clock: Clock, audit_file: str | None = None) -> None:
+        super().__init__(clock, Anchor(audit_file))
         self._server = server
         self._opening = opening(server.address)
         self._opening_in_haste = opening(server.address, lock=SHORTEST_LOCK)
@@ -58,6 +59,7 @@ class PostgresEngine(Engine[Connection]):
             undo.callback(self._shut)
             self._connection = self._server.open()
             self._begin(self._connection)
+            self.anchor.catch_up(drive(self._connection, audit.peek()))
             self._commit(self._connection)
             undo.pop_all()
         self._start()
@@ -127,7 +129,7 @@ class PostgresEngine(Engine[Connection]):
 
     def _commit(self, connection: Connection) -> None:
         try:
-            connection.execute("COMMIT")
+            connection.execute("COMMIT", prepare=False)  # there is nothing to plan
         except psycopg.Error as error:
             raise Doubt from error
 

@@ -20,8 +20,9 @@ from standfast.store.postgres.server import Server
 class PostgresSchema:
     """One store on a PostgreSQL server."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, audit_file: str | None = None) -> None:
         self._address = Address.read(url)
+        self._audit_file = audit_file
 
     @property
     def key(self) -> str | None:
@@ -38,7 +39,7 @@ class PostgresSchema:
 
     def engine(self, clock: Clock) -> PostgresEngine:
         """Make the engine that connects to the server."""
-        return PostgresEngine(Server(self._address), clock)
+        return PostgresEngine(Server(self._address), clock, self._audit_file)
 
     def there(self) -> bool:
         """Take the store for there: only asking the server could tell, and using it will."""

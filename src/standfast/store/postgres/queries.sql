@@ -8,6 +8,10 @@ SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' ' || gate, 5
 -- name: try_gate
 SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' ' || :gate, 57))
 
+-- name: try_gates
+SELECT gate FROM jsonb_array_elements_text(:gates::jsonb) AS gate
+WHERE pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' ' || gate, 57))
+
 -- name: lock_queue
 SELECT 1 FROM queue WHERE name = :queue FOR UPDATE
 
@@ -41,7 +45,7 @@ INSERT INTO idempotency (queue, key, id, fingerprint) SELECT queue, key, id, fin
 ON CONFLICT (queue, key) DO NOTHING
 
 -- name: key_owners
-SELECT r->>2, k.id, k.fingerprint, j.state
+SELECT r->>2, k.id, k.fingerprint, j.state, k.until IS NOT NULL
 FROM jsonb_array_elements(:keys::jsonb) AS r
 JOIN idempotency AS k ON k.queue = r->>0 AND k.key = r->>1
 LEFT JOIN body AS b ON b.id = k.id
@@ -74,10 +78,12 @@ WITH due AS MATERIALIZED (
 UPDATE job SET ready_at = due_at FROM due WHERE job.n = due.n
 
 -- name: next_due
-SELECT min(due_at) FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
+SELECT min(due_at), (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL)
+FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
 
 -- name: queue_rules
-SELECT name, rules, paused, coalesce((SELECT sum(claims) FROM tally WHERE tally.queue = name), 0)::bigint
+SELECT name, rules, paused, coalesce((SELECT sum(claims) FROM tally WHERE tally.queue = name), 0)::bigint,
+  (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
 FROM queue WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb)))
 
 -- name: lanes
@@ -127,7 +133,7 @@ SELECT (SELECT coalesce(json_agg(n ORDER BY place), '[]')::text FROM chosen),
   (SELECT count(*) FROM ranked) - (SELECT count(*) FROM chosen)
 
 -- name: handler_stamps
-SELECT name, replay_mode, timeout FROM handler WHERE queue = :queue
+SELECT name, replay_mode, timeout, risk FROM handler WHERE queue = :queue
 
 -- name: take_jobs
 -- Attempt and token are raised before the handler runs: a payload that kills its worker is counted.
@@ -137,14 +143,118 @@ UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, toke
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND handler = :handler
 
 -- name: held_claims
--- Field order is that of the Claim struct. A first attempt has no effects yet.
+-- Field order is that of the Claim struct. Effects are read from a token on: a first attempt has none yet.
 SELECT coalesce(json_agg(json_build_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
   j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
-  b.details::json, j.thread_gate, b.coalesced::json, j.landed, j.occupies::json, CASE WHEN j.token > 1 THEN (
-    SELECT json_agg(json_build_array(f.name, f.state, f.receipt, f.verdict, f.late)) FROM effect AS f WHERE f.n = j.n) END
+  b.details::json, j.thread_gate, b.coalesced::json, j.landed, j.occupies::json, CASE WHEN j.token > :since THEN (
+    SELECT json_agg(json_build_array(f.name, f.state, f.receipt, f.verdict, f.late)) FROM effect AS f WHERE f.n = j.n) END,
+  coalesce(b.first_seen_at, b.created_at),
+  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END
   ) ORDER BY e.place), '[]')::text
 FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
+
+-- name: read_gates
+-- Field order is that of gates.Row.
+SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb)))
+
+-- name: breaker_gates
+SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind = 'breaker'
+
+-- name: candidates
+SELECT j.n, j.handler, b.payload, j.occupies
+FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
+JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n ORDER BY e.place
+
+-- name: park_jobs
+-- What may not start is parked on sight: it spends no attempt, and leaves the claim's index.
+UPDATE job SET parked_on = r->>1, ready_at = NULL, occupies = r->>2, deferrals = deferrals + (r->>3)::integer
+FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
+
+-- name: occupy_gates
+UPDATE job SET occupies = r->>1 FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
+
+-- name: write_gates
+INSERT INTO gate (key, kind, holder, capacity, used, opens_at, detail)
+SELECT r->>0, r->>1, (r->>2)::bigint, (r->>3)::integer, (r->>4)::integer, (r->>5)::double precision, r->>6
+FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (key) DO UPDATE
+SET holder = excluded.holder, capacity = excluded.capacity, used = excluded.used, opens_at = excluded.opens_at, detail = excluded.detail
+
+-- name: forget_gates
+-- A gate that somebody waits at stays.
+DELETE FROM gate WHERE key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb)))
+  AND NOT EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = gate.key)
+
+-- name: due_gates
+SELECT key FROM gate WHERE opens_at <= :now ORDER BY opens_at LIMIT :limit
+
+-- name: next_in_line
+-- The oldest jobs that wait at each of these gates, behind a number, but for those in somebody else's hands.
+SELECT r->>0, line.n, line.queue FROM jsonb_array_elements(:lines::jsonb) AS r CROSS JOIN LATERAL (
+  SELECT n, queue FROM job WHERE state = 'queued' AND parked_on = r->>0 AND n > (r->>2)::bigint
+  ORDER BY n LIMIT least((r->>1)::integer, :most::integer) FOR UPDATE SKIP LOCKED) AS line
+
+-- name: let_through
+-- Claimable, at the end of the line: that is round robin between the gates of a queue.
+UPDATE job SET parked_on = NULL, ready_at = (r->>1)::double precision,
+  occupies = CASE WHEN r->>2 IS NULL THEN occupies ELSE (coalesce(occupies, '[]')::jsonb || jsonb_build_array(r->>2))::text END
+FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
+
+-- name: anyone_parked
+SELECT EXISTS (SELECT 1 FROM job WHERE state = 'queued' AND parked_on = :gate)
+
+-- name: all_gates
+SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind <> 'thread' ORDER BY key LIMIT :limit
+
+-- name: doubtful_gates
+-- Limits whose count is not what is taken, or that have room for who waits; probes that nobody has; rates that open for nobody.
+-- Whether they are wrong is judged once they are locked.
+WITH taken AS MATERIALIZED (
+  SELECT e AS key, count(*) AS number FROM (
+    SELECT occupies FROM job WHERE state = 'running' AND occupies IS NOT NULL
+    UNION ALL
+    SELECT occupies FROM job WHERE state = 'queued' AND occupies IS NOT NULL
+  ) AS j CROSS JOIN jsonb_array_elements_text(j.occupies::jsonb) AS e GROUP BY e
+)
+SELECT g.key FROM gate AS g LEFT JOIN taken AS t ON t.key = g.key
+WHERE g.kind <> 'thread' AND CASE g.kind
+  WHEN 'limit' THEN g.used <> coalesce(t.number, 0)
+    OR g.used < g.capacity AND EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = g.key)
+  WHEN 'breaker' THEN g.holder IS NOT NULL AND t.number IS NULL
+  WHEN 'rate' THEN g.opens_at IS NULL AND (coalesce((g.detail::jsonb->>'until')::double precision, 0) <= :now
+    OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = g.key))
+  ELSE false
+END LIMIT :limit
+
+-- name: places_taken
+-- By what runs, and by what was let through and waits for its claim.
+SELECT e, count(*) FROM (
+  SELECT occupies FROM job WHERE state = 'running' AND occupies IS NOT NULL
+  UNION ALL
+  SELECT occupies FROM job WHERE state = 'queued' AND occupies IS NOT NULL
+) AS j CROSS JOIN jsonb_array_elements_text(j.occupies::jsonb) AS e GROUP BY e
+
+-- name: stale_tickets
+SELECT n FROM job WHERE state = 'queued' AND occupies IS NOT NULL AND ready_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
+
+-- name: drop_tickets
+UPDATE job SET occupies = NULL WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: unpark_lost
+-- Parked at a gate that is not there any more. A thread's jobs are not among them: threads keep their own books.
+WITH RECURSIVE parked (gate) AS (
+  (SELECT parked_on FROM job WHERE state = 'queued' AND parked_on IS NOT NULL ORDER BY parked_on LIMIT 1)
+  UNION ALL
+  SELECT (SELECT j.parked_on FROM job AS j WHERE j.state = 'queued' AND j.parked_on > parked.gate ORDER BY j.parked_on LIMIT 1)
+  FROM parked WHERE parked.gate IS NOT NULL
+), lost AS MATERIALIZED (
+  SELECT j.n FROM (SELECT gate FROM parked LIMIT :limit) AS p CROSS JOIN LATERAL (
+    SELECT n FROM job WHERE state = 'queued' AND parked_on = p.gate ORDER BY n LIMIT :limit FOR UPDATE SKIP LOCKED) AS j
+  WHERE p.gate NOT LIKE 'thread:%' AND NOT EXISTS (SELECT 1 FROM gate AS g WHERE g.key = p.gate) LIMIT :limit
+)
+UPDATE job SET parked_on = NULL, ready_at = :now FROM lost WHERE job.n = lost.n
+RETURNING queue
 
 -- name: count_claims
 INSERT INTO tally (queue, worker, claims, claimed_at) VALUES (:queue, :worker, :claims, :now)
@@ -152,7 +262,9 @@ ON CONFLICT (queue, worker) DO UPDATE SET claims = tally.claims + excluded.claim
 
 -- name: standing_states
 -- The state of each job that still has its mover's token, in the order of the moves; null where the token moved on.
-SELECT coalesce(json_agg(j.state ORDER BY e.place), '[]')::text
+-- And what of them takes places of gates.
+SELECT coalesce(json_agg(j.state ORDER BY e.place), '[]')::text,
+  coalesce(json_agg(json_build_array(j.n, j.occupies::json)) FILTER (WHERE j.occupies IS NOT NULL), '[]')::text
 FROM jsonb_array_elements(:held::jsonb) WITH ORDINALITY AS e(r, place)
 LEFT JOIN job AS j ON j.n = (e.r->>0)::bigint AND j.token = (e.r->>1)::integer
 
@@ -168,6 +280,7 @@ UPDATE job SET
   deferrals = deferrals + :defers,
   landed = CASE WHEN landed = 'maybe' THEN landed ELSE coalesce(:landed::text, landed) END,
   parked_on = NULL,
+  occupies = NULL,
   worker = NULL
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
@@ -180,16 +293,52 @@ UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, t
     :now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue))
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
+-- name: standing_effects
+-- For each effect: whose job it is and under which token that runs (null if it does not), and what the ledger has of it.
+SELECT b.id, CASE WHEN j.state = 'running' THEN j.token END, f.state, f.receipt, f.verdict, f.late, f.token
+FROM jsonb_array_elements(:effects::jsonb) WITH ORDINALITY AS e(r, place)
+LEFT JOIN job AS j ON j.n = (e.r->>0)::bigint LEFT JOIN body AS b ON b.n = j.n
+LEFT JOIN effect AS f ON f.n = (e.r->>0)::bigint AND f.name = e.r->>1
+ORDER BY e.place
+
+-- name: write_effects
+INSERT INTO effect (n, name, state, receipt, verdict, token, at, late)
+SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::integer, (r->>6)::double precision, (r->>7)::integer
+FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (n, name) DO UPDATE
+SET state = excluded.state, receipt = excluded.receipt, verdict = excluded.verdict, token = excluded.token,
+  at = excluded.at, late = excluded.late
+
+-- name: drop_effects
+DELETE FROM effect WHERE (n, name) IN (SELECT (r->>0)::bigint, r->>1 FROM jsonb_array_elements(:effects::jsonb) AS r)
+
+-- name: write_verdicts
+-- What a look saw; an intent that is found done is closed.
+INSERT INTO effect (n, name, state, verdict, token, at)
+SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, (r->>4)::integer, (r->>5)::double precision
+FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (n, name) DO UPDATE
+SET verdict = excluded.verdict,
+  state = CASE WHEN effect.state = 'begun' AND excluded.verdict = 'verified' THEN 'done' ELSE effect.state END
+
+-- name: release_intents
+-- Whoever has a job run again takes it upon themselves that what was begun may be done again.
+UPDATE effect SET verdict = :asked
+WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state = 'begun'
+
 -- name: count_replays
-UPDATE ending SET replays = replays + 1, triage = jsonb_set(triage::jsonb, '{replay_status}', '"replayed"')::text
+UPDATE ending SET replays = replays + 1, fingerprint = NULL, replay_at = NULL, refused_under = NULL,
+  triage = (triage::jsonb || '{"replay_status": "replayed", "replay_at": null}')::text
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: write_endings
-INSERT INTO ending (n, result, warning, failure, triage, superseded_by)
-SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, r->>5 FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO ending (n, result, warning, failure, triage, superseded_by, fingerprint, policy_snapshot, replay_at)
+SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, r->>5, r->>6, r->>7, (r->>8)::double precision FROM jsonb_array_elements(:rows::jsonb) AS r
 ON CONFLICT (n) DO UPDATE
 SET result = excluded.result, warning = excluded.warning, failure = excluded.failure,
-  triage = coalesce(excluded.triage, ending.triage), superseded_by = excluded.superseded_by
+  triage = coalesce(excluded.triage, ending.triage), superseded_by = excluded.superseded_by,
+  fingerprint = coalesce(excluded.fingerprint, ending.fingerprint),
+  policy_snapshot = coalesce(excluded.policy_snapshot, ending.policy_snapshot), replay_at = excluded.replay_at, refused_under = NULL
 
 -- name: write_history
 INSERT INTO history (n, line, entry)
@@ -210,6 +359,32 @@ INSERT INTO told (at, entries) VALUES (:now, :entries)
 INSERT INTO counted (queue, name, value)
 SELECT r->>0, r->>1, (r->>2)::bigint FROM jsonb_array_elements(:rows::jsonb) AS r
 
+-- name: chain_head
+-- Whoever writes a link holds this until its commit: the links of many hosts are one chain. It is locked last of all.
+SELECT store, seq, hash FROM chain FOR UPDATE
+
+-- name: begin_chain
+INSERT INTO chain (only_one, store, seq, hash) VALUES (1, replace(gen_random_uuid()::text, '-', ''), -1, repeat('0', 64))
+ON CONFLICT (only_one) DO NOTHING
+
+-- name: write_links
+INSERT INTO audit (seq, at, entries, previous, hash)
+SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4 FROM jsonb_array_elements(:rows::jsonb) AS r
+
+-- name: move_head
+UPDATE chain SET seq = :seq, hash = :hash
+
+-- name: peek_head
+SELECT store, seq, hash FROM chain
+
+-- name: read_links
+SELECT seq, at, entries, previous, hash FROM audit
+WHERE seq > :after AND (:job = '' OR position(:job IN entries) > 0) AND (:kind = '' OR position(:kind IN entries) > 0)
+ORDER BY seq LIMIT :limit
+
+-- name: link_hashes
+SELECT seq, hash FROM audit WHERE seq = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
 -- name: try_journal
 SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' journal', 57))
 
@@ -229,6 +404,12 @@ ON CONFLICT (queue, name) DO UPDATE SET value = c.value + excluded.value
 SELECT e.key FROM jsonb_each(:queues::jsonb) AS e JOIN queue AS q ON q.name = e.key
 WHERE q.max_age IS DISTINCT FROM (e.value->>'max_age')::double precision
 
+-- name: changed_gates
+SELECT e.key FROM jsonb_each(:queues::jsonb) AS e JOIN queue AS q ON q.name = e.key
+WHERE q.rules IS NOT NULL AND (q.rules::jsonb->'concurrency' IS DISTINCT FROM e.value->'concurrency'
+  OR q.rules::jsonb->'rate' IS DISTINCT FROM e.value->'rate' OR q.rules::jsonb->'gate' IS DISTINCT FROM e.value->'gate'
+  OR q.rules::jsonb->'breaker' IS DISTINCT FROM e.value->'breaker')
+
 -- name: publish_queues
 INSERT INTO queue (name, rules, priority, max_age, max_depth, declared_at)
 SELECT e.key, e.value::text, (e.value->>'priority')::integer, (e.value->>'max_age')::double precision,
@@ -243,11 +424,28 @@ WHERE queue.rules IS DISTINCT FROM excluded.rules
 -- Whoever writes many rows in no order must be the only one who writes.
 LOCK TABLE job IN EXCLUSIVE MODE
 
+-- name: age_marks
+-- Locked before any job: whoever publishes other rules meanwhile waits, and marks anew.
+SELECT name FROM upkeep WHERE name LIKE 'age %' ORDER BY name FOR UPDATE SKIP LOCKED
+
+-- name: numbers_behind
+SELECT max(n), count(*) FROM (SELECT n FROM job WHERE n > :after ORDER BY n LIMIT :limit) AS bite
+
 -- name: restamp_expiry
--- Rules in force are the last published ones, also for what already waits. Reads every job: only for a changed max_age.
-UPDATE job SET expires_at = least(asked_expiry, entered_at + q.max_age)
-FROM queue AS q
-WHERE q.name = job.queue AND q.name = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb))) AND job.state IN ('queued', 'running')
+-- Rules in force are the last published ones, also for what already waits.
+WITH waiting AS MATERIALIZED (
+  SELECT n FROM job WHERE n > :after AND n <= :last AND queue = :queue AND state IN ('queued', 'running') ORDER BY n FOR UPDATE
+)
+UPDATE job SET expires_at = least(asked_expiry, entered_at + (SELECT max_age FROM queue WHERE name = :queue))
+FROM waiting WHERE job.n = waiting.n
+
+-- name: drop_rates
+DELETE FROM gate WHERE kind IN ('rate', 'gate')
+  AND (key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb))) OR starts_with(key, :below))
+
+-- name: unpark_queue
+UPDATE job SET parked_on = NULL, ready_at = :now
+WHERE state = 'queued' AND parked_on IS NOT NULL AND parked_on NOT LIKE 'thread:%' AND queue = :queue
 
 -- name: publish_handlers
 INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at)
@@ -294,7 +492,9 @@ SELECT coalesce(json_agg(n), '[]')::text FROM (
 ) AS lapsed
 
 -- name: expired_jobs
-SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age
+SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age, j.handler, b.payload, b.details, j.attempts,
+  coalesce(b.first_seen_at, b.created_at), coalesce((SELECT e.replays FROM ending AS e WHERE e.n = j.n), 0),
+  (SELECT h.risk FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler), (SELECT h.replay_mode FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
 FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
 WHERE j.state = 'queued' AND j.expires_at <= :now ORDER BY j.expires_at LIMIT :limit
 
@@ -357,6 +557,10 @@ ORDER BY n DESC LIMIT :limit
 
 -- name: history_of
 SELECT n, entry FROM history WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n, line
+
+-- name: effects_of
+SELECT n, name, state, receipt, verdict, late FROM effect
+WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n, name
 
 -- name: published_rules
 SELECT q.rules FROM queue AS q
@@ -428,6 +632,12 @@ GROUP BY j.queue
 
 -- name: overdue_jobs
 SELECT queue, count(*) FROM job WHERE state = 'running' AND claimed_at + timeout < :now GROUP BY queue
+
+-- name: deferred_jobs
+-- What a gate other than a thread's holds back, and was due so long ago.
+SELECT queue, count(*) FROM (
+  SELECT queue, due_at FROM job WHERE state = 'queued' AND parked_on IS NOT NULL AND parked_on NOT LIKE 'thread:%' LIMIT :most
+) AS parked WHERE due_at < :before GROUP BY queue
 
 -- name: ask_to_stop
 UPDATE job SET cancelling = 1 WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'running' RETURNING queue
@@ -564,6 +774,26 @@ ORDER BY due_at LIMIT :limit
 UPDATE job SET ready_at = due_at
 WHERE n = :n AND state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
 
+-- name: old_snapshots
+-- Who keeps what has ended from being cleaned away, and for how many seconds; of a replication slot nobody knows that.
+(SELECT 'a transaction of ' || coalesce(nullif(application_name, ''), usename, 'somebody') || ' (pid ' || pid || ')',
+  extract(epoch FROM clock_timestamp() - xact_start)::double precision
+FROM pg_stat_activity
+WHERE coalesce(backend_xmin, backend_xid) IS NOT NULL AND backend_type = 'client backend' AND datname = current_database()
+  AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1)
+UNION ALL
+(SELECT 'the prepared transaction ' || gid, extract(epoch FROM clock_timestamp() - prepared)::double precision
+FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared LIMIT 1)
+UNION ALL
+(SELECT 'the replication slot ' || slot_name, NULL
+FROM pg_replication_slots WHERE NOT active AND age(xmin) > 100000 ORDER BY age(xmin) DESC LIMIT 1)
+
+-- name: dead_rows
+SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables WHERE relid = to_regclass('job')
+
+-- name: promotion_mark
+SELECT 'filling', '' FROM pg_trigger WHERE tgrelid = to_regclass('job') AND tgname = 'only_promotion'
+
 -- name: recent_fallbacks
 SELECT c.queue, sum(c.value)::bigint FROM (
   SELECT queue, name, value FROM counter UNION ALL SELECT queue, name, value FROM counted
@@ -595,12 +825,12 @@ SELECT j.n, b.id, j.queue, j.attempts FROM job AS j JOIN body AS b ON b.n = j.n
 WHERE j.state IN ('queued', 'running') LIMIT :limit
 
 -- name: hold_jobs
-UPDATE job SET state = 'held', finished_at = :now, ready_at = NULL, parked_on = NULL, worker = NULL, landed = :landed::text,
+UPDATE job SET state = 'held', finished_at = :now, ready_at = NULL, parked_on = NULL, occupies = NULL, worker = NULL, landed = :landed::text,
   token = token + 1
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: drop_gates
-DELETE FROM gate WHERE kind = 'thread'
+DELETE FROM gate
 
 -- name: contents
 -- What a copy must hold as well: the rows of each table, and the jobs in each state.
@@ -614,11 +844,13 @@ UNION ALL SELECT 'journal', coalesce(max(seq), 0) FROM journal UNION ALL SELECT 
 WITH seen AS (
   SELECT q.name, coalesce((SELECT max(t.claimed_at) FROM tally AS t WHERE t.queue = q.name), 0) AS claimed_at FROM queue AS q
 ), silent (queue, number) AS (
-  -- Due, in a queue that nobody claimed from since.
+  -- Due, in a queue that nobody claimed from since, and that no gate of its own holds back.
   SELECT q.name, (SELECT count(*) FROM (
     SELECT j.ready_at FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name LIMIT :most
   ) AS due WHERE ready_at <= :since)
-  FROM seen AS q WHERE q.claimed_at < :since
+  FROM seen AS q WHERE q.claimed_at < :since AND NOT EXISTS (
+    SELECT 1 FROM gate AS g
+    WHERE g.key IN ('gate:' || replace(replace(q.name, '%', '%25'), ':', '%3A'), 'rate:' || replace(replace(q.name, '%', '%25'), ':', '%3A'), 'limit:' || replace(replace(q.name, '%', '%25'), ':', '%3A')) AND (g.kind <> 'limit' OR g.used >= g.capacity))
   UNION ALL
   SELECT j.queue, 1 FROM (
     SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :since LIMIT :most
@@ -628,7 +860,8 @@ WITH seen AS (
   SELECT j.queue, 1 FROM (SELECT queue, parked_on FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most) AS j
   WHERE NOT EXISTS (
     SELECT 1 FROM gate AS g LEFT JOIN job AS h ON h.n = g.holder
-    WHERE g.key = j.parked_on AND (g.holder IS NULL OR h.state IN ('queued', 'running')))
+    WHERE g.key = j.parked_on AND (g.holder IS NULL OR h.state IN ('queued', 'running'))
+      AND (g.kind <> 'limit' OR g.used > 0) AND (g.kind NOT IN ('rate', 'breaker') OR g.opens_at IS NOT NULL))
   UNION ALL
   -- Running for a worker that was last heard of more than a lease ago, and no sweeper came.
   SELECT j.queue, 1 FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
@@ -641,3 +874,319 @@ WITH seen AS (
   ) AS j LEFT JOIN ending AS e ON e.n = j.n WHERE e.failure IS NULL
 )
 SELECT queue, sum(number)::bigint FROM silent GROUP BY queue HAVING sum(number) > 0
+
+-- name: open_approvals
+SELECT id, state, bound, expires_at FROM approval WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state IN ('pending', 'approved')
+
+-- name: file_approvals
+INSERT INTO approval (id, n, redrive, state, asked_by, reason, requesters, groups, bound, rule, asked_at, expires_at)
+SELECT r->>0, (r->>1)::bigint, r->>2, r->>3, r->>4, r->>5, r->>6, r->>7, r->>8, r->>9, (r->>10)::double precision,
+  (r->>11)::double precision
+FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT DO NOTHING
+
+-- name: approval_standings
+-- Whoever decides by these keeps them until its commit.
+SELECT id, state FROM approval WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb))) ORDER BY id FOR UPDATE
+
+-- name: answer_approval
+UPDATE approval SET state = :target, answered_by = coalesce(:by::text, answered_by), answered_at = CASE WHEN :by::text IS NULL THEN answered_at ELSE :now END,
+  answer = coalesce(:reason::text, answer)
+WHERE id = :id AND state = :source
+RETURNING id
+
+-- name: void_approvals
+UPDATE approval SET state = 'void', answer = :why WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state IN ('pending', 'approved') RETURNING n
+
+-- name: set_replay_status
+UPDATE ending SET replay_at = NULL, refused_under = NULL,
+  triage = (triage::jsonb || jsonb_build_object('replay_status', :status::text, 'replay_at', NULL,
+  'approver_group', coalesce(:group::text, triage::jsonb->>'approver_group')))::text
+WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: approval_by_id
+-- Field order is that of the Approval struct, as in the next two.
+SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
+  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n WHERE a.id = :id
+
+-- name: list_approvals
+SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
+  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n
+WHERE (:state::text IS NULL OR a.state = :state) ORDER BY a.asked_at DESC, a.id LIMIT :limit
+
+-- name: due_approvals
+-- What nobody answered in time, and what was approved and its replay did not start.
+SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
+  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n
+WHERE a.id IN (SELECT id FROM approval WHERE state = 'pending' AND expires_at <= :now
+  UNION ALL SELECT id FROM approval WHERE state = 'approved' AND answered_at <= :before)
+LIMIT :limit
+
+-- name: standing_business
+SELECT EXISTS (SELECT 1 FROM redrive WHERE state = 'running'),
+  EXISTS (SELECT 1 FROM approval WHERE state = 'pending' AND expires_at <= :now)
+  OR EXISTS (SELECT 1 FROM approval WHERE state = 'approved' AND answered_at <= :before),
+  coalesce((SELECT min(replay_at) FROM ending WHERE replay_at IS NOT NULL) <= :now, false)
+  OR coalesce((SELECT min(refused_under) FROM ending WHERE refused_under IS NOT NULL) <> coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in'), false)
+  OR coalesce((SELECT max(refused_under) FROM ending WHERE refused_under IS NOT NULL) <> coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in'), false)
+
+-- name: insert_redrives
+INSERT INTO redrive (id, state, wanted, foreseen, snapshot, course, planned_at)
+SELECT r->>0, r->>1, r->>2, r->>3, r->>4, r->>5, (r->>6)::double precision FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (id) DO NOTHING
+
+-- name: insert_redriven
+INSERT INTO redriven (redrive, place, n, token, generation, fate)
+SELECT r->>0, (r->>1)::integer, (r->>2)::bigint, (r->>3)::integer, (r->>4)::integer, r->>5
+FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (redrive, place) DO NOTHING
+
+-- name: redrive_by_id
+-- Field order is that of RedriveRow, here and wherever one is read.
+SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
+  next_at FROM redrive WHERE id = :id
+
+-- name: list_redrives
+SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
+  next_at FROM redrive
+WHERE state <> 'planned' ORDER BY started_at DESC, id LIMIT :limit
+
+-- name: locked_redrive
+SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
+  next_at FROM redrive WHERE id = :id FOR UPDATE
+
+-- name: drifted_letters
+SELECT b.id, j.state FROM redriven AS r LEFT JOIN job AS j ON j.n = r.n LEFT JOIN body AS b ON b.n = r.n
+WHERE r.redrive = :redrive AND r.state = 'waiting'
+  AND (j.n IS NULL OR j.token <> r.token OR b.generation <> r.generation OR j.state NOT IN ('dead', 'held'))
+ORDER BY r.place
+
+-- name: start_redrive
+UPDATE redrive SET state = :state, course = :course, asked_by = :by, reason = :reason, approval = :approval, started_at = :now
+WHERE id = :id
+
+-- name: end_denied
+UPDATE redriven SET state = 'ended', outcome = 'denied', at = :now WHERE redrive = :redrive AND fate = 'denied' AND state = 'waiting'
+
+-- name: take_redrive
+UPDATE redrive SET driver = :driver, driven_until = :until
+WHERE id = (SELECT id FROM redrive WHERE state = 'running' AND id > :after AND (driven_until <= :now OR driver = :driver)
+            ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
+RETURNING id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
+  next_at
+
+-- name: released_letters
+SELECT r.place, j.state, e.triage::json->>'replay_status'
+FROM redriven AS r LEFT JOIN job AS j ON j.n = r.n LEFT JOIN ending AS e ON e.n = r.n
+WHERE r.redrive = :redrive AND r.state = 'released' ORDER BY r.place
+
+-- name: mark_redriven
+UPDATE redriven SET state = r->>2, outcome = r->>3, episode = coalesce((r->>4)::integer, redriven.episode), at = (r->>5)::double precision
+FROM jsonb_array_elements(:rows::jsonb) AS r
+WHERE redriven.redrive = r->>0 AND redriven.place = (r->>1)::integer AND redriven.state <> 'ended'
+
+-- name: redrive_tally
+SELECT state, outcome, episode, count(*) FROM redriven WHERE redrive = :redrive GROUP BY state, outcome, episode
+
+-- name: recent_outcomes
+SELECT outcome FROM redriven
+WHERE redrive = :redrive AND episode = :episode AND state = 'ended' AND outcome IN ('completed', 'failed')
+ORDER BY at DESC, place DESC LIMIT :limit
+
+-- name: next_redriven
+SELECT place, n, token, generation, fate FROM redriven WHERE redrive = :redrive AND state = 'waiting' ORDER BY place LIMIT :limit
+
+-- name: advance_redrive
+UPDATE redrive SET next_at = :next_at, driven_until = :until WHERE id = :id AND driver = :driver AND state = 'running'
+RETURNING id
+
+-- name: steer_redrive
+UPDATE redrive SET state = :target, note = :note::text, episode = episode + :again, ended_at = CASE WHEN :ends::boolean THEN :now ELSE ended_at END
+WHERE id = :id AND state = :source
+RETURNING id
+
+-- name: letters_by_number
+SELECT * FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: moved_on
+SELECT j.n FROM job AS j WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND j.thread_gate IS NOT NULL AND (
+  EXISTS (SELECT 1 FROM job AS k WHERE k.thread_gate = j.thread_gate AND k.n > j.n AND k.finished_at IS NULL)
+  OR EXISTS (SELECT 1 FROM job AS k WHERE k.thread_gate = j.thread_gate AND k.n > j.n AND k.finished_at IS NOT NULL
+             AND k.state = 'completed'))
+
+-- name: delete_redriven
+DELETE FROM redriven WHERE redrive IN (
+  SELECT id FROM redrive WHERE state = 'planned' AND planned_at < :plans_before OR ended_at < :ended_before)
+
+-- name: delete_redrives
+DELETE FROM redrive WHERE state = 'planned' AND planned_at < :plans_before OR ended_at < :ended_before
+
+-- name: delete_approvals
+-- What was decided stays in the audit.
+DELETE FROM approval WHERE state NOT IN ('pending', 'approved') AND coalesce(answered_at, expires_at) < :ended_before
+
+-- name: pause_redrives
+UPDATE redrive SET state = 'paused', note = :note WHERE state = 'running'
+
+-- name: fence_jobs
+-- Whoever decided about these jobs as they were must decide again.
+UPDATE job SET token = token + 1 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: mark_letter
+UPDATE ending SET replay_at = NULL, refused_under = NULL,
+  triage = (triage::jsonb || jsonb_build_object('replay_status', :status::text,
+  'owner', coalesce(:owner::text, triage::jsonb->>'owner'), 'replay_at', NULL))::text
+WHERE n = :n
+
+-- name: amend_body
+UPDATE body SET payload = :payload, idempotency_key = :key::text, details = :details, generation = :generation WHERE n = :n
+
+-- name: walk_letters
+SELECT n, token, id, queue, handler, fingerprint, failure, finished_at, replays FROM job_row
+WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before
+  AND (:queue::text IS NULL OR queue = :queue)
+  AND (:reason_code::text IS NULL OR failure::json->>'reason_code' = :reason_code)
+  AND (:failure_class::text IS NULL OR failure::json->>'class' = :failure_class)
+  AND (:landed::text IS NULL OR failure::json->>'landed' = :landed)
+  AND (:replay_status::text IS NULL OR triage::json->>'replay_status' = :replay_status)
+  AND (:fingerprint::text IS NULL OR fingerprint = :fingerprint)
+  AND (:finished_before::double precision IS NULL OR finished_at < :finished_before)
+ORDER BY n DESC LIMIT :limit
+
+-- name: stamp_fingerprints
+UPDATE ending SET fingerprint = r->>2 FROM jsonb_array_elements(:rows::jsonb) AS r
+JOIN job ON job.n = (r->>0)::bigint AND job.token = (r->>1)::integer
+WHERE ending.n = (r->>0)::bigint AND ending.fingerprint IS NULL
+
+-- name: count_purgeable
+-- What is dead, and what was discarded and is not pruned yet; a held letter waits for its answer.
+SELECT count(*) FROM job AS j LEFT JOIN ending AS e ON e.n = j.n
+WHERE j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
+  AND (j.state = 'dead' OR e.triage::json->>'replay_status' = 'discarded')
+  AND (:queue::text IS NULL OR j.queue = :queue)
+  AND (:reason_code::text IS NULL OR e.failure::json->>'reason_code' = :reason_code)
+  AND (:failure_class::text IS NULL OR e.failure::json->>'class' = :failure_class)
+  AND (:landed::text IS NULL OR e.failure::json->>'landed' = :landed)
+  AND (:replay_status::text IS NULL OR e.triage::json->>'replay_status' = :replay_status)
+  AND (:fingerprint::text IS NULL OR e.fingerprint = :fingerprint)
+  AND (:finished_before::double precision IS NULL OR j.finished_at < :finished_before)
+
+-- name: purgeable_letters
+SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
+WHERE j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
+  AND (j.state = 'dead' OR e.triage::json->>'replay_status' = 'discarded')
+  AND (:queue::text IS NULL OR j.queue = :queue)
+  AND (:reason_code::text IS NULL OR e.failure::json->>'reason_code' = :reason_code)
+  AND (:failure_class::text IS NULL OR e.failure::json->>'class' = :failure_class)
+  AND (:landed::text IS NULL OR e.failure::json->>'landed' = :landed)
+  AND (:replay_status::text IS NULL OR e.triage::json->>'replay_status' = :replay_status)
+  AND (:fingerprint::text IS NULL OR e.fingerprint = :fingerprint)
+  AND (:finished_before::double precision IS NULL OR j.finished_at < :finished_before)
+ORDER BY j.n LIMIT :limit FOR UPDATE OF j
+
+-- name: old_letters
+SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
+WHERE j.queue = :queue AND j.state = 'dead' AND j.finished_at < :before AND e.triage::json->>'replay_status' IS DISTINCT FROM 'scheduled'
+ORDER BY j.finished_at LIMIT :limit FOR UPDATE OF j SKIP LOCKED
+
+-- name: surplus_letters
+-- All but the newest; each look walks past those that stay, in the index alone.
+SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
+WHERE j.state = 'dead' AND e.triage::json->>'replay_status' IS DISTINCT FROM 'scheduled' AND j.n IN (
+  SELECT n FROM job WHERE queue = :queue AND state = 'dead' AND finished_at IS NOT NULL
+  ORDER BY finished_at DESC, n DESC LIMIT :limit OFFSET :keep)
+FOR UPDATE OF j SKIP LOCKED
+
+-- name: import_bodies
+INSERT INTO body (n, id, payload, idempotency_key, details, created_at, first_seen_at, thread_key, generation, coalesced)
+SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::double precision, (r->>6)::double precision, r->>7, (r->>8)::integer, r->>9
+FROM jsonb_array_elements(:rows::jsonb) AS r
+
+-- name: import_jobs
+INSERT INTO job (n, queue, handler, priority, state, due_at, entered_at, attempts, round_start, token, finished_at, landed, thread_gate)
+SELECT (r->>0)::bigint, r->>1, r->>2, (r->>3)::integer, 'dead', (r->>4)::double precision, (r->>4)::double precision, (r->>5)::integer,
+  (r->>5)::integer, 1, (r->>6)::double precision, r->>7, r->>8
+FROM jsonb_array_elements(:rows::jsonb) AS r
+
+-- name: import_endings
+INSERT INTO ending (n, failure, triage, replays)
+SELECT (r->>0)::bigint, r->>1, r->>2, (r->>3)::integer FROM jsonb_array_elements(:rows::jsonb) AS r
+
+-- name: import_history
+INSERT INTO history (n, line, entry)
+SELECT (r->>0)::bigint, (r->>1)::integer, r->>2 FROM jsonb_array_elements(:rows::jsonb) AS r
+
+-- name: policy_row
+-- Field order is that of Kept.
+SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy
+
+-- name: lock_policy
+SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy FOR UPDATE
+
+-- name: policy_mark
+SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy
+
+-- name: write_policy
+INSERT INTO policy (only_one, snapshot, source, text, rules, published_by, published_at)
+VALUES (1, :snapshot, :source, :text, :rules, :by, :now)
+ON CONFLICT (only_one) DO UPDATE
+SET snapshot = excluded.snapshot, source = excluded.source, text = excluded.text, rules = excluded.rules,
+  published_by = excluded.published_by, published_at = excluded.published_at, problem = NULL, problem_at = NULL
+
+-- name: write_policy_problem
+INSERT INTO policy (only_one, problem, problem_at) VALUES (1, :problem, :now)
+ON CONFLICT (only_one) DO UPDATE SET problem = excluded.problem, problem_at = excluded.problem_at
+
+-- name: due_replays
+-- Letters whose time has come, and those that another policy than the one in force refused.
+SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
+WHERE e.replay_at <= :now AND j.state IN ('dead', 'held') AND e.triage::json->>'replay_status' = 'scheduled'
+UNION ALL
+SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
+WHERE e.refused_under < coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in') AND j.state IN ('dead', 'held')
+  AND e.triage::json->>'replay_status' IN ('denied', 'pending_review')
+UNION ALL
+SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
+WHERE e.refused_under > coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in') AND j.state IN ('dead', 'held')
+  AND e.triage::json->>'replay_status' IN ('denied', 'pending_review')
+LIMIT :limit
+
+-- name: idle_replays
+-- What is due and is no letter that waits for it any more; what somebody has in hands is left to the next look.
+UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
+  SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
+  WHERE (e.replay_at <= :now AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage::json->>'replay_status' <> 'scheduled'))
+    OR (e.refused_under IS NOT NULL AND (e.refused_under < coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in')
+  OR e.refused_under > coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in'))
+    AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage::json->>'replay_status' NOT IN ('denied', 'pending_review')))
+  LIMIT :limit FOR UPDATE OF e SKIP LOCKED)
+
+-- name: refuse_replays
+-- A refusal is news unless the same was said of the letter before. Only what would be replayed by itself is asked again.
+UPDATE ending SET refused_at = :now, replay_at = NULL,
+  refused_under = CASE WHEN triage::json->>'action' = 'auto_replay' THEN :snapshot::text END,
+  triage = (triage::jsonb || jsonb_build_object('replay_status', :status::text, 'replay_at', NULL))::text
+WHERE n = :n
+RETURNING refused_at
+
+-- name: last_refusal
+SELECT triage::json->>'replay_status', refused_under, refused_at FROM ending WHERE n = :n
+
+-- name: recent_letters
+-- How many became letters lately and still are, by queue.
+SELECT q.name, (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since LIMIT :most)) + (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since LIMIT :most))
+FROM queue AS q
+
+-- name: recent_refusals
+SELECT queue, count(*) FROM (
+  SELECT (SELECT j.queue FROM job AS j WHERE j.n = e.n) AS queue FROM ending AS e
+  WHERE e.refused_at > :since ORDER BY e.refused_at DESC LIMIT :most
+) AS lately WHERE queue IS NOT NULL GROUP BY queue
+
+-- name: halted_redrives
+SELECT id, note FROM redrive WHERE state = 'halted' ORDER BY started_at LIMIT :limit

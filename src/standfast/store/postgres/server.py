@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from standfast.errors import StoreUnavailable
+from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.store.hints import Hint
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.bell import Bell
@@ -82,6 +82,9 @@ class Server:
                 with rolled_back_on_failure(connection):
                     found = drive(connection, script)
                     connection.execute("COMMIT")
+            except psycopg.DataError as error:
+                why = str(error).strip()
+                raise ConfigurationError(f"{self.address} cannot be asked for this: {why}") from error
             except psycopg.Error as error:
                 self._drop_reader()
                 why = str(error).strip()

@@ -16,7 +16,7 @@ from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import Connection, connect, opening, rolled_back_on_failure
 from standfast.store.postgres.migrate import migrate
-from standfast.store.promotion import BY_NUMBER, JOURNAL, KEYS, Jobs, Row, Rows, Table
+from standfast.store.promotion import BY_NUMBER, KEYS, Jobs, Row, Rows, Table
 
 OURS = "SET LOCAL standfast.promoting TO 'yes'"
 MARK = "CREATE TABLE IF NOT EXISTS promotion (source text NOT NULL, state text NOT NULL, account text)"
@@ -142,10 +142,10 @@ class Target:
                 cursor.executemany("DELETE FROM idempotency WHERE queue = %s AND key = %s", keys)
             self._copy(KEYS, rows)
 
-    def append_journal(self, rows: Rows) -> None:
+    def append(self, table: Table, rows: Rows) -> None:
         """Put these rows behind those that are here."""
         with self._transaction():
-            self._copy(JOURNAL, rows)
+            self._copy(table, rows)
 
     def replace_whole(self, table: Table, rows: Rows) -> None:
         """Have a table be as given."""
@@ -212,14 +212,15 @@ class Target:
             [(number,)] = self._rows("SELECT count(*) FROM idempotency")
         return int(number)
 
-    def journal(self, after: int, limit: int) -> Rows:
-        """Read the journal behind a number."""
+    def appended(self, table: Table, after: int, limit: int) -> Rows:
+        """Read a table that only grows, behind a number."""
+        sql = f"{table.select} {table.name} WHERE seq > %s ORDER BY seq LIMIT %s"
         with self._transaction():
-            return self._rows(f"{JOURNAL.select} journal WHERE seq > %s ORDER BY seq LIMIT %s", (after, limit))
+            return self._rows(sql, (after, limit))
 
     def whole(self, table: Table) -> Rows:
         """Read a small table, in the order SQLite has it."""
-        order = ", ".join(f'{column} COLLATE "C"' for column in table.key)
+        order = ", ".join(column if column in table.numbers else f'{column} COLLATE "C"' for column in table.key)
         with self._transaction():
             return self._rows(f"{table.select} {table.name} ORDER BY {order}")
 

@@ -65,7 +65,7 @@ def new_file(path: str) -> Iterator[str]:
 
 def beside(path: Path) -> list[Path]:
     """Name the files SQLite and the engine put beside a database."""
-    return [Path(f"{path}{suffix}") for suffix in ("-wal", "-shm", "-journal", ".turn")]
+    return [Path(f"{path}{suffix}") for suffix in ("-wal", "-shm", "-journal", ".turn", "-audit")]
 
 
 def check_free(path: Path) -> None:

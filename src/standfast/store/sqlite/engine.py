@@ -13,7 +13,8 @@ import apsw
 
 from standfast.clock import Clock
 from standfast.errors import StandfastError, StoreUnavailable
-from standfast.store import reads, scripts
+from standfast.store import audit, reads, scripts
+from standfast.store.anchor import Anchor
 from standfast.store.engine import FAULTS, MOST_ITEMS, Doubt, Engine
 from standfast.store.hints import Hint
 from standfast.store.requests import Request, deliver
@@ -78,7 +79,7 @@ class SqliteEngine(Engine[apsw.Connection]):
     FAULTS = (apsw.Error, *FAULTS)
 
     def __init__(self, files: Files, clock: Clock) -> None:
-        super().__init__(clock)
+        super().__init__(clock, Anchor(files.audit_path))
         self._files = files
         self._offset = 0.0
         self._losses_told = 0
@@ -86,8 +87,10 @@ class SqliteEngine(Engine[apsw.Connection]):
     def open(self) -> None:
         """Open the file, bring its schema forward, set the clock, start the writer."""
         with ExitStack() as refused:
-            refused.callback(self._files.close, None)
+            refused.callback(self._shut)
             self._connection, self._offset = self._first_connection(time.monotonic() + LONGEST_OPENING)
+            with self._files.worded():
+                self.anchor.catch_up(drive(self._connection, audit.peek()))
             refused.pop_all()
         self._start()
 
@@ -179,7 +182,9 @@ class SqliteEngine(Engine[apsw.Connection]):
         return drive(connection, script)
 
     def _can_go_on_after(self, error: BaseException) -> bool:
-        return isinstance(error, apsw.BusyError)
+        """Keep a connection that only came too early; one that is left inside a transaction is given up with it."""
+        in_order = self._connection is not None and not self._connection.in_transaction
+        return in_order and isinstance(error, apsw.BusyError)
 
     def _read(self, script: Script) -> Future[Any]:
         return self._files.read(script, drive)

@@ -83,6 +83,11 @@ class Files:
         self.losses = 0
         """How often the file was gone and had to be made anew."""
 
+    @property
+    def audit_path(self) -> str | None:
+        """Where the heads of the audit chain are noted: beside the database, if that is a real file."""
+        return None if self.memory or self._vfs else f"{self.path}-audit"
+
     def open(self) -> apsw.Connection:
         """Open the writer's connection on a file that is ours and has the newest schema."""
         check_engine_version()

@@ -13,7 +13,20 @@ import apsw
 from standfast.errors import StoreMoved
 
 BY_NUMBER = ("job", "body", "ending", "history", "effect")
-CLOSED = (*BY_NUMBER, "idempotency", "queue", "handler", "worker", "gate", "journal", "counter", "upkeep")
+CLOSED = (
+    *BY_NUMBER,
+    "idempotency",
+    "queue",
+    "handler",
+    "worker",
+    "gate",
+    "journal",
+    "counter",
+    "upkeep",
+    "audit",
+    "chain",
+    "policy",
+)
 """The tables nobody may write to once the store has moved."""
 VERBS = {"INSERT": "NEW", "UPDATE": "NEW", "DELETE": "OLD"}
 OLDEST_TO_REFUSE = 2

@@ -7,6 +7,10 @@
 -- name: try_gate
 -- Nothing to lock.
 
+-- name: try_gates
+-- Nothing to lock: all of them are ours.
+SELECT value FROM json_each(:gates)
+
 -- name: lock_queue
 -- Nothing to lock.
 
@@ -31,7 +35,7 @@ SET id = excluded.id, fingerprint = excluded.fingerprint, until = NULL
 WHERE idempotency.until <= (SELECT now FROM fresh)
 
 -- name: key_owners
-SELECT e.value->>2, k.id, k.fingerprint, j.state
+SELECT e.value->>2, k.id, k.fingerprint, j.state, k.until IS NOT NULL
 FROM json_each(:keys) AS e
 JOIN idempotency AS k ON k.queue = e.value->>0 AND k.key = e.value->>1
 LEFT JOIN body AS b ON b.id = k.id
@@ -64,10 +68,11 @@ WHERE n IN (SELECT n FROM job WHERE state = 'queued' AND ready_at IS NULL AND pa
             ORDER BY due_at LIMIT :limit)
 
 -- name: next_due
-SELECT min(due_at) FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
+SELECT min(due_at), (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL)
+FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
 
 -- name: queue_rules
-SELECT name, rules, paused, claims FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
+SELECT name, rules, paused, claims, (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy) FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
 
 -- name: lanes
 -- The distinct handlers and priorities that have claimable jobs, by a loose scan of the index.
@@ -105,7 +110,7 @@ SELECT json_group_array(n), 0 FROM (
 )
 
 -- name: handler_stamps
-SELECT name, replay_mode, timeout FROM handler WHERE queue = :queue
+SELECT name, replay_mode, timeout, risk FROM handler WHERE queue = :queue
 
 -- name: take_jobs
 -- Attempt and token are raised before the handler runs: a payload that kills its worker is counted.
@@ -115,19 +120,121 @@ UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, toke
 WHERE n IN (SELECT value FROM json_each(:numbers)) AND handler = :handler
 
 -- name: held_claims
--- Field order is that of the Claim struct. CROSS JOIN keeps the order of the numbers. A first attempt has no effects yet.
+-- Field order is that of the Claim struct. CROSS JOIN keeps the order of the numbers. Effects are read from a token on: a first attempt has none yet.
 SELECT json_group_array(json_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
   j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
-  json(b.details), j.thread_gate, json(b.coalesced), j.landed, json(j.occupies), json(CASE WHEN j.token > 1 THEN (
-    SELECT json_group_array(json_array(f.name, f.state, f.receipt, f.verdict, f.late)) FROM effect AS f WHERE f.n = j.n) END)))
+  json(b.details), j.thread_gate, json(b.coalesced), j.landed, json(j.occupies), json(CASE WHEN j.token > :since THEN (
+    SELECT nullif(json_group_array(json_array(f.name, f.state, f.receipt, f.verdict, f.late)), '[]')
+    FROM effect AS f WHERE f.n = j.n) END), coalesce(b.first_seen_at, b.created_at),
+  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END))
 FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
+
+-- name: read_gates
+-- Field order is that of gates.Row.
+SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE key IN (SELECT value FROM json_each(:gates))
+
+-- name: breaker_gates
+SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind = 'breaker'
+
+-- name: candidates
+SELECT j.n, j.handler, b.payload, j.occupies
+FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
+
+-- name: park_jobs
+-- What may not start is parked on sight: it spends no attempt, and leaves the claim's index.
+WITH fresh (n, gate, tickets, defers) AS (VALUES :rows)
+UPDATE job SET parked_on = fresh.gate, ready_at = NULL, occupies = fresh.tickets, deferrals = deferrals + fresh.defers
+FROM fresh WHERE job.n = fresh.n
+
+-- name: occupy_gates
+WITH fresh (n, places) AS (VALUES :rows)
+UPDATE job SET occupies = fresh.places FROM fresh WHERE job.n = fresh.n
+
+-- name: write_gates
+INSERT INTO gate (key, kind, holder, capacity, used, opens_at, detail) VALUES :rows
+ON CONFLICT (key) DO UPDATE
+SET holder = excluded.holder, capacity = excluded.capacity, used = excluded.used, opens_at = excluded.opens_at, detail = excluded.detail
+
+-- name: forget_gates
+-- A gate that somebody waits at stays.
+DELETE FROM gate WHERE key IN (SELECT value FROM json_each(:gates))
+  AND NOT EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = gate.key)
+
+-- name: due_gates
+SELECT key FROM gate WHERE opens_at <= :now ORDER BY opens_at LIMIT :limit
+
+-- name: next_in_line
+-- The oldest jobs that wait at each of these gates, behind a number; whoever asks takes no more than it wanted of each.
+SELECT e.value->>0, j.n, j.queue FROM json_each(:lines) AS e CROSS JOIN job AS j ON j.n IN (
+  SELECT n FROM job WHERE state = 'queued' AND parked_on = e.value->>0 AND n > e.value->>2 ORDER BY n LIMIT :most)
+ORDER BY 1, 2
+
+-- name: let_through
+-- Claimable, at the end of the line: that is round robin between the gates of a queue.
+WITH fresh (n, now, ticket) AS (VALUES :rows)
+UPDATE job SET parked_on = NULL, ready_at = fresh.now,
+  occupies = iif(fresh.ticket IS NULL, occupies, json_insert(coalesce(occupies, '[]'), '$[#]', fresh.ticket))
+FROM fresh WHERE job.n = fresh.n
+
+-- name: anyone_parked
+SELECT EXISTS (SELECT 1 FROM job WHERE state = 'queued' AND parked_on = :gate)
+
+-- name: all_gates
+SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind <> 'thread' ORDER BY key LIMIT :limit
+
+-- name: doubtful_gates
+-- Limits whose count is not what is taken, or that have room for who waits; probes that nobody has; rates that open for nobody.
+-- Whether they are wrong is judged once they are locked.
+WITH taken (key, number) AS MATERIALIZED (
+  SELECT e.value, count(*) FROM (
+    SELECT occupies FROM job WHERE state = 'running' AND occupies IS NOT NULL
+    UNION ALL
+    SELECT occupies FROM job WHERE state = 'queued' AND occupies IS NOT NULL
+  ) AS j CROSS JOIN json_each(j.occupies) AS e GROUP BY e.value
+)
+SELECT g.key FROM gate AS g LEFT JOIN taken AS t ON t.key = g.key
+WHERE g.kind <> 'thread' AND CASE g.kind
+  WHEN 'limit' THEN g.used <> coalesce(t.number, 0)
+    OR g.used < g.capacity AND EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = g.key)
+  WHEN 'breaker' THEN g.holder IS NOT NULL AND t.number IS NULL
+  WHEN 'rate' THEN g.opens_at IS NULL AND (coalesce(g.detail->>'until', 0) <= :now
+    OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = g.key))
+END LIMIT :limit
+
+-- name: places_taken
+-- By what runs, and by what was let through and waits for its claim.
+SELECT e.value, count(*) FROM (
+  SELECT occupies FROM job WHERE state = 'running' AND occupies IS NOT NULL
+  UNION ALL
+  SELECT occupies FROM job WHERE state = 'queued' AND occupies IS NOT NULL
+) AS j CROSS JOIN json_each(j.occupies) AS e GROUP BY e.value
+
+-- name: stale_tickets
+SELECT n FROM job WHERE state = 'queued' AND occupies IS NOT NULL AND ready_at < :before LIMIT :limit
+
+-- name: drop_tickets
+UPDATE job SET occupies = NULL WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: unpark_lost
+-- Parked at a gate that is not there any more. A thread's jobs are not among them: threads keep their own books.
+WITH RECURSIVE parked (gate) AS (
+  SELECT min(parked_on) FROM job WHERE state = 'queued' AND parked_on IS NOT NULL
+  UNION ALL
+  SELECT (SELECT min(j.parked_on) FROM job AS j WHERE j.state = 'queued' AND j.parked_on > parked.gate)
+  FROM parked WHERE parked.gate IS NOT NULL LIMIT :limit
+)
+UPDATE job SET parked_on = NULL, ready_at = :now WHERE n IN (
+  SELECT j.n FROM parked CROSS JOIN job AS j ON j.state = 'queued' AND j.parked_on = parked.gate
+  WHERE parked.gate NOT LIKE 'thread:%' AND NOT EXISTS (SELECT 1 FROM gate AS g WHERE g.key = parked.gate) LIMIT :limit)
+RETURNING queue
 
 -- name: count_claims
 UPDATE queue SET claims = claims + :claims, claimed_at = :now WHERE name = :queue
 
 -- name: standing_states
 -- The state of each job that still has its mover's token, in the order of the moves; null where the token moved on.
-SELECT json_group_array(j.state)
+-- And what of them takes places of gates.
+SELECT json_group_array(j.state), json_group_array(json_array(j.n, json(j.occupies))) FILTER (WHERE j.occupies IS NOT NULL)
 FROM json_each(:held) AS e LEFT JOIN job AS j ON j.n = e.value->>0 AND j.token = e.value->>1
 
 -- name: move_jobs
@@ -142,6 +249,7 @@ UPDATE job SET
   deferrals = deferrals + :defers,
   landed = iif(landed = 'maybe', landed, coalesce(:landed, landed)),
   parked_on = NULL,
+  occupies = NULL,
   worker = NULL
 WHERE n IN (SELECT value FROM json_each(:numbers))
 
@@ -154,15 +262,43 @@ UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, t
     coalesce(:now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue), 9e99)), 9e99)
 WHERE n IN (SELECT value FROM json_each(:numbers))
 
+-- name: standing_effects
+-- For each effect: whose job it is and under which token that runs (null if it does not), and what the ledger has of it.
+SELECT b.id, iif(j.state = 'running', j.token, NULL), f.state, f.receipt, f.verdict, f.late, f.token
+FROM json_each(:effects) AS e LEFT JOIN job AS j ON j.n = e.value->>0 LEFT JOIN body AS b ON b.n = j.n
+LEFT JOIN effect AS f ON f.n = e.value->>0 AND f.name = e.value->>1
+ORDER BY e.key
+
+-- name: write_effects
+INSERT INTO effect (n, name, state, receipt, verdict, token, at, late) VALUES :rows
+ON CONFLICT (n, name) DO UPDATE
+SET state = excluded.state, receipt = excluded.receipt, verdict = excluded.verdict, token = excluded.token,
+  at = excluded.at, late = excluded.late
+
+-- name: drop_effects
+DELETE FROM effect WHERE (n, name) IN (SELECT e.value->>0, e.value->>1 FROM json_each(:effects) AS e)
+
+-- name: write_verdicts
+-- What a look saw; an intent that is found done is closed.
+INSERT INTO effect (n, name, state, verdict, token, at) VALUES :rows
+ON CONFLICT (n, name) DO UPDATE
+SET verdict = excluded.verdict, state = iif(effect.state = 'begun' AND excluded.verdict = 'verified', 'done', effect.state)
+
+-- name: release_intents
+-- Whoever has a job run again takes it upon themselves that what was begun may be done again.
+UPDATE effect SET verdict = :asked WHERE n IN (SELECT value FROM json_each(:numbers)) AND state = 'begun'
+
 -- name: count_replays
-UPDATE ending SET replays = replays + 1, triage = json_set(triage, '$.replay_status', 'replayed')
+UPDATE ending SET replays = replays + 1, fingerprint = NULL, replay_at = NULL, refused_under = NULL,
+  triage = json_set(triage, '$.replay_status', 'replayed', '$.replay_at', NULL)
 WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: write_endings
-INSERT INTO ending (n, result, warning, failure, triage, superseded_by) VALUES :rows
+INSERT INTO ending (n, result, warning, failure, triage, superseded_by, fingerprint, policy_snapshot, replay_at) VALUES :rows
 ON CONFLICT (n) DO UPDATE
 SET result = excluded.result, warning = excluded.warning, failure = excluded.failure, triage = coalesce(excluded.triage, triage),
-  superseded_by = excluded.superseded_by
+  superseded_by = excluded.superseded_by, fingerprint = coalesce(excluded.fingerprint, fingerprint),
+  policy_snapshot = coalesce(excluded.policy_snapshot, policy_snapshot), replay_at = excluded.replay_at, refused_under = NULL
 
 -- name: write_history
 WITH fresh (n, entry) AS (VALUES :rows)
@@ -181,6 +317,31 @@ INSERT INTO journal (at, entries) VALUES (:now, :entries)
 INSERT INTO counter (queue, name, value) VALUES :rows
 ON CONFLICT (queue, name) DO UPDATE SET value = value + excluded.value
 
+-- name: chain_head
+-- There is one writer at a time, and what it reads is the head until its commit.
+SELECT store, seq, hash FROM chain
+
+-- name: begin_chain
+INSERT INTO chain (only_one, store, seq, hash) VALUES (1, lower(hex(randomblob(16))), -1, printf('%064d', 0))
+ON CONFLICT (only_one) DO NOTHING
+
+-- name: write_links
+INSERT INTO audit (seq, at, entries, previous, hash) VALUES :rows
+
+-- name: move_head
+UPDATE chain SET seq = :seq, hash = :hash
+
+-- name: peek_head
+SELECT store, seq, hash FROM chain
+
+-- name: read_links
+SELECT seq, at, entries, previous, hash FROM audit
+WHERE seq > :after AND (:job = '' OR instr(entries, :job) > 0) AND (:kind = '' OR instr(entries, :kind) > 0)
+ORDER BY seq LIMIT :limit
+
+-- name: link_hashes
+SELECT seq, hash FROM audit WHERE seq IN (SELECT value FROM json_each(:numbers))
+
 -- name: try_journal
 -- Nothing to lock.
 
@@ -194,6 +355,11 @@ ON CONFLICT (queue, name) DO UPDATE SET value = value + excluded.value
 SELECT e.key FROM json_each(:queues) AS e JOIN queue AS q ON q.name = e.key
 WHERE q.max_age IS NOT CAST(e.value->>'max_age' AS REAL)
 
+-- name: changed_gates
+SELECT e.key FROM json_each(:queues) AS e JOIN queue AS q ON q.name = e.key
+WHERE q.rules IS NOT NULL AND (q.rules->'concurrency' IS NOT e.value->'concurrency' OR q.rules->'rate' IS NOT e.value->'rate'
+  OR q.rules->'gate' IS NOT e.value->'gate' OR q.rules->'breaker' IS NOT e.value->'breaker')
+
 -- name: publish_queues
 INSERT INTO queue (name, rules, priority, max_age, max_depth, declared_at)
 SELECT e.key, e.value, e.value->>'priority', CAST(e.value->>'max_age' AS REAL), e.value->>'max_depth', :now
@@ -206,11 +372,24 @@ WHERE queue.rules IS NOT excluded.rules
 -- name: lock_all_jobs
 -- Nothing to lock.
 
+-- name: age_marks
+SELECT name FROM upkeep WHERE name LIKE 'age %' ORDER BY name
+
+-- name: numbers_behind
+SELECT max(n), count(*) FROM (SELECT n FROM job WHERE n > :after ORDER BY n LIMIT :limit)
+
 -- name: restamp_expiry
--- Rules in force are the last published ones, also for what already waits. Reads every job: only for a changed max_age.
+-- Rules in force are the last published ones, also for what already waits.
 UPDATE job SET expires_at = nullif(min(coalesce(asked_expiry, 9e99), coalesce(entered_at + q.max_age, 9e99)), 9e99)
 FROM queue AS q
-WHERE q.name = job.queue AND q.name IN (SELECT value FROM json_each(:queues)) AND job.state IN ('queued', 'running')
+WHERE q.name = :queue AND job.queue = :queue AND job.n > :after AND job.n <= :last AND job.state IN ('queued', 'running')
+
+-- name: drop_rates
+DELETE FROM gate WHERE kind IN ('rate', 'gate') AND (key IN (SELECT value FROM json_each(:gates)) OR substr(key, 1, length(:below)) = :below)
+
+-- name: unpark_queue
+UPDATE job SET parked_on = NULL, ready_at = :now
+WHERE state = 'queued' AND parked_on IS NOT NULL AND parked_on NOT LIKE 'thread:%' AND queue = :queue
 
 -- name: publish_handlers
 INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at)
@@ -252,7 +431,9 @@ SELECT json_group_array(n) FROM (
 )
 
 -- name: expired_jobs
-SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age
+SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age, j.handler, b.payload, b.details, j.attempts,
+  coalesce(b.first_seen_at, b.created_at), coalesce((SELECT e.replays FROM ending AS e WHERE e.n = j.n), 0),
+  (SELECT h.risk FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler), (SELECT h.replay_mode FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
 FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
 WHERE j.state = 'queued' AND j.expires_at <= :now LIMIT :limit
 
@@ -302,6 +483,9 @@ ORDER BY n DESC LIMIT :limit
 
 -- name: history_of
 SELECT n, entry FROM history WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, line
+
+-- name: effects_of
+SELECT n, name, state, receipt, verdict, late FROM effect WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, name
 
 -- name: published_rules
 SELECT q.rules FROM queue AS q
@@ -370,6 +554,12 @@ GROUP BY j.queue
 
 -- name: overdue_jobs
 SELECT queue, count(*) FROM job WHERE state = 'running' AND claimed_at + timeout < :now GROUP BY queue
+
+-- name: deferred_jobs
+-- What a gate other than a thread's holds back, and was due so long ago.
+SELECT queue, count(*) FROM (
+  SELECT queue, due_at FROM job WHERE state = 'queued' AND parked_on IS NOT NULL AND parked_on NOT LIKE 'thread:%' LIMIT :most
+) WHERE due_at < :before GROUP BY queue
 
 -- name: ask_to_stop
 UPDATE job SET cancelling = 1 WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'running' RETURNING queue
@@ -493,6 +683,15 @@ ORDER BY due_at LIMIT :limit
 -- name: promote_job
 UPDATE job SET ready_at = due_at WHERE n = :n AND ready_at IS NULL
 
+-- name: old_snapshots
+-- Nobody can keep one for long.
+
+-- name: dead_rows
+-- There are none.
+
+-- name: promotion_mark
+SELECT iif(state = 'copying' AND until >= :now, 'leaving', 'interrupted'), home FROM moving WHERE state IN ('copying', 'interrupted')
+
 -- name: recent_fallbacks
 SELECT c.queue, c.value FROM counter AS c JOIN upkeep AS u ON u.name = 'fallback ' || c.queue
 WHERE c.name = 'fallback' AND u.at > :since
@@ -520,12 +719,12 @@ SELECT j.n, b.id, j.queue, j.attempts FROM job AS j JOIN body AS b ON b.n = j.n
 WHERE j.state IN ('queued', 'running') LIMIT :limit
 
 -- name: hold_jobs
-UPDATE job SET state = 'held', finished_at = :now, ready_at = NULL, parked_on = NULL, worker = NULL, landed = :landed,
+UPDATE job SET state = 'held', finished_at = :now, ready_at = NULL, parked_on = NULL, occupies = NULL, worker = NULL, landed = :landed,
   token = token + 1
 WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: drop_gates
-DELETE FROM gate WHERE kind = 'thread'
+DELETE FROM gate
 
 -- name: contents
 -- What a backup must hold as well: the rows of each table, and the jobs in each state.
@@ -537,11 +736,13 @@ UNION ALL SELECT 'journal', coalesce(max(seq), 0) FROM journal UNION ALL SELECT 
 -- No path to silence: accepted jobs that nothing moves and no reason is given for, by queue; each kind is looked for among
 -- so many jobs. What is final, due later, or waits for an earlier step is none of them. `:since` is two sweeps ago.
 WITH silent (queue, number) AS (
-  -- Due, in a queue that nobody claimed from since.
+  -- Due, in a queue that nobody claimed from since, and that no gate of its own holds back.
   SELECT q.name, (SELECT count(*) FROM (
     SELECT j.ready_at FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name LIMIT :most
   ) WHERE ready_at <= :since)
-  FROM queue AS q WHERE coalesce(q.claimed_at, 0) < :since
+  FROM queue AS q WHERE coalesce(q.claimed_at, 0) < :since AND NOT EXISTS (
+    SELECT 1 FROM gate AS g
+    WHERE g.key IN ('gate:' || replace(replace(q.name, '%', '%25'), ':', '%3A'), 'rate:' || replace(replace(q.name, '%', '%25'), ':', '%3A'), 'limit:' || replace(replace(q.name, '%', '%25'), ':', '%3A')) AND (g.kind <> 'limit' OR g.used >= g.capacity))
   UNION ALL
   SELECT j.queue, 1 FROM (
     SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :since LIMIT :most
@@ -551,7 +752,8 @@ WITH silent (queue, number) AS (
   SELECT j.queue, 1 FROM (SELECT queue, parked_on FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most) AS j
   WHERE NOT EXISTS (
     SELECT 1 FROM gate AS g LEFT JOIN job AS h ON h.n = g.holder
-    WHERE g.key = j.parked_on AND (g.holder IS NULL OR h.state IN ('queued', 'running')))
+    WHERE g.key = j.parked_on AND (g.holder IS NULL OR h.state IN ('queued', 'running'))
+      AND (g.kind <> 'limit' OR g.used > 0) AND (g.kind NOT IN ('rate', 'breaker') OR g.opens_at IS NOT NULL))
   UNION ALL
   -- Running for a worker that was last heard of more than a lease ago, and no sweeper came.
   SELECT j.queue, 1 FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
@@ -565,3 +767,309 @@ WITH silent (queue, number) AS (
   ) AS j LEFT JOIN ending AS e ON e.n = j.n WHERE e.failure IS NULL
 )
 SELECT queue, sum(number) FROM silent GROUP BY queue HAVING sum(number) > 0
+
+-- name: open_approvals
+SELECT id, state, bound, expires_at FROM approval WHERE n IN (SELECT value FROM json_each(:numbers)) AND state IN ('pending', 'approved')
+
+-- name: file_approvals
+INSERT INTO approval (id, n, redrive, state, asked_by, reason, requesters, groups, bound, rule, asked_at, expires_at) VALUES :rows
+ON CONFLICT DO NOTHING
+
+-- name: approval_standings
+SELECT id, state FROM approval WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: answer_approval
+UPDATE approval SET state = :target, answered_by = coalesce(:by, answered_by), answered_at = iif(:by IS NULL, answered_at, :now),
+  answer = coalesce(:reason, answer)
+WHERE id = :id AND state = :source
+RETURNING id
+
+-- name: void_approvals
+UPDATE approval SET state = 'void', answer = :why WHERE n IN (SELECT value FROM json_each(:numbers)) AND state IN ('pending', 'approved') RETURNING n
+
+-- name: set_replay_status
+UPDATE ending SET replay_at = NULL, refused_under = NULL, triage = json_set(triage, '$.replay_status', :status, '$.replay_at', NULL,
+  '$.approver_group', coalesce(:group, triage->>'approver_group'))
+WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: approval_by_id
+-- Field order is that of the Approval struct, as in the next two.
+SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
+  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n WHERE a.id = :id
+
+-- name: list_approvals
+SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
+  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n
+WHERE (:state IS NULL OR a.state = :state) ORDER BY a.asked_at DESC, a.id LIMIT :limit
+
+-- name: due_approvals
+-- What nobody answered in time, and what was approved and its replay did not start.
+SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
+  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n
+WHERE a.id IN (SELECT id FROM approval WHERE state = 'pending' AND expires_at <= :now
+  UNION ALL SELECT id FROM approval WHERE state = 'approved' AND answered_at <= :before)
+LIMIT :limit
+
+-- name: standing_business
+SELECT EXISTS (SELECT 1 FROM redrive WHERE state = 'running'),
+  EXISTS (SELECT 1 FROM approval WHERE state = 'pending' AND expires_at <= :now)
+  OR EXISTS (SELECT 1 FROM approval WHERE state = 'approved' AND answered_at <= :before),
+  coalesce((SELECT min(replay_at) FROM ending WHERE replay_at IS NOT NULL) <= :now, false)
+  OR coalesce((SELECT min(refused_under) FROM ending WHERE refused_under IS NOT NULL) <> coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in'), false)
+  OR coalesce((SELECT max(refused_under) FROM ending WHERE refused_under IS NOT NULL) <> coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in'), false)
+
+-- name: insert_redrives
+INSERT INTO redrive (id, state, wanted, foreseen, snapshot, course, planned_at) VALUES :rows
+ON CONFLICT (id) DO NOTHING
+
+-- name: insert_redriven
+INSERT INTO redriven (redrive, place, n, token, generation, fate) VALUES :rows
+ON CONFLICT (redrive, place) DO NOTHING
+
+-- name: redrive_by_id
+-- Field order is that of RedriveRow, here and wherever one is read.
+SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
+  next_at FROM redrive WHERE id = :id
+
+-- name: list_redrives
+SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
+  next_at FROM redrive
+WHERE state <> 'planned' ORDER BY started_at DESC, id LIMIT :limit
+
+-- name: locked_redrive
+SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
+  next_at FROM redrive WHERE id = :id
+
+-- name: drifted_letters
+SELECT b.id, j.state FROM redriven AS r LEFT JOIN job AS j ON j.n = r.n LEFT JOIN body AS b ON b.n = r.n
+WHERE r.redrive = :redrive AND r.state = 'waiting'
+  AND (j.n IS NULL OR j.token <> r.token OR b.generation <> r.generation OR j.state NOT IN ('dead', 'held'))
+ORDER BY r.place
+
+-- name: start_redrive
+UPDATE redrive SET state = :state, course = :course, asked_by = :by, reason = :reason, approval = :approval, started_at = :now
+WHERE id = :id
+
+-- name: end_denied
+UPDATE redriven SET state = 'ended', outcome = 'denied', at = :now WHERE redrive = :redrive AND fate = 'denied' AND state = 'waiting'
+
+-- name: take_redrive
+UPDATE redrive SET driver = :driver, driven_until = :until
+WHERE id = (SELECT id FROM redrive WHERE state = 'running' AND id > :after AND (driven_until <= :now OR driver = :driver)
+            ORDER BY id LIMIT 1)
+RETURNING id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
+  next_at
+
+-- name: released_letters
+SELECT r.place, j.state, e.triage->>'replay_status'
+FROM redriven AS r LEFT JOIN job AS j ON j.n = r.n LEFT JOIN ending AS e ON e.n = r.n
+WHERE r.redrive = :redrive AND r.state = 'released' ORDER BY r.place
+
+-- name: mark_redriven
+WITH fresh (redrive, place, state, outcome, episode, at) AS (VALUES :rows)
+UPDATE redriven SET state = fresh.state, outcome = fresh.outcome, episode = coalesce(fresh.episode, redriven.episode), at = fresh.at
+FROM fresh WHERE redriven.redrive = fresh.redrive AND redriven.place = fresh.place AND redriven.state <> 'ended'
+
+-- name: redrive_tally
+SELECT state, outcome, episode, count(*) FROM redriven WHERE redrive = :redrive GROUP BY state, outcome, episode
+
+-- name: recent_outcomes
+SELECT outcome FROM redriven
+WHERE redrive = :redrive AND episode = :episode AND state = 'ended' AND outcome IN ('completed', 'failed')
+ORDER BY at DESC, place DESC LIMIT :limit
+
+-- name: next_redriven
+SELECT place, n, token, generation, fate FROM redriven WHERE redrive = :redrive AND state = 'waiting' ORDER BY place LIMIT :limit
+
+-- name: advance_redrive
+UPDATE redrive SET next_at = :next_at, driven_until = :until WHERE id = :id AND driver = :driver AND state = 'running'
+RETURNING id
+
+-- name: steer_redrive
+UPDATE redrive SET state = :target, note = :note, episode = episode + :again, ended_at = iif(:ends, :now, ended_at)
+WHERE id = :id AND state = :source
+RETURNING id
+
+-- name: letters_by_number
+SELECT * FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: moved_on
+SELECT j.n FROM job AS j WHERE j.n IN (SELECT value FROM json_each(:numbers)) AND j.thread_gate IS NOT NULL AND (
+  EXISTS (SELECT 1 FROM job AS k WHERE k.thread_gate = j.thread_gate AND k.n > j.n AND k.finished_at IS NULL)
+  OR EXISTS (SELECT 1 FROM job AS k WHERE k.thread_gate = j.thread_gate AND k.n > j.n AND k.finished_at IS NOT NULL
+             AND k.state = 'completed'))
+
+-- name: delete_redriven
+DELETE FROM redriven WHERE redrive IN (
+  SELECT id FROM redrive WHERE state = 'planned' AND planned_at < :plans_before OR ended_at < :ended_before)
+
+-- name: delete_redrives
+DELETE FROM redrive WHERE state = 'planned' AND planned_at < :plans_before OR ended_at < :ended_before
+
+-- name: delete_approvals
+-- What was decided stays in the audit.
+DELETE FROM approval WHERE state NOT IN ('pending', 'approved') AND coalesce(answered_at, expires_at) < :ended_before
+
+-- name: pause_redrives
+UPDATE redrive SET state = 'paused', note = :note WHERE state = 'running'
+
+-- name: fence_jobs
+-- Whoever decided about these jobs as they were must decide again.
+UPDATE job SET token = token + 1 WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: mark_letter
+UPDATE ending SET replay_at = NULL, refused_under = NULL, triage = json_set(triage, '$.replay_status', :status, '$.owner', coalesce(:owner, triage->>'owner'), '$.replay_at', NULL)
+WHERE n = :n
+
+-- name: amend_body
+UPDATE body SET payload = :payload, idempotency_key = :key, details = :details, generation = :generation WHERE n = :n
+
+-- name: walk_letters
+SELECT n, token, id, queue, handler, fingerprint, failure, finished_at, replays FROM job_row
+WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before
+  AND (:queue IS NULL OR queue = :queue)
+  AND (:reason_code IS NULL OR failure->>'reason_code' = :reason_code)
+  AND (:failure_class IS NULL OR failure->>'class' = :failure_class)
+  AND (:landed IS NULL OR failure->>'landed' = :landed)
+  AND (:replay_status IS NULL OR triage->>'replay_status' = :replay_status)
+  AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
+  AND (:finished_before IS NULL OR finished_at < :finished_before)
+ORDER BY n DESC LIMIT :limit
+
+-- name: stamp_fingerprints
+WITH fresh (n, token, fingerprint) AS (VALUES :rows)
+UPDATE ending SET fingerprint = fresh.fingerprint FROM fresh JOIN job ON job.n = fresh.n AND job.token = fresh.token
+WHERE ending.n = fresh.n AND ending.fingerprint IS NULL
+
+-- name: count_purgeable
+-- What is dead, and what was discarded and is not pruned yet; a held letter waits for its answer.
+SELECT count(*) FROM queue AS q CROSS JOIN job AS j ON j.queue = q.name AND j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
+LEFT JOIN ending AS e ON e.n = j.n
+WHERE (j.state = 'dead' OR e.triage->>'replay_status' = 'discarded')
+  AND (:queue IS NULL OR j.queue = :queue)
+  AND (:reason_code IS NULL OR e.failure->>'reason_code' = :reason_code)
+  AND (:failure_class IS NULL OR e.failure->>'class' = :failure_class)
+  AND (:landed IS NULL OR e.failure->>'landed' = :landed)
+  AND (:replay_status IS NULL OR e.triage->>'replay_status' = :replay_status)
+  AND (:fingerprint IS NULL OR e.fingerprint = :fingerprint)
+  AND (:finished_before IS NULL OR j.finished_at < :finished_before)
+
+-- name: purgeable_letters
+SELECT j.n, b.id, j.queue
+FROM queue AS q CROSS JOIN job AS j ON j.queue = q.name AND j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
+JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
+WHERE (j.state = 'dead' OR e.triage->>'replay_status' = 'discarded')
+  AND (:queue IS NULL OR j.queue = :queue)
+  AND (:reason_code IS NULL OR e.failure->>'reason_code' = :reason_code)
+  AND (:failure_class IS NULL OR e.failure->>'class' = :failure_class)
+  AND (:landed IS NULL OR e.failure->>'landed' = :landed)
+  AND (:replay_status IS NULL OR e.triage->>'replay_status' = :replay_status)
+  AND (:fingerprint IS NULL OR e.fingerprint = :fingerprint)
+  AND (:finished_before IS NULL OR j.finished_at < :finished_before)
+LIMIT :limit
+
+-- name: old_letters
+SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
+WHERE j.queue = :queue AND j.state = 'dead' AND j.finished_at < :before AND e.triage->>'replay_status' IS NOT 'scheduled'
+ORDER BY j.finished_at LIMIT :limit
+
+-- name: surplus_letters
+-- All but the newest; each look walks past those that stay, in the index alone.
+SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
+WHERE j.state = 'dead' AND e.triage->>'replay_status' IS NOT 'scheduled' AND j.n IN (
+  SELECT n FROM job WHERE queue = :queue AND state = 'dead' AND finished_at IS NOT NULL
+  ORDER BY finished_at DESC, n DESC LIMIT :limit OFFSET :keep)
+
+-- name: import_bodies
+INSERT INTO body (n, id, payload, idempotency_key, details, created_at, first_seen_at, thread_key, generation, coalesced) VALUES :rows
+
+-- name: import_jobs
+WITH fresh (n, queue, handler, priority, entered_at, attempts, finished_at, landed, thread_gate) AS (VALUES :rows)
+INSERT INTO job (n, queue, handler, priority, state, due_at, entered_at, attempts, round_start, token, finished_at, landed, thread_gate)
+SELECT n, queue, handler, priority, 'dead', entered_at, entered_at, attempts, attempts, 1, finished_at, landed, thread_gate FROM fresh
+
+-- name: import_endings
+INSERT INTO ending (n, failure, triage, replays) VALUES :rows
+
+-- name: import_history
+INSERT INTO history (n, line, entry) VALUES :rows
+
+-- name: policy_row
+-- Field order is that of Kept.
+SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy
+
+-- name: lock_policy
+-- There is one writer at a time.
+SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy
+
+-- name: policy_mark
+SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy
+
+-- name: write_policy
+INSERT INTO policy (only_one, snapshot, source, text, rules, published_by, published_at)
+VALUES (1, :snapshot, :source, :text, :rules, :by, :now)
+ON CONFLICT (only_one) DO UPDATE
+SET snapshot = excluded.snapshot, source = excluded.source, text = excluded.text, rules = excluded.rules,
+  published_by = excluded.published_by, published_at = excluded.published_at, problem = NULL, problem_at = NULL
+
+-- name: write_policy_problem
+INSERT INTO policy (only_one, problem, problem_at) VALUES (1, :problem, :now)
+ON CONFLICT (only_one) DO UPDATE SET problem = excluded.problem, problem_at = excluded.problem_at
+
+-- name: due_replays
+-- Letters whose time has come, and those that another policy than the one in force refused.
+SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
+WHERE e.replay_at <= :now AND j.state IN ('dead', 'held') AND e.triage->>'replay_status' = 'scheduled'
+UNION ALL
+SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
+WHERE e.refused_under < coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in') AND j.state IN ('dead', 'held')
+  AND e.triage->>'replay_status' IN ('denied', 'pending_review')
+UNION ALL
+SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
+WHERE e.refused_under > coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in') AND j.state IN ('dead', 'held')
+  AND e.triage->>'replay_status' IN ('denied', 'pending_review')
+LIMIT :limit
+
+-- name: idle_replays
+-- What is due and is no letter that waits for it any more.
+UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
+  SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
+  WHERE e.replay_at <= :now AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage->>'replay_status' <> 'scheduled')
+  UNION ALL
+  SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
+  WHERE e.refused_under < coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in')
+    AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage->>'replay_status' NOT IN ('denied', 'pending_review'))
+  UNION ALL
+  SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
+  WHERE e.refused_under > coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in')
+    AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage->>'replay_status' NOT IN ('denied', 'pending_review'))
+  LIMIT :limit)
+
+-- name: refuse_replays
+-- A refusal is news unless the same was said of the letter before. Only what would be replayed by itself is asked again.
+UPDATE ending SET refused_at = :now, replay_at = NULL, refused_under = iif(triage->>'action' = 'auto_replay', :snapshot, NULL),
+  triage = json_set(triage, '$.replay_status', :status, '$.replay_at', NULL)
+WHERE n = :n
+RETURNING refused_at
+
+-- name: last_refusal
+SELECT triage->>'replay_status', refused_under, refused_at FROM ending WHERE n = :n
+
+-- name: recent_letters
+-- How many became letters lately and still are, by queue.
+SELECT q.name, (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since LIMIT :most)) + (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since LIMIT :most))
+FROM queue AS q
+
+-- name: recent_refusals
+SELECT queue, count(*) FROM (
+  SELECT (SELECT j.queue FROM job AS j WHERE j.n = e.n) AS queue FROM ending AS e
+  WHERE e.refused_at > :since ORDER BY e.refused_at DESC LIMIT :most
+) AS lately WHERE queue IS NOT NULL GROUP BY queue
+
+-- name: halted_redrives
+SELECT id, note FROM redrive WHERE state = 'halted' ORDER BY started_at LIMIT :limit

@@ -13,7 +13,7 @@ import apsw
 
 from standfast.clock import Clock, SystemClock
 from standfast.errors import ConfigurationError, StoreUnavailable
-from standfast.store.promotion import BY_NUMBER, JOURNAL, KEYS, Jobs, Row, Rows, Table
+from standfast.store.promotion import BY_NUMBER, KEYS, Jobs, Row, Rows, Table
 from standfast.store.sqlite import moving
 from standfast.store.sqlite.connection import let_go, rolled_back_on_failure
 from standfast.store.sqlite.files import Files
@@ -79,6 +79,7 @@ class Source:
             found = moving.look(self._connection)
             if found is not None and found.run == self._run and found.state == "copying":
                 moving.forget(self._connection)
+                moving.write(self._connection, found._replace(state="given_up", until=9e99, no_claims_until=0.0))
 
     def _say(self, *, claims: bool) -> None:
         """Be heard of; find out whether another promotion, or an end of patience, has taken the mark away."""
@@ -139,10 +140,10 @@ class Source:
         with self._snapshot():
             return self._rows(sql, (*after, limit))
 
-    def journal(self, after: int, limit: int) -> Rows:
-        """Read the journal behind a number."""
+    def appended(self, table: Table, after: int, limit: int) -> Rows:
+        """Read a table that only grows, behind a number."""
         with self._snapshot():
-            return self._rows(f"{JOURNAL.select} journal WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit))
+            return self._rows(f"{table.select} {table.name} WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit))
 
     def whole(self, table: Table) -> Rows:
         """Read a small table, in the order of its key."""

@@ -1,0 +1,114 @@
+"""Decisions that act, and the chain they are kept in: the hash of each link covers the link before it.
+
+A link holds the decisions of one transaction as canonical JSON: keys in order, no spaces. Its hash is the SHA-256, in
+hexadecimal, of five lines: the version of this form, the link's number, its time, the hash before it, and that JSON.
+Link 0 names the store; its decisions begin with link 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple, get_args
+
+import msgspec
+
+VERSION = "standfast audit 1"
+NOTHING = "0" * 64
+"""What stands for the hash before the first link."""
+
+Kind = Literal[
+    "replay",
+    "auto_replay",
+    "approve",
+    "deny",
+    "resolve",
+    "amend",
+    "discard",
+    "quarantine",
+    "purge",
+    "evict",
+    "export",
+    "import",
+    "policy",
+    "tokens",
+    "restore",
+    "redrive",
+]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One decision that acts. Deaths and what triage only recommends are none."""
+
+    kind: Kind
+    job: str | None = None
+    queue: str | None = None
+    by: str | None = None
+    reason: str | None = None
+    payload_sha256: str | None = None
+    rule: str | None = None
+    snapshot: str | None = None
+    """The policy in force, by its hash."""
+    outcome: str | None = None
+    detail: dict[str, Any] | None = None
+    """What only this kind tells: a count, an approval, hashes before and after."""
+
+
+_entries = msgspec.json.Decoder(list[dict[str, Any]])
+
+
+class Head(NamedTuple):
+    """How far a chain has come."""
+
+    seq: int
+    hash: str
+
+
+class Link(NamedTuple):
+    """One transaction's decisions, as they are stored. Field order is the statement's."""
+
+    seq: int
+    at: str
+    entries: str
+    previous: str
+    hash: str
+
+    @property
+    def head(self) -> Head:
+        """The head of a chain that ends here."""
+        return Head(self.seq, self.hash)
+
+
+def genesis(store: str, wall: float) -> Link:
+    """Begin the chain of a store, which has this name for good."""
+    return _link(0, wall, canonical([{"kind": "genesis", "store": store}]), NOTHING)
+
+
+def following(head: Head, wall: float, decisions: Sequence[Decision]) -> Link:
+    """Make the link behind the head."""
+    return _link(head.seq + 1, wall, canonical(decisions), head.hash)
+
+
+def _link(seq: int, wall: float, entries: str, previous: str) -> Link:
+    at = datetime.fromtimestamp(wall, UTC).isoformat(timespec="microseconds")
+    return Link(seq, at, entries, previous, digest(seq, at, entries, previous))
+
+
+def canonical(entries: Sequence[Any]) -> str:
+    """Give the one text of these entries: whoever writes them down again gets the same."""
+    return msgspec.json.encode(entries, order="sorted").decode()
+
+
+def decisions_of(link: Link) -> list[dict[str, Any]] | None:
+    """Read what a link holds; None if that is nothing this library wrote."""
+    try:
+        return _entries.decode(link.entries)
+    except msgspec.DecodeError:
+        return None
+
+
+def digest(seq: int, at: str, entries: str, previous: str) -> str:
+    """Give the hash of a link."""
+    return hashlib.sha256("\n".join((VERSION, str(seq), at, previous, entries)).encode()).hexdigest()

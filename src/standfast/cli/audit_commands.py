@@ -1,0 +1,81 @@
+"""Commands about the audit chain: audit log, audit verify, audit export."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from standfast.chain import KINDS
+from standfast.cli.door import DONE, FAILED, look, shared
+from standfast.cli.terminal import Cell, Table, as_text, show, show_json, show_line
+from standfast.cli.words import counted
+
+COLUMNS = ("seq", "at", "kind", "job", "by", "what")
+TOLD_APART = frozenset({"seq", "at", "kind", "job", "by", "queue"})
+
+
+@click.group()
+def audit() -> None:
+    """Look at every decision that acted, and see that nobody changed the record."""
+
+
+@audit.command("log")
+@click.option("--job", metavar="ID", help="Only decisions about this job.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Go on behind this number.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
+@shared
+def log(*, url: str | None, as_json: bool, **wanted: Any) -> None:
+    """List decisions, oldest first; those of one transaction have one number."""
+    found = look(url, lambda sf: sf.audit.entries(**wanted))
+    if as_json:
+        show_json({"items": found})
+    elif found:
+        show(Table([_row(entry) for entry in found], COLUMNS))
+    else:
+        show_line("no decisions")
+
+
+@audit.command()
+@shared
+def verify(*, url: str | None, as_json: bool) -> None:
+    """Tell whether the chain is what was written, here and where its heads were noted. Exits 1 if it is not."""
+    answer = look(url, lambda sf: sf.audit.verify())
+    if as_json:
+        show_json(answer)
+    else:
+        show_line(*_told(answer))
+    raise click.exceptions.Exit(DONE if answer["ok"] else FAILED)
+
+
+@audit.command()
+@click.argument("file", type=click.Path())
+@shared
+def export(*, file: str, url: str | None, as_json: bool) -> None:
+    """Write the chain to a new file, one link a line."""
+    told = look(url, lambda sf: sf.audit.export(file))
+    if as_json:
+        show_json(told)
+    else:
+        show_line(f"{counted(told['links'], 'link')} written to {told['path']}")
+
+
+def _row(entry: dict[str, Any]) -> list[str | Cell]:
+    rest = [f"{name}={as_text(value)}" for name, value in entry.items() if name not in TOLD_APART]
+    at = entry["at"][:19].replace("T", " ") + "Z"
+    about = [entry["kind"], entry.get("job", ""), entry.get("by", "")]
+    return [Cell(str(entry["seq"]), "dim"), at, *about, " ".join(rest)]
+
+
+def _told(answer: dict[str, Any]) -> tuple[str, str]:
+    if not answer["ok"]:
+        advice = "keep the files as they are, and compare with a backup or an export"
+        return f"the audit chain is broken: {answer['problem']['why']}; {advice}", "bold red"
+    if answer["head"] is None:
+        return "the audit chain is whole: nothing was decided yet", "green"
+    where = "not noted outside" if answer["anchored"] is None else f"noted outside up to link {answer['anchored']}"
+    return (
+        f"the audit chain is whole: {counted(answer['entries'], 'decision')}, {where}, head {answer['head']}",
+        "green",
+    )

@@ -1,0 +1,39 @@
+"""Does something outside the queue hold its store back? Facts in, the issues a person reads out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+OLDEST_SNAPSHOT = 600.0
+"""Seconds for which a snapshot may be held: what has ended since cannot be cleaned away, and claims walk through it."""
+LEAST_DEAD = 100_000
+DEAD_TO_LIVE = 10
+"""Dead rows that are no trouble, and how many there may be for each live one beyond that."""
+
+PROMOTIONS = {
+    "leaving": "a promotion to {where} is running",
+    "interrupted": "a promotion to {where} was interrupted: this store goes on; run it again, or let it end by itself",
+    "filling": "standfast promote is filling this store, or was interrupted: run it again if it does not run any more",
+}
+
+
+def issues(
+    snapshots: Sequence[tuple[str, float | None]] = (),
+    *,
+    dead: int = 0,
+    live: int = 0,
+    promotion: tuple[str, str] | None = None,
+) -> Iterator[str]:
+    """Word every issue."""
+    for who, seconds in snapshots:
+        if seconds is None or seconds > OLDEST_SNAPSHOT:
+            long = "long" if seconds is None else f"{seconds:.0f} s"
+            yield f"{who} has held a snapshot for {long}: what has ended cannot be cleaned away; end it"
+    if dead > LEAST_DEAD and dead > DEAD_TO_LIVE * live:
+        yield f"the table of jobs has {dead} dead rows to {live} live ones: vacuum it, and see why that did not happen"
+    if promotion is not None:
+        state, where = promotion
+        yield PROMOTIONS[state].format(where=where)

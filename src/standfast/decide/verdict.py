@@ -1,0 +1,90 @@
+"""Did it land? What checks and the ledger say, put together into what happens before a repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from standfast.asking import asked
+from standfast.failure import Verdict
+from standfast.job import ASKED, Claim, Entry
+from standfast.outcome import Look, Recovered, Undetermined
+from standfast.printable import printable
+from standfast.rules import ReplayMode
+
+Scope = Literal["all", "open", "none"]
+LONGEST_NOTE = 300
+
+
+def scope(claim: Claim) -> Scope:
+    """Say which effects are looked at before this attempt runs.
+
+    `verify_first` looks at all of them before every repeat, and so does whatever a person runs again; `replay` looks
+    at those that were begun and are not known to be done.
+    """
+    if not claim.entered_before:
+        return "none"
+    if claim.replay_mode != "replay" or claim.replayed:
+        return "all"
+    return "open" if claim.open_intents else "none"
+
+
+def of_answer(answer: object) -> tuple[Verdict, str]:
+    """Read what a check answered: True, False or a verdict. Anything else says nothing, and is never success."""
+    if isinstance(answer, bool):
+        return (Verdict.VERIFIED if answer else Verdict.ABSENT), ""
+    if isinstance(answer, str) and str(answer) in list(Verdict):
+        return Verdict(str(answer)), ""
+    shown = asked(lambda: printable(repr(answer)[:LONGEST_NOTE]), lambda _error: type(answer).__name__)
+    return Verdict.INDETERMINATE, f"it answered {shown}, which is neither True, False nor a verdict"
+
+
+def of_ledger(name: str, entry: Entry | None, mode: ReplayMode) -> Look:
+    """Judge an effect that nobody can look for, by what the ledger has of it.
+
+    One that was begun may be done again where the mode or a person says so.
+    """
+    if entry is not None and entry.state == "done":
+        return Look(name, Verdict.VERIFIED)
+    if entry is None or entry.state == "seen" or mode == "replay" or entry.verdict == ASKED:
+        return Look(name, Verdict.ABSENT)
+    return Look(name, Verdict.INDETERMINATE, "it was begun, nobody knows how it ended, and it has no verify")
+
+
+def combine(verdicts: Iterable[Verdict]) -> Verdict:
+    """Judge all effects together: one that cannot be told leaves the whole open, and so does nothing at all."""
+    kinds = set(verdicts)
+    if not kinds or Verdict.INDETERMINATE in kinds:
+        return Verdict.INDETERMINATE
+    return kinds.pop() if len(kinds) == 1 else Verdict.PARTIAL
+
+
+def before_repeat(looks: Sequence[Look], *, complete: bool) -> Recovered | Undetermined | None:
+    """Say how a repeat ends before it runs, if it does; None runs it.
+
+    `complete` says that every effect was looked at, so that finding them all means that nothing is left to do.
+    """
+    if not looks and not complete:
+        return None
+    match combine(look.verdict for look in looks):
+        case Verdict.INDETERMINATE:
+            return Undetermined(tuple(looks), untold(looks))
+        case Verdict.VERIFIED if complete:
+            return Recovered(tuple(looks))
+        case _:
+            return None
+
+
+def untold(looks: Iterable[Look]) -> str:
+    """Name the checks that could not tell, and why."""
+    told = [_of(look) for look in looks if look.verdict == Verdict.INDETERMINATE]
+    return "; ".join(told) or "nothing is declared that could be looked at"
+
+
+def seen(looks: Iterable[Look]) -> str:
+    """Say what was seen, effect by effect."""
+    return ", ".join(f"{look.name} {look.verdict}" for look in looks)
+
+
+def _of(look: Look) -> str:
+    return f"effect {look.name!r} cannot be told: {look.note or 'its check says so'}"

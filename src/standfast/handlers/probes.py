@@ -1,0 +1,50 @@
+"""Health checks of what jobs depend on: a function that says yes, or a URL that answers 2xx. Asking changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from standfast.errors import ConfigurationError
+from standfast.handlers.beside import called
+from standfast.handlers.http import Sender
+from standfast.handlers.request import HttpRequest
+from standfast.printable import printable
+
+Probe = str | Callable[[], Any]
+"""A URL, or a function without arguments, plain or async."""
+LONGEST_ANSWER = 10.0
+"""Seconds a probe may take to answer; then it says no."""
+LONGEST_WORDS = 200
+
+
+def check_probe(probe: Probe) -> None:
+    """Refuse what cannot be asked, before anybody waits for it."""
+    if callable(probe):
+        return
+    if not isinstance(probe, str):
+        raise ConfigurationError(f"probe= takes a function or a URL, not {probe!r}")
+    try:
+        HttpRequest("GET", probe)
+    except ValueError as error:
+        raise ConfigurationError(f"probe={probe!r} cannot be asked: {error}") from error
+
+
+async def says_no(probe: Probe, sender: Sender, within: float = LONGEST_ANSWER) -> str | None:
+    """Ask once; give why it is not up, or None if it is. Whatever goes wrong with asking is a no."""
+    asking = asyncio.wait_for(_answer(probe, sender, within), within)
+    [answer] = await asyncio.gather(asking, return_exceptions=True)
+    if isinstance(answer, TimeoutError):
+        return f"no answer within {within:g} s"
+    if isinstance(answer, BaseException):
+        return printable(f"{type(answer).__name__}: {answer}"[:LONGEST_WORDS])
+    return answer
+
+
+async def _answer(probe: Probe, sender: Sender, within: float) -> str | None:
+    if isinstance(probe, str):
+        reply = await sender.ask(probe, within)
+        return f"HTTP {reply.status}" if reply.refuses else None
+    said = await called(probe)
+    return None if said else printable(f"it said {said!r}"[:LONGEST_WORDS])

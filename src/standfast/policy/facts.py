@@ -1,0 +1,83 @@
+"""What a rule may look at: the facts about one letter, as they are when the policy is asked."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from standfast.failure import Failure
+from standfast.job import Claim, JobView, higher
+from standfast.rules import ReplayMode
+
+ALIASES = {"max_scheduling_retries": "max_attempts"}
+"""Reason codes of other systems, and what they are called here."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """One letter as the policy sees it. `age` is in seconds since the job was first accepted.
+
+    What nobody knows is None, and no rule that asks for it matches.
+    """
+
+    queue: str | None = None
+    handler: str | None = None
+    reason_code: str | None = None
+    cls: str | None = msgspec.field(name="class", default=None)
+    landed: str | None = None
+    error_kind: str | None = None
+    risk: str | None = None
+    labels: dict[str, str] = {}
+    attempts: int = 0
+    replays: int = 0
+    age: float = 0.0
+    session: str | None = None
+    requester: str | None = None
+    replay_mode: ReplayMode = "replay"
+
+
+UNKNOWN = Facts()
+"""A letter nobody knows anything about."""
+
+
+def facts_of_failure(failure: Failure) -> Facts:
+    """Give the facts where only the failure is at hand."""
+    return Facts(reason_code=failure.reason_code, cls=failure.cls, landed=failure.landed, error_kind=failure.error_kind)
+
+
+def facts_of_claim(claim: Claim, failure: Failure, now: float) -> Facts:
+    """Give the facts of a job that dies in its worker's hands."""
+    return Facts(
+        queue=claim.queue,
+        handler=claim.handler,
+        reason_code=failure.reason_code,
+        cls=failure.cls,
+        landed=failure.landed,
+        error_kind=failure.error_kind,
+        risk=higher(claim.details.risk, claim.handler_risk),
+        labels=claim.details.labels or {},
+        attempts=claim.attempts,
+        replays=claim.replays,
+        age=max(0.0, now - claim.first_seen_at),
+        session=claim.details.session,
+        requester=claim.details.requester,
+        replay_mode=claim.replay_mode,
+    )
+
+
+def facts_of_letter(letter: JobView, *, now: datetime, replay_mode: ReplayMode) -> Facts:
+    """Give the facts of a stored letter; its replay mode is its handler's, as published."""
+    known = UNKNOWN if letter.failure is None else facts_of_failure(letter.failure)
+    return msgspec.structs.replace(
+        known,
+        queue=letter.queue,
+        handler=letter.handler,
+        risk=letter.risk,
+        labels=letter.labels,
+        attempts=letter.attempts,
+        replays=letter.replays,
+        age=max(0.0, (now - letter.first_seen_at).total_seconds()),
+        session=letter.session,
+        requester=letter.requester,
+        replay_mode=replay_mode,
+    )

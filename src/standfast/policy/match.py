@@ -1,0 +1,94 @@
+"""Does a rule speak of this letter? Every key it names must fit; a list fits if any of its entries does."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from standfast.job import RISKS
+from standfast.policy.facts import Facts
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+
+
+class Bound(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """One comparison, such as `>= 3`."""
+
+    operator: str
+    value: float
+
+
+_FIELDS = {"class": "cls"}
+
+Range = tuple[Bound, ...]
+"""Comparisons that must all hold."""
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule asks of a letter, by key. Nothing asked fits every letter."""
+
+    texts: dict[str, tuple[str, ...]] = {}
+    """Patterns for texts, any of which may fit; `*` stands for any characters."""
+    labels: dict[str, tuple[str, ...]] = {}
+    """The same, by the label's name. All named labels must fit."""
+    ranges: dict[str, tuple[Range, ...]] = {}
+    """Ranges for numbers, any of which may fit. A risk is a number by its rank."""
+
+    def fits(self, facts: Facts) -> bool:
+        """Tell whether the rule speaks of this letter."""
+        for key, patterns in self.texts.items():  # loops, not `all`: every rule of every death passes here
+            if not _like_any(getattr(facts, _FIELDS.get(key, key)), patterns):
+                return False
+        for name, patterns in self.labels.items():
+            if not _like_any(facts.labels.get(name), patterns):
+                return False
+        return not self.ranges or all(_within_any(_number(facts, key), ranges) for key, ranges in self.ranges.items())
+
+
+def like(text: str, pattern: str) -> bool:
+    """Compare a text with a pattern, in which `*` stands for any characters, also none. Linear for any pattern."""
+    first, *middle = pattern.split("*")
+    if not middle:
+        return text == pattern
+    last = middle.pop()
+    if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for piece in middle:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _like_any(text: str | None, patterns: tuple[str, ...]) -> bool:
+    if text is None:
+        return False
+    return text in patterns or any("*" in pattern and like(text, pattern) for pattern in patterns)
+
+
+def _within_any(number: float | None, ranges: tuple[Range, ...]) -> bool:
+    return number is not None and any(_within(number, each) for each in ranges)
+
+
+def _within(number: float, bounds: Range) -> bool:
+    return all(OPERATORS[bound.operator](number, bound.value) for bound in bounds)
+
+
+def _number(facts: Facts, key: str) -> float | None:
+    if key == "risk":
+        return RISKS.index(facts.risk) if facts.risk in RISKS else None
+    number: float = getattr(facts, key)
+    return number

@@ -1,0 +1,102 @@
+"""The policy as one value: what becomes of letters, who may replay them, and the hash that stands for all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeVar
+
+import msgspec
+
+from standfast.failure import Action
+from standfast.policy.facts import Facts
+from standfast.policy.match import Match
+from standfast.rules import Backoff
+
+BROKEN = "broken"
+"""What stands for the snapshot of a policy that cannot be used."""
+
+Decision = Literal["allow", "deny", "require_approval"]
+
+VERSION = "v1"
+
+BACKOFFS = {
+    "exponential_jitter": Backoff(base=60.0, cap=3600.0),
+    "fixed": Backoff(table=(10.0,)),
+    "none": Backoff(table=(0.0,), jitter=0.0),
+}
+"""How long an automatic replay waits, by the name it has in a policy."""
+
+
+class DlqRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a letter that fits. `max_replays` and `backoff` are for `auto_replay`."""
+
+    match: Match
+    action: Action
+    max_replays: int = 1
+    """How often a letter may be replayed in all, by whomever, before this rule leaves it to a person."""
+    backoff: Backoff = BACKOFFS["exponential_jitter"]
+    owner: str | None = None
+    """Who looks after it."""
+    approver_group: str | None = None
+    """Who may approve its replay; None is any approver."""
+
+
+class ReplayRule(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a letter that fits may be replayed."""
+
+    match: Match
+    decision: Decision
+    approver_group: str | None = None
+    why: str = ""
+    """What whoever asked is told."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules in order: the first that fits decides. `snapshot` is the hash of what they mean."""
+
+    version: str = VERSION
+    dlq_rules: tuple[DlqRule, ...] = ()
+    replay_rules: tuple[ReplayRule, ...] = ()
+    snapshot: str
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """A policy that is configured and cannot be used: its file is missing, or says something that cannot be."""
+
+    problem: str
+    missing: bool = False
+
+    @property
+    def snapshot(self) -> str:
+        """What is stored with decisions made under it."""
+        return BROKEN
+
+
+BUILT_IN = Policy(version="built-in", snapshot="built-in")
+"""What holds where nobody wrote a policy: poison is set apart, a person looks at the rest and may replay it."""
+
+
+class Rule(Protocol):
+    """Anything that speaks of some letters."""
+
+    @property
+    def match(self) -> Match:
+        """Which ones."""
+
+
+Kind = TypeVar("Kind", bound=Rule)
+
+
+def first_fitting(rules: Sequence[Kind], facts: Facts) -> tuple[int, Kind] | None:
+    """Give the first rule that speaks of this letter, with its place from 1."""
+    return next(((place, rule) for place, rule in enumerate(rules, 1) if rule.match.fits(facts)), None)
+
+
+def dlq_rule(place: int) -> str:
+    """Name a rule as it is stored with a letter."""
+    return f"dlq_rules#{place}"
+
+
+def replay_rule(place: int) -> str:
+    """Name a rule as it is stored with a decision."""
+    return f"replay_rules#{place}"

@@ -1,0 +1,74 @@
+"""Automatic replays: what a rule put off until later goes back to work when its time has come. Any worker can do it."""
+
+from __future__ import annotations
+
+from standfast.chain import Decision
+from standfast.job import JobView
+from standfast.lifecycle import LETTERS, Move, State, Transition
+from standfast.queue.returning import Returning, died_under, ruled
+from standfast.queue.rulings import Permit, Ruling, facts_at
+from standfast.queue.view import job_view
+from standfast.store.policies import Refusal
+from standfast.store.reads import JobRecord
+from standfast.store.store import Store
+
+BY = "policy"
+"""Who asks for an automatic replay."""
+STATUSES = {"deny": "denied", "require_approval": "pending_review"}
+"""Where a letter is in its triage after its replay was not allowed."""
+
+
+class Automatic:
+    """Asks the rules once for each letter that is due, and replays it or leaves it until the policy changes."""
+
+    def __init__(self, store: Store, returning: Returning, permit: Permit) -> None:
+        self._store = store
+        self._desk = store.governance
+        self._returning = returning
+        self._permit = permit
+
+    async def replay_due(self) -> int:
+        """Replay what is due; give how many letters went back to work or were found done."""
+        numbers = await self._desk.due_replays(self._store.now())
+        if not numbers:
+            await self._desk.tidy_replays()
+            return 0
+        records, _ = await self._desk.letters(numbers)
+        decided = [await self._decide(record) for record in records if State(record.row.state) in LETTERS]
+        moves = [each for each in decided if isinstance(each, Transition)]
+        refusals = [each for each in decided if isinstance(each, Refusal)]
+        if refusals:
+            await self._desk.refuse(refusals)
+        return sum(await self._store.apply(moves)) if moves else 0
+
+    async def _decide(self, record: JobRecord) -> Transition | Refusal:
+        now, skew = self._store.now(), self._store.skew()
+        letter = job_view(record, now=now, skew=skew)
+        why = "auto_replay" if letter.triage is None else f"auto_replay by {letter.triage.rule}"
+        move = await self._returning.way_back(record, letter, by=BY, reason=why, rule="", kind="auto_replay")
+        if move.move == Move.RESOLVE:
+            return move
+        ruling = await self._permit(facts_at(letter, now + skew))
+        if ruling.permission.decision == "allow":
+            return ruled(move, letter, ruling)
+        return refusal(record, letter, ruling, by=BY, reason=why)
+
+
+def refusal(record: JobRecord, letter: JobView, ruling: Ruling, *, by: str, reason: str | None) -> Refusal:
+    """Lay out that a letter may not be replayed, as it is written down and chained."""
+    said, row = ruling.permission, record.row
+    outcome = {"deny": "denied", "require_approval": "approval_required"}[said.decision]
+    detail = {"why": said.why, **died_under(letter, ruling.snapshot)}
+    decision = Decision(
+        kind="deny",
+        job=row.id,
+        queue=row.queue,
+        by=by,
+        reason=reason,
+        payload_sha256=letter.payload_sha256,
+        rule=said.rule,
+        snapshot=ruling.snapshot,
+        outcome=outcome,
+        detail={name: value for name, value in detail.items() if value} or None,
+    )
+    return Refusal(row.n, row.token, row.id, row.queue, STATUSES[said.decision], ruling.snapshot, decision)

@@ -1,0 +1,60 @@
+"""The policy in force as this process knows it: whoever claims or sweeps is brought another one when there is one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from standfast.approval import Filing, bound_to
+from standfast.decide.triage import Present
+from standfast.failure import Action
+from standfast.job import Details
+from standfast.lifecycle import Transition
+from standfast.policy.force import InForce, of_store
+from standfast.policy.rules import BUILT_IN, Broken, Policy
+from standfast.queue.ids import IDS
+from standfast.store.policies import Kept
+from standfast.store.store import Store
+
+
+class KnownPolicy:
+    """Holds the policy last heard of. `mark` is what the store knows it by."""
+
+    def __init__(self) -> None:
+        self.mark: str | None = None
+        self._in_force = InForce(BUILT_IN)
+
+    @property
+    def policy(self) -> Policy | Broken:
+        """What decides."""
+        return self._in_force.policy
+
+    @property
+    def issue(self) -> str | None:
+        """What health says about it."""
+        return self._in_force.issue
+
+    def learn(self, kept: Kept | None) -> None:
+        """Take note of the policy in force; None is no news."""
+        if kept is not None:
+            self.mark, self._in_force = kept.mark, of_store(kept.rules, kept.problem)
+
+    def present(self, store: Store) -> Present:
+        """Give what a letter is judged by now."""
+        return Present(self.policy, store.now())
+
+
+def filed(decided: Transition, store: Store, *, handler: str, payload: str, details: Details) -> Transition:
+    """Have a letter's approval asked for with its death, where the policy wants one."""
+    said = decided.triage
+    if said is None or said.action is not Action.REQUIRE_APPROVAL:
+        return decided
+    wall, snapshot = store.now() + store.skew(), decided.policy_snapshot or BUILT_IN.snapshot
+    filing = Filing(
+        id=IDS.mint(wall),
+        bound=bound_to(decided.queue, handler, payload, details.amended, snapshot),
+        reason="the policy asks for it",
+        requesters=() if details.requester is None else (details.requester,),
+        groups=() if said.approver_group is None else (said.approver_group,),
+        rule=said.rule,
+    )
+    return msgspec.structs.replace(decided, files=filing)

@@ -1,0 +1,161 @@
+"""How a letter goes back to work: the same way whoever asks, a person, an approval or a redrive."""
+
+from __future__ import annotations
+
+import msgspec
+
+from standfast.chain import Decision, Kind
+from standfast.decide.operate import Refusal, replay, resolve
+from standfast.decide.settle import RECOVERED
+from standfast.decide.verdict import seen, untold
+from standfast.errors import ConfigurationError, NotALetter, NotVerified, PayloadRejected
+from standfast.failure import Landed, Verdict
+from standfast.handlers.http import Sender
+from standfast.handlers.registry import Handler, Registry
+from standfast.job import JobView
+from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.queue.rulings import Ruling
+from standfast.queue.verification import Seen, Verifier, job_of
+from standfast.store.reads import JobRecord, JobRow
+from standfast.store.store import Store
+
+
+class Returning:
+    """Decides how letters go: resolved if their effects are there, else replayed."""
+
+    def __init__(self, store: Store, registry: Registry | None = None, verifier: Verifier | None = None) -> None:
+        self._store = store
+        self._registry = registry or Registry()
+        self._verifier = verifier or Verifier(Sender())
+
+    async def way_back(
+        self,
+        record: JobRecord,
+        letter: JobView,
+        *,
+        by: str,
+        reason: str | None,
+        rule: str = "",
+        snapshot: str | None = None,
+        kind: Kind = "replay",
+    ) -> Transition:
+        """Decide how a letter goes: resolved if every effect is there, else replayed. It still must be applied."""
+        landed = may_have_landed(letter)
+        # What never entered its handler cannot have done what is there.
+        entered = record.row.attempts or landed == Landed.MAYBE
+        found = await self.looked(record) if entered else None
+        if found is not None and found.verdict == Verdict.VERIFIED:
+            return resolution(record, letter, found, by=by, reason=reason)
+        decided = replay(standing(record.row), attempt=record.row.attempts, landed=landed, by=by, reason=reason)
+        said = {"rule": rule, "snapshot": snapshot, "detail": died_under(letter, snapshot) or None}
+        decision = Decision(kind=kind, payload_sha256=letter.payload_sha256, outcome="replayed", **said)  # type: ignore[arg-type]
+        return _chained(decided, decision, letter.id)
+
+    def known_landed(self, record: JobRecord) -> bool:
+        """Tell whether the ledger has a receipt of every effect its handler declares; nothing is looked at."""
+        row = record.row
+        handler: Handler | None = self._registry.find(row.queue, row.handler)
+        done = {entry.name for entry in record.effects if entry.state == "done"}
+        return handler is not None and bool(handler.effect_names) and done >= set(handler.effect_names)
+
+    async def verified(self, record: JobRecord) -> Seen:
+        """Look at the effects of a letter; raise unless all of them are there."""
+        row = record.row
+        word = "if you know that it is done, give result= (--result), which is your word"
+        if self._registry.find(row.queue, row.handler) is None:
+            raise ConfigurationError(
+                f"handler {row.handler!r} of queue {row.queue!r} is not registered in this process, so that nothing "
+                f"can be looked at; resolve it where it is (standfast dead resolve app:sf {row.id}), or {word}"
+            )
+        found = await self.looked(record)
+        if found is None:
+            raise NotVerified(f"handler {row.handler!r} declares no effects to look at; {word}")
+        match found.verdict:
+            case Verdict.VERIFIED:
+                return found
+            case Verdict.INDETERMINATE:
+                raise NotVerified(f"{untold(found.looks)}; job {row.id} stays {row.state}; {word}")
+            case _:
+                raise NotVerified(
+                    f"not everything is there ({seen(found.looks)}); job {row.id} stays {row.state}; replay it, and "
+                    "only what is missing runs"
+                )
+
+    async def looked(self, record: JobRecord) -> Seen | None:
+        """Look at the effects of a letter, if its handler is here, declares some, and can read the payload."""
+        row = record.row
+        handler: Handler | None = self._registry.find(row.queue, row.handler)
+        if handler is None or not handler.has_effects:
+            return None
+        try:
+            job = job_of(record, handler, await self._store.rules(row.queue))
+        except PayloadRejected:
+            return None
+        return await self._verifier.look(handler, job, record.effects)
+
+
+def ruled(decided: Transition, letter: JobView, ruling: Ruling) -> Transition:
+    """Have a replay chained with what the policy said about it."""
+    if decided.decision is None:
+        return decided
+    said = {"rule": ruling.permission.rule, "snapshot": ruling.snapshot}
+    detail = died_under(letter, ruling.snapshot) or None
+    return msgspec.structs.replace(decided, decision=msgspec.structs.replace(decided.decision, detail=detail, **said))
+
+
+def died_under(letter: JobView, snapshot: str | None) -> dict[str, str]:
+    """Tell of another policy that was in force when the letter died."""
+    before = letter.policy_snapshot
+    return {} if before is None or snapshot is None or before == snapshot else {"died_under": before}
+
+
+def told(decided: Transition, by: str) -> dict[str, str]:
+    """Say how a letter went."""
+    if decided.move == Move.RESOLVE:
+        looks = ", ".join(f"{name} {verdict}" for name, verdict in decided.looks)
+        return {"outcome": "resolved", "why": f"it had landed: {looks}"}
+    return {"outcome": "replayed", "why": decided.reason or f"asked by {by}"}
+
+
+def resolution(
+    record: JobRecord,
+    letter: JobView,
+    found: Seen | None,
+    *,
+    by: str,
+    reason: str | None,
+    result: str | None = None,
+) -> Transition:
+    """End a letter whose effects were found, or by a person's word."""
+    decided = resolve(
+        standing(record.row),
+        by=by,
+        reason=reason,
+        triage=letter.triage,
+        attempt=record.row.attempts,
+        result=result,
+        warning=None if found is None else RECOVERED,
+        looks=() if found is None else tuple((look.name, str(look.verdict)) for look in found.looks),
+    )
+    outcome = "said" if found is None else "verified"
+    decision = Decision(kind="resolve", payload_sha256=letter.payload_sha256, outcome=outcome)
+    return _chained(decided, decision, letter.id)
+
+
+def _chained(decided: Transition | Refusal, decision: Decision, job_id: str) -> Transition:
+    if isinstance(decided, Refusal):
+        raise NotALetter(f"job {job_id} is no letter: {decided.why}")
+    return msgspec.structs.replace(decided, decision=decision)
+
+
+def may_have_landed(letter: JobView) -> Landed:
+    """Tell whether any attempt may have landed: what one left uncertain stays so, however the last one ended."""
+    known = [line.landed for line in letter.history]
+    if letter.failure is not None:
+        known.append(letter.failure.landed)
+    return Landed.MAYBE if Landed.MAYBE in known else Landed.NO
+
+
+def standing(row: JobRow) -> Standing:
+    """Give where a job stands, for a decision about it."""
+    return Standing(row.n, row.token, row.id, row.queue, State(row.state), row.thread_gate)

@@ -1,0 +1,43 @@
+"""A changed `max_age` holds for what already waits too, and is stamped on it in bites: no transaction may take long.
+
+Publishing leaves a mark, which says up to which number it is done. Whoever published goes on from there, and if it does
+not come to an end, the sweepers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from standfast.store.steps import Round, Script
+
+MARK = "age "
+"""Before a number and a queue: up to this number its jobs have the expiry of the rules in force."""
+BITE = 2000
+"""How many jobs one transaction looks at."""
+
+
+def mark(round_: Round, queues: Iterable[str]) -> Script:
+    """Write down that the jobs of these queues must get another expiry."""
+    for queue in queues:
+        yield "mark_upkeep", {"name": f"{MARK}0 {queue}", "now": round_.now}
+
+
+def marked(upkeep: Iterable[str]) -> bool:
+    """Tell whether some jobs still have the expiry of earlier rules."""
+    return any(name.startswith(MARK) for name in upkeep)
+
+
+def restamp(round_: Round, asked: Sequence[None]) -> Script:
+    """Take a bite; answer whether there is more to do. What somebody else is at is left to them."""
+    more = False
+    for (name,) in (yield "age_marks", {}):
+        after, _, queue = name.removeprefix(MARK).partition(" ")
+        [(last, seen)] = yield "numbers_behind", {"after": int(after), "limit": BITE}
+        if seen:
+            yield "restamp_expiry", {"queue": queue, "after": int(after), "last": last}
+            round_.work_in(queue, 0.0)  # whoever looked for work meanwhile may have passed over what was locked
+        yield "forget_upkeep", {"name": name}
+        if seen == BITE:
+            yield "mark_upkeep", {"name": f"{MARK}{last} {queue}", "now": round_.now}
+            more = True
+    return [more] * len(asked)

@@ -1,0 +1,185 @@
+"""How a queue's jobs are chosen and taken: in the order of `decide.priority`, and only those their gates let pass."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.job import Claim
+from standfast.rules import QueueRules
+from standfast.store import barriers
+from standfast.store.barriers import Barrier
+from standfast.store.orders import Want
+from standfast.store.steps import Round, Rows, Step, text
+
+HELD_BY_OTHERS = 1000
+"""How many jobs a claim looks past that others are taking at the same moment."""
+LONGEST_WAITING_EVERY = 10
+"""Every tenth claim of a queue takes the longest-waiting job, whatever its priority."""
+PASSES = 16
+"""How often one claim looks for others in place of those it parked; then it lets others have their turn."""
+LOOK_AGAIN_AFTER = 0.1
+"""Seconds until a claim looks again at jobs whose gates were in somebody else's hands."""
+
+_claims = msgspec.json.Decoder(list[Claim])
+decode_numbers = msgspec.json.Decoder(list[int]).decode
+
+
+class Found(NamedTuple):
+    """What a queue gave, and after how many seconds it may have more, if gates kept it from that."""
+
+    claims: list[Claim]
+    again: float | None = None
+
+
+NOTHING = Found([])
+
+Stamps = dict[str, tuple[str, float | None, Any]]
+"""By the name of a handler, its replay mode, timeout and risk."""
+
+
+def claim_queue(
+    round_: Round, worker: str, want: Want, rules: QueueRules, already: int
+) -> Generator[Step, Rows, Found]:
+    """Choose, take and read the claims of one queue."""
+    if rules.gate is not None and not (yield from _admitted(round_, want, rules, already)):
+        return NOTHING
+    lanes = yield from _lanes(want)
+    if not lanes:
+        return NOTHING
+    before = yield from barriers.barrier(want.queue, rules, {handler for handler, _ in lanes})
+    again: float | None = None
+    if before is None:
+        numbers = yield from _pick(round_, want, rules, lanes, already=already, wanted=want.slots)
+        stamps = yield from _take(round_, worker, want.queue, rules, lanes=lanes, numbers=numbers)
+    else:
+        numbers, again, stamps = yield from _take_what_passes(round_, worker, want, before, already)
+        if not numbers:
+            return Found([], again)
+    yield "count_claims", {"queue": want.queue, "worker": worker, "claims": len(numbers), "now": round_.now}
+    claims = with_risks((yield from held_claims(numbers)), stamps)
+    round_.told["claimed", want.queue] += [job.id for job in claims]
+    return Found(claims, again)
+
+
+def _lanes(want: Want) -> Generator[Step, Rows, Rows]:
+    return (yield "lanes", {"queue": want.queue, "handlers": text(want.handlers)})
+
+
+def _admitted(round_: Round, want: Want, rules: QueueRules, already: int) -> Generator[Step, Rows, bool]:
+    """Heed what the queue's admission gate said; nobody starts anything without having asked it.
+
+    What would start now is parked once for each closing, so that it is seen what it waits for. The rest stays.
+    """
+    if want.admission == "open":
+        yield from barriers.opened(round_, want.queue)
+        return True
+    if want.admission is not None:
+        lanes = yield from _lanes(want)
+        if (yield from barriers.closed(round_, want.queue, want.admission, holds_back=bool(lanes))):
+            numbers = yield from _pick(round_, want, rules, lanes, already=already, wanted=want.slots)
+            yield from barriers.park_at_gate(want.queue, numbers)
+    return False
+
+
+def _take_what_passes(
+    round_: Round, worker: str, want: Want, before: Barrier, already: int
+) -> Generator[Step, Rows, tuple[list[int], float | None, Stamps]]:
+    """Take what its gates let pass. What they do not is parked and leaves the index: nobody looks at it twice."""
+    taken: list[int] = []
+    again: list[float] = []
+    stamps: Stamps = {}
+    for _ in range(PASSES):
+        room, wait = yield from barriers.room_for(round_, before)
+        wanted = min(want.slots - len(taken), room)
+        if wanted <= 0:
+            again += [] if wait is None else [wait]
+            break
+        lanes = yield from _lanes(want)
+        numbers = yield from _pick(round_, want, before.rules, lanes, already=already + len(taken), wanted=wanted)
+        if not numbers:
+            break
+        passed = yield from barriers.passing(round_, before, numbers, wanted)
+        stamps = yield from _take(round_, worker, want.queue, before.rules, lanes=lanes, numbers=list(passed.places))
+        taken += passed.places
+        again += [] if passed.again is None else [passed.again]
+        if passed.left:
+            again.append(LOOK_AGAIN_AFTER)
+            break
+    else:
+        again.append(0.0)
+    return taken, min(again, default=None), stamps
+
+
+def _pick(
+    round_: Round, want: Want, rules: QueueRules, lanes: Rows, *, already: int, wanted: int
+) -> Generator[Step, Rows, list[int]]:
+    """Choose so many of what waits, in their order."""
+    if len(lanes) > 1:
+        return (yield from _choose(round_, want.queue, rules, lanes, already=already, wanted=wanted))
+    found: list[int] = []
+    for handler, priority in lanes:
+        lane = {"queue": want.queue, "handler": handler, "priority": priority, "wanted": wanted}
+        [(numbers,)] = yield "claim_lane", lane
+        found = decode_numbers(numbers)
+    return found
+
+
+def _choose(
+    round_: Round, queue: str, rules: QueueRules, lanes: Rows, *, already: int, wanted: int
+) -> Generator[Step, Rows, list[int]]:
+    """Choose the longest-waiting for every tenth claim this makes, then the best for the rest."""
+    every = LONGEST_WAITING_EVERY
+    tenths = (already + wanted) // every - already // every
+    boost = {"boost": rules.age_boost, "boost_cap": rules.age_boost_cap, "now": round_.now}
+    among = {"queue": queue, "lanes": text(lanes), **boost}
+    oldest = yield from _heads({**among, "oldest": True, "but": "[]"}, tenths)
+    best = yield from _heads({**among, "oldest": False, "but": text(oldest)}, wanted - len(oldest))
+    return oldest + best
+
+
+def _heads(among: dict[str, Any], wanted: int) -> Generator[Step, Rows, list[int]]:
+    """Choose so many of what waits; where others are just taking what comes first, look further."""
+    found: list[int] = []
+    for beyond in (0, HELD_BY_OTHERS):
+        [(numbers, held)] = yield "claim_lanes", {**among, "wanted": wanted, "beyond": beyond}
+        found = decode_numbers(numbers)
+        if not held or len(found) == wanted:
+            break
+    return found
+
+
+def handler_stamps(queue: str) -> Generator[Step, Rows, Stamps]:
+    """Read what was published of a queue's handlers."""
+    return {name: (mode, timeout, risk) for name, mode, timeout, risk in (yield "handler_stamps", {"queue": queue})}
+
+
+def with_risks(claims: list[Claim], stamps: Stamps) -> list[Claim]:
+    """Tell claims how risky their handlers are, where any of these is."""
+    risks = {name: risk for name, (_, _, risk) in stamps.items() if risk is not None}
+    if not risks:
+        return claims
+    return [msgspec.structs.replace(claim, handler_risk=risks.get(claim.handler)) for claim in claims]
+
+
+def _take(
+    round_: Round, worker: str, queue: str, rules: QueueRules, *, lanes: Rows, numbers: Sequence[int]
+) -> Generator[Step, Rows, Stamps]:
+    """Raise attempt and token of the chosen jobs, and stamp the rules in force on them; give what is declared."""
+    declared = yield from handler_stamps(queue)
+    stamps = {"attempts": rules.attempts, "lease": rules.lease}
+    chosen = text(numbers)
+    for handler in {handler for handler, _ in lanes}:
+        replay_mode, timeout, _ = declared.get(handler, ("replay", None, None))
+        how = {"replay_mode": replay_mode, "timeout": rules.timeout if timeout is None else timeout}
+        taken = {"numbers": chosen, "handler": handler, "worker": worker, "now": round_.now}
+        yield "take_jobs", {**taken, **stamps, **how}
+    return declared
+
+
+def held_claims(numbers: Iterable[int], *, since: int = 1) -> Generator[Step, Rows, list[Claim]]:
+    """Read running jobs as their worker holds them; with their effects beyond the token `since`."""
+    [(claims,)] = yield "held_claims", {"numbers": text(list(numbers)), "since": since}
+    return _claims.decode(claims)

@@ -1,0 +1,173 @@
+"""What a child of the crash kit does: build, enqueue, work until everything is settled, tell what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from standfast.application import Standfast
+from standfast.job import JobView
+from standfast.lifecycle import State
+from standfast.store.places import place as place_of
+from standfast.store.upkeep import Sweep
+from standfast.testing.clock import LapsingClock
+from standfast.testing.kit import move
+from standfast.testing.nursery import report, reported
+from standfast.testing.scenario import named
+from standfast.testing.steps import Steps, watch_commits, watch_handlers, watch_promises
+from standfast.testing.verdict import VANISHED, Fate
+from standfast.testing.world import World
+from standfast.worker.sweeper import Sweeper
+
+log = logging.getLogger(__name__)
+
+UNSETTLED = 3
+"""How a child exits that ran out of patience."""
+FIRST_PAUSE = 10.0
+LONGEST_PAUSE = 30 * 86400.0
+"""Seconds of the store's time that pass at once while nothing else can happen; what needs longer is not waited for."""
+GRACE = 0.2
+"""Seconds that handlers get to end when patience does."""
+AT_ONCE = Sweep(every=1e9, patience=0.0)
+"""No other process has jobs in its hands: whoever is late is gone."""
+
+
+class Place:
+    """The files of one run."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.effects = directory / "effects"
+        self.promised = directory / "promised"
+        self.enqueued = directory / "enqueued"
+        self.jobs = directory / "jobs"
+        self.time = directory / "time"
+        self.spool = directory / "spool"
+        self.log = directory / "log"
+
+    def steps(self, life: int) -> Path:
+        """Give where one of its processes writes its steps: 0 is the one that is killed."""
+        return self._directory / f"steps-{life}"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What one process of a run is told."""
+
+    scenario: str
+    url: str
+    receiver: str
+    life: int
+    """Which process of the run it is: 0 is the one that is killed."""
+    fatal: str | None
+    patience: float
+
+
+def live(directory: str, told: dict[str, Any]) -> None:
+    """Live through a scenario from wherever the life before ended; be killed at the fatal step."""
+    life = Life(Place(Path(directory)), msgspec.convert(told, Order))
+    if not asyncio.run(life.live()):
+        os._exit(UNSETTLED)
+
+
+class Life:
+    """One process of a run, from its start to its end."""
+
+    def __init__(self, place: Place, order: Order) -> None:
+        _log_to(place.log)
+        self._place = place
+        self._order = order
+        self._clock = LapsingClock(place.time)
+        self._steps = Steps(place.steps(order.life), order.fatal)
+        self._world = World(place.effects, order.receiver, self._steps)
+        self._scenario = named(order.scenario)
+
+    async def live(self) -> bool:
+        """Build, enqueue, work and tell; answer whether everything is settled."""
+        sf = self._scenario.build(self._world)
+        move(sf, self._home())
+        watch_handlers(sf, self._steps)
+        watch_commits(sf, self._steps)
+        watch_promises(sf, self._promised)
+        async with sf:
+            await self._work(sf)
+            return await self._tell(sf)
+
+    def _home(self) -> Standfast:
+        """Give the run's own queue: what the application spools and audits elsewhere must not hear of it."""
+        os.environ["STANDFAST_SPOOL"] = str(self._place.spool)
+        home = Standfast(self._order.url, clock=self._clock)
+        home._store._place = place_of(self._order.url)  # noqa: SLF001 - without the audit file that settings may name
+        return home
+
+    def _promised(self, job_id: str) -> None:
+        report(self._place.promised, id=job_id)
+
+    async def _work(self, sf: Standfast) -> None:
+        if not self._place.enqueued.exists():
+            await self._scenario.enqueue(sf, self._world)
+            self._place.enqueued.touch()
+        try:
+            async with asyncio.timeout(self._order.patience):
+                await _until_settled(sf, self._clock)
+        except TimeoutError:
+            log.warning("not everything was settled within %g s", self._order.patience)
+
+    async def _tell(self, sf: Standfast) -> bool:
+        """Write down what the store says of each job, in place of what a life before may have written."""
+        fates = [self._fate(job) for job in await _jobs(sf)]
+        unseen = {line["id"] for line in reported(self._place.promised)} - {fate.id for fate in fates}
+        gone = [job_id for job_id in sorted(unseen) if await sf.status(job_id) is None]
+        fates += [Fate(job_id, VANISHED, settled=True) for job_id in gone]
+        self._place.jobs.write_bytes(msgspec.json.encode(fates))
+        return all(fate.settled for fate in fates)
+
+    def _fate(self, job: JobView) -> Fate:
+        return Fate(
+            job.id,
+            job.state,
+            settled=job.settled,
+            expects=[(name, str(key)) for name, key in self._scenario.expects(job)],
+            noted=sum(line.possible_duplicate for line in job.history),
+        )
+
+
+def _log_to(path: Path) -> None:
+    """Keep what a child says, and what it dies of, with the rest of its run."""
+    for stream in (1, 2):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), stream)
+    logging.basicConfig(level=logging.WARNING, force=True)
+
+
+async def _until_settled(sf: Standfast, clock: LapsingClock) -> None:
+    """Run what is due; while nothing is, let time pass: backoffs end, and the leases of the killed lapse."""
+    sweeper = Sweeper(sf._store, AT_ONCE)  # noqa: SLF001 - the kit's business
+    pause = FIRST_PAUSE
+    while pause < LONGEST_PAUSE:
+        ran = await sf.worker(grace=GRACE).run_due()
+        left = [job for job in await _jobs(sf) if not job.settled]
+        if not left:
+            return
+        pause = FIRST_PAUSE if ran else pause * 2
+        clock.advance(_until_due(left, clock.wall()) or pause)
+        await sweeper.sweep()
+
+
+def _until_due(jobs: Sequence[JobView], now: float) -> float | None:
+    """Give the seconds until the next of these jobs is due; None if nobody can tell: a lease has to lapse."""
+    waits = [job.due_at.timestamp() - now for job in jobs if job.state == State.QUEUED]
+    return min((wait for wait in waits if wait > 0), default=None)
+
+
+async def _jobs(sf: Standfast) -> list[JobView]:
+    found = await sf.jobs(limit=1000)
+    jobs = list(found)
+    while found.next_cursor is not None:
+        found = await sf.jobs(limit=1000, cursor=found.next_cursor)
+        jobs += found
+    return jobs

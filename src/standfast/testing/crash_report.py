@@ -1,0 +1,122 @@
+"""What a sweep of crashes found, for a program to ask and for a person to read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
+
+import msgspec
+
+from standfast.testing.verdict import Finding, Verdict
+
+CALM = "no kill"
+MOST_SHOWN = 20
+"""Runs that the table shows."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One run of the scenario: where it was killed, and what became of it."""
+
+    step: str | None
+    """The step at which it was killed, None for the run that was left in peace."""
+    verdict: Verdict
+    reached: bool = True
+    """Whether the step came by; timing may differ from the run in which it was recorded."""
+    note: str = ""
+    states: dict[str, int] = {}
+    log: str = ""
+    """The last lines that its processes logged."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A finding, and the step after which it went so."""
+
+    step: str
+    finding: Finding
+
+    def __str__(self) -> str:
+        """Say both."""
+        return f"{self.step}: {self.finding}"
+
+
+class CrashReport(msgspec.Struct, frozen=True):
+    """What `crash_everywhere` found. `assert report.clean, report` shows the table when something is wrong."""
+
+    scenario: str
+    store: str
+    steps: tuple[str, ...]
+    """Every step of the run that was left in peace."""
+    runs: tuple[Run, ...]
+
+    @property
+    def lost(self) -> tuple[Found, ...]:
+        """Effects that are missing although their job is completed, and jobs that vanished."""
+        return self._all(lambda verdict: verdict.lost)
+
+    @property
+    def doubled(self) -> tuple[Found, ...]:
+        """Effects that happened more often than asked for, without a word in their job's history."""
+        return self._all(lambda verdict: verdict.doubled)
+
+    @property
+    def recorded(self) -> tuple[Found, ...]:
+        """Effects that happened again as the history had said they may: no fault, and worth knowing."""
+        return self._all(lambda verdict: verdict.recorded)
+
+    @property
+    def unsettled(self) -> tuple[Found, ...]:
+        """Jobs that came to no end in time."""
+        return self._all(lambda verdict: verdict.unsettled)
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was lost, nothing doubled without a record, and everything settled."""
+        return not (self.lost or self.doubled or self.unsettled)
+
+    def _all(self, part: Callable[[Verdict], tuple[Finding, ...]]) -> tuple[Found, ...]:
+        return tuple(Found(run.step or CALM, finding) for run in self.runs for finding in part(run.verdict))
+
+    def __str__(self) -> str:
+        """Give the table."""
+        return "\n".join([*self._summary(), *self._table()])
+
+    __repr__ = __str__
+
+    def _summary(self) -> Iterator[str]:
+        killed = [run for run in self.runs if run.step is not None]
+        which = "every one" if len(killed) == len(self.steps) else f"{len(killed)} of them"
+        yield f"{self.scenario} on {self.store}: {len(self.steps)} steps, {which} with a run that was killed there"
+        missed = sum(not run.reached for run in killed)
+        if missed:
+            yield f"{missed} of these steps did not come by again: their runs ended without a kill"
+        yield (
+            f"lost {len(self.lost)}, doubled without a record {len(self.doubled)}, "
+            f"doubled on record {len(self.recorded)}, unsettled {len(self.unsettled)}"
+        )
+        ends = sum((Counter(run.states) for run in self.runs), Counter[str]())
+        yield "jobs ended: " + ", ".join(f"{state} {count}" for state, count in sorted(ends.items()))
+
+    def _table(self) -> Iterator[str]:
+        wrong = [run for run in self.runs if run.verdict.wrong]
+        width = max((len(_where(run)) for run in wrong), default=0)
+        for run in wrong[:MOST_SHOWN]:
+            for where, line in zip(chain([_where(run)], repeat("")), self._lines(run), strict=False):
+                yield f"  {where:{width}}  {line}"
+        if len(wrong) > MOST_SHOWN:
+            yield f"  and {len(wrong) - MOST_SHOWN} more: see report.runs"
+
+    def _lines(self, run: Run) -> Iterator[str]:
+        yield from map(str, run.verdict.wrong)
+        if run.verdict.unsettled and run.log:
+            yield f"its last words: {run.log.splitlines()[-1]}"
+        if run.step is None:
+            yield "it goes wrong without any kill: mend that first"
+        else:
+            yield f'this one again: crash_everywhere({self.scenario.rpartition(":")[2]}, only="{run.step}")'
+
+
+def _where(run: Run) -> str:
+    if run.step is None:
+        return CALM
+    return f"{run.step} ({run.note})" if run.note else run.step

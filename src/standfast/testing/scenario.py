@@ -1,0 +1,60 @@
+"""What a user writes for the crash kit: what runs, what is enqueued, and which effects each job must have."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+from standfast.application import Standfast
+from standfast.errors import ConfigurationError
+from standfast.job import JobView
+from standfast.testing.world import Effect, World
+
+
+class Scenario:
+    """A class at the top of a module: child processes import it by name, and make it without arguments."""
+
+    effects: tuple[str, ...] = ()
+    """The names of the effects that each completed job must have had."""
+
+    def build(self, world: World) -> Standfast:
+        """Give the queue with its rules and handlers: a new one, or your application's own.
+
+        Whatever store it names, the kit puts it on a fresh one.
+        """
+        raise NotImplementedError
+
+    async def enqueue(self, sf: Standfast, world: World) -> None:
+        """Enqueue the jobs. A crash on the way has this called again, so give each an idempotency key."""
+        raise NotImplementedError
+
+    def expects(self, job: JobView) -> Iterable[Effect]:
+        """Give the name and key of each effect that a job must have once it is completed."""
+        return [(name, job.idempotency_key or job.id) for name in self.effects]
+
+
+def name_of(scenario: type[Scenario]) -> str:
+    """Give what child processes find a scenario by."""
+    if not (isinstance(scenario, type) and issubclass(scenario, Scenario)):
+        raise ConfigurationError(f"a scenario is a class that extends standfast.testing.Scenario, not {scenario!r}")
+    name = f"{scenario.__module__}:{scenario.__qualname__}"
+    if "<locals>" in name or scenario.__module__ == "__main__":
+        raise ConfigurationError(
+            f"child processes cannot import {name}: move the class to the top of a module that can be imported"
+        )
+    if not scenario.effects and scenario.expects is Scenario.expects:
+        raise ConfigurationError(
+            f'{name} names no effects, so none could be missed: say effects = ("ticket",), or write expects(job)'
+        )
+    return name
+
+
+def named(name: str) -> Scenario:
+    """Import and make a scenario."""
+    module, _, qualname = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    made: Scenario = found()
+    return made

@@ -1,0 +1,177 @@
+"""The steps at which a run can be killed: each commit, handler and effect, before and after, by name and number."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from standfast.application import Standfast
+from standfast.errors import ConfigurationError
+from standfast.handlers.job import Job
+from standfast.handlers.registry import Function
+from standfast.job import NewJob, Receipt
+from standfast.queue.reception import Reception
+from standfast.store.engine import Engine
+from standfast.store.requests import Answer, Request
+from standfast.store.steps import Round
+from standfast.testing.nursery import report, reported
+
+
+class Step(NamedTuple):
+    """The n-th time that something happens in a run, as `after commit #7`. `note` says more, and identifies nothing."""
+
+    what: str
+    nth: int
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is asked for by."""
+        return f"{self.what} #{self.nth}"
+
+    def __str__(self) -> str:
+        """Say it with its note."""
+        return f"{self.name} ({self.note})" if self.note else self.name
+
+    @classmethod
+    def read(cls, name: str) -> Step:
+        """Read a name; a note behind it does no harm."""
+        what, _, nth = name.partition(" (")[0].rpartition(" #")
+        if not what or not nth.isdecimal():
+            raise ConfigurationError(f'only={name!r} names no step; take one from report.steps, as "after commit #7"')
+        return cls(what, int(nth))
+
+
+def die() -> None:
+    """End this process as a power cut would: nothing of it goes on, and nothing is tidied up."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Steps:
+    """Counts the steps of one process and writes each down; at the fatal one, `end` is called."""
+
+    def __init__(self, path: Path, fatal: str | None, end: Callable[[], None] = die) -> None:
+        self._path = path
+        self._fatal = fatal
+        self._end = end
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def __call__(self, what: str, note: str = "") -> None:
+        """Take a step; the others of this process wait meanwhile, so that none overtakes the fatal one."""
+        with self._lock:
+            self._counts[what] += 1
+            step = Step(what, self._counts[what], note)
+            report(self._path, what=what, nth=step.nth, note=note)
+            if step.name == self._fatal:
+                self._end()
+
+
+def taken(path: Path) -> list[Step]:
+    """Read the steps that a run took, in order."""
+    return [Step(**line) for line in reported(path)]
+
+
+# --- commits
+
+
+class _WatchedEngine(Engine[Any]):
+    """An engine whose commits are steps."""
+
+    step: Steps
+    _scripts = ""
+
+    def _run_scripts(self, connection: Any, round_: Round, requests: list[Request]) -> list[Answer]:
+        self._scripts = ", ".join(sorted({request.script.__name__ for request in requests}))
+        return super()._run_scripts(connection, round_, requests)
+
+    def _commit(self, connection: Any) -> None:
+        self.step("before commit", self._scripts)
+        super()._commit(connection)  # type: ignore[safe-super]  # the class made below has one
+        self.step("after commit", self._scripts)
+
+
+def watch_commits(sf: Standfast, step: Steps) -> None:
+    """Open the store, and have each of its commits be two steps."""
+    engine = sf._store._engine  # noqa: SLF001 - the kit's business
+    kind = type(engine)
+    watched = cast("type[_WatchedEngine]", type(f"Watched{kind.__name__}", (_WatchedEngine, kind), {"step": step}))
+    engine.__class__ = watched
+
+
+# --- what callers are told
+
+
+class _WatchedReception(Reception):
+    """A reception that writes down what it promises, just before its caller hears of it."""
+
+    promised: Callable[[str], None]
+
+    async def accept(self, job: NewJob) -> Receipt:
+        return self._told(await super().accept(job))
+
+    async def accept_together(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        return [self._told(receipt) for receipt in await super().accept_together(jobs)]
+
+    def accept_blocking(self, job: NewJob) -> Receipt:
+        return self._told(super().accept_blocking(job))
+
+    def _told(self, receipt: Receipt) -> Receipt:
+        if receipt.id is not None:
+            self.promised(receipt.id)
+        return receipt
+
+
+def watch_promises(sf: Standfast, promised: Callable[[str], None]) -> None:
+    """Have each job that is accepted be told."""
+    reception = sf._reception  # noqa: SLF001 - the kit's business
+    watched = type("WatchedReception", (_WatchedReception,), {"promised": staticmethod(promised)})
+    reception.__class__ = watched
+
+
+# --- handlers
+
+
+def watch_handlers(sf: Standfast, step: Steps) -> None:
+    """Have each entering and leaving of a handler be a step."""
+    registry = sf._registry  # noqa: SLF001 - the kit's business
+    for handler in [*registry._handlers.values(), *registry._built_in.values()]:  # noqa: SLF001
+        inside = partial(_inside, step, handler.name)
+        handler.function = (_async if handler.is_async else _plain)(handler.function, inside)
+
+
+@contextmanager
+def _inside(step: Steps, name: str, job: Job) -> Iterator[None]:
+    step(f"before handler {name}", f"attempt {job.attempt}")
+    try:
+        yield
+    finally:
+        step(f"after handler {name}", f"attempt {job.attempt}")
+
+
+Inside = Callable[[Job], AbstractContextManager[None]]
+
+
+def _async(function: Function, inside: Inside) -> Function:
+    @wraps(function)
+    async def stepped(job: Job) -> Any:
+        with inside(job):
+            return await function(job)
+
+    return stepped
+
+
+def _plain(function: Function, inside: Inside) -> Function:
+    @wraps(function)
+    def stepped(job: Job) -> Any:
+        with inside(job):
+            return function(job)
+
+    return stepped

@@ -1,0 +1,88 @@
+"""Was an effect lost or doubled? What the store says of each job, laid beside what happened in the world."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from standfast.lifecycle import State
+from standfast.testing.world import Effect
+
+VANISHED = "vanished"
+"""What the state of a job is called that was accepted and is not in the store."""
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What the store says became of a job."""
+
+    id: str
+    state: str
+    settled: bool
+    expects: list[Effect] = []
+    noted: int = 0
+    """How often its history says that a repeat may double its effects."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that is not as it should be, or, on record, may be so."""
+
+    about: str
+    words: str
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"{self.about} {self.words}"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What was found in one run."""
+
+    lost: tuple[Finding, ...] = ()
+    doubled: tuple[Finding, ...] = ()
+    """Happened more often than asked for, and nothing in the job's history announces it."""
+    recorded: tuple[Finding, ...] = ()
+    """Happened again, and the job's history had said that it may."""
+    unsettled: tuple[Finding, ...] = ()
+
+    @property
+    def wrong(self) -> tuple[Finding, ...]:
+        """Everything but what is on record."""
+        return (*self.lost, *self.doubled, *self.unsettled)
+
+
+def judge(fates: Sequence[Fate], effects: Mapping[Effect, int]) -> Verdict:
+    """Lay the jobs beside the effects. A dead or cancelled job owes nothing: it is visible, and its history tells."""
+    asked = Counter(effect for fate in fates for effect in fate.expects)
+    owed = Counter(effect for fate in fates if fate.state == State.COMPLETED for effect in fate.expects)
+    noted: Counter[Effect] = Counter()
+    for fate in fates:
+        noted.update(dict.fromkeys(fate.expects, fate.noted))
+    allowed = {effect: max(1, asked[effect]) for effect in effects}
+    announced = {effect: allowed[effect] + noted[effect] for effect in effects}
+    return Verdict(
+        lost=(*_vanished(fates), *_missed(owed, effects)),
+        doubled=tuple(
+            Finding(" ".join(effect), f"happened {times} times, and its job's history accounts for {announced[effect]}")
+            for effect, times in effects.items()
+            if times > announced[effect]
+        ),
+        recorded=tuple(
+            Finding(" ".join(effect), f"happened {times} times, as its job's history had said it may")
+            for effect, times in effects.items()
+            if announced[effect] >= times > allowed[effect]
+        ),
+        unsettled=tuple(Finding(f"job {fate.id}", f"is still {fate.state}") for fate in fates if not fate.settled),
+    )
+
+
+def _vanished(fates: Sequence[Fate]) -> list[Finding]:
+    gone = "was accepted and is not in the store any more"
+    return [Finding(f"job {fate.id}", gone) for fate in fates if fate.state == VANISHED]
+
+
+def _missed(owed: Mapping[Effect, int], effects: Mapping[Effect, int]) -> Iterator[Finding]:
+    for effect, times in owed.items():
+        if effects.get(effect, 0) < times:
+            yield Finding(" ".join(effect), "is missing, and its job is completed")

@@ -1,0 +1,39 @@
+"""A worker process: works until it is signalled, drains, and exits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from standfast.worker.worker import Worker
+
+log = logging.getLogger("standfast.worker")
+
+
+async def work_until_signalled(
+    store: AbstractAsyncContextManager[Any], make: Callable[[], Worker], grace: float
+) -> None:
+    """Work until SIGTERM or SIGINT, then drain; a second one exits at once."""
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        if asked.is_set():
+            os._exit(128 + number)
+        asked.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    async with store, make() as worker:
+        log.info("worker %s is ready for: %s", worker.id, ", ".join(worker.queues) or "no queue of its own")
+        await asked.wait()
+        log.info("worker %s drains: what runs may finish for %g s", worker.id, grace)
+    log.info("worker %s has stopped", worker.id)
+    if worker.left_behind:
+        logging.shutdown()
+        os._exit(0)  # ending the loop would wait for a handler that does not end

@@ -1,0 +1,133 @@
+"""Who may answer an approval, and what makes it void."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from standfast.approval import Answer, Approval, Bound, Filing, Standing, bound_to, target_of
+from standfast.decide.approve import (
+    asked_for,
+    cannot_answer,
+    changed,
+    may_not_approve,
+    same_person,
+    told_again,
+    turned_down,
+    void_because,
+)
+from standfast.lifecycle import Move, State
+from standfast.lifecycle import Standing as Job
+
+BOUND = Bound("abc", "mail/mail", "first", 0)
+PENDING = Approval(
+    id="a",
+    n=1,
+    redrive=None,
+    job="job-1",
+    queue="mail",
+    state=Standing.PENDING,
+    asked_by="alex",
+    reason=None,
+    requesters=("rita",),
+    groups=("governance", "finance"),
+    bound=BOUND,
+    rule="rule#1",
+    asked_at=0.0,
+    expires_at=100.0,
+    answered_by=None,
+    answered_at=None,
+    answer=None,
+)
+BOTH = ("finance", "governance", "others")
+
+
+@pytest.mark.parametrize(
+    ("by", "groups", "why"),
+    [
+        ("bea", BOTH, None),
+        ("alex", BOTH, "asked for it"),
+        ("Alex ", BOTH, "asked for it"),
+        ("rita", BOTH, "requested the work"),
+        ("bea", ("finance",), "the group governance"),
+        ("bea", (), "the groups finance, governance"),
+    ],
+)
+def test_who_may_approve(by, groups, why):
+    found = may_not_approve(PENDING, by, groups)
+    assert found is None if why is None else why in (found or "")
+
+
+def test_what_the_policy_asked_for_itself_has_no_asker():
+    asked = msgspec.structs.replace(PENDING, asked_by=None, requesters=(), groups=())
+    assert may_not_approve(asked, "anybody", ()) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "why"),
+    [
+        (Standing.PENDING, 99.9, None),
+        (Standing.PENDING, 100.0, "expired"),
+        (Standing.EXPIRED, 0.0, "expired"),
+        (Standing.VOID, 0.0, "void"),
+        (Standing.APPROVED, 0.0, "bea approved it before"),
+        (Standing.USED, 0.0, "bea approved it before"),
+        (Standing.DENIED, 0.0, "bea denied it before"),
+    ],
+)
+def test_what_takes_no_answer_any_more(state, now, why):
+    found = cannot_answer(msgspec.structs.replace(PENDING, state=state, answered_by="bea"), now)
+    assert found is None if why is None else why in (found or "")
+
+
+@pytest.mark.parametrize("state", Standing)
+def test_the_same_answer_is_told_again_and_no_other(state):
+    approval = msgspec.structs.replace(PENDING, state=state)
+    assert told_again(approval, "approved") == (state in (Standing.APPROVED, Standing.USED))
+    assert told_again(approval, "denied") == (state == Standing.DENIED)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "word"),
+    [
+        ("payload_sha256", "other", "its payload"),
+        ("target", "mail/other", "its target"),
+        ("snapshot", "second", "the policy"),
+        ("generation", 1, "its generation"),
+    ],
+)
+def test_every_part_of_a_binding_counts(part, value, word):
+    assert changed(BOUND, BOUND) == []
+    found = changed(BOUND, msgspec.structs.replace(BOUND, **{part: value}))
+    assert found == [word]
+    assert void_because(found) == f"{word} changed since it was asked for"
+
+
+def test_the_target_of_a_request_is_its_method_and_address():
+    payload = '{"method":"POST","url":"https://example.com/a","body":1}'
+    assert target_of("mail", "http", payload) == "mail/http POST https://example.com/a"
+    assert target_of("mail", "mail", payload) == "mail/mail"
+    assert target_of("mail", "http", "[]") == "mail/http"
+    assert bound_to("mail", "http", payload, 0, "s") != bound_to("mail", "http", payload.replace("/a", "/b"), 0, "s")
+
+
+def test_one_person_is_one_however_spelt():
+    assert same_person("Bea", " bea")
+    assert not same_person("bea", "beat")
+
+
+@pytest.mark.parametrize("state", [State.DEAD, State.HELD])
+def test_asking_holds_and_a_no_lets_it_die(state):
+    job = Job(1, 2, "job-1", "mail", state)
+    filing = Filing(id="a", bound=BOUND, asked_by="alex\n", reason="mended")
+    hold = asked_for(job, filing, 3)
+    no = turned_down(job, Answer("a", Standing.PENDING, Standing.DENIED, "bea", "unsafe"), None, 3)
+    if state == State.HELD:
+        assert hold is None
+        assert no is not None
+        assert (no.move, no.source, no.by, no.reason, no.failure) == (Move.DIE, State.HELD, "bea", "unsafe", None)
+    else:
+        assert no is None
+        assert hold is not None
+        assert (hold.move, hold.token, hold.files) == (Move.HOLD, 2, filing)
+        assert "\n" not in (hold.by or "")

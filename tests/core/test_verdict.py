@@ -1,0 +1,215 @@
+"""Did it land? The arithmetic of verdicts, and what it means for a repeat."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from standfast.decide.settle import LOOK_AGAIN, settle
+from standfast.decide.verdict import before_repeat, combine, of_answer, of_ledger, scope, seen, untold
+from standfast.failure import Landed, Verdict
+from standfast.job import ASKED, Entry
+from standfast.lifecycle import Move
+from standfast.outcome import Cancel, Drained, Failed, Lapsed, Look, Recovered, Snooze, TimedOut, Undetermined
+from tests.core.test_settle import RULES, claim, decided, failed, told
+
+V, A, P, I = Verdict  # noqa: E741 - one letter each makes the table readable
+BEGUN = Entry("ticket", "begun")
+DONE = Entry("ticket", "done", '{"id":7}')
+SEEN = Entry("ticket", "seen", None, "absent")
+MODES = ("replay", "verify_first", "manual")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([V], V),
+        ([V, V, V], V),
+        ([A], A),
+        ([A, A], A),
+        ([P], P),
+        ([V, A], P),
+        ([A, V, V], P),
+        ([V, P], P),
+        ([A, P], P),
+        ([I], I),
+        ([V, I], I),
+        ([A, I], I),
+        ([P, I], I),
+        ([V, A, P, I], I),
+        ([], I),
+    ],
+)
+def test_all_effects_together(verdicts, expected):
+    assert combine(verdicts) == expected
+
+
+def test_only_what_is_all_there_is_verified():
+    for several in product(Verdict, repeat=3):
+        assert (combine(several) == V) == (set(several) == {V})
+
+
+class Mute:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+NONSENSE: list[Any] = [None, 1, 0, "", "yes", "Verified", b"verified", [], {"verified": True}, Mute()]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (True, V),
+        (False, A),
+        *((str(verdict), verdict) for verdict in Verdict),
+        *((verdict, verdict) for verdict in Verdict),
+        *((nonsense, I) for nonsense in NONSENSE),
+    ],
+)
+def test_what_a_check_answers(answer, expected):
+    verdict, note = of_answer(answer)
+    assert verdict == expected
+    assert bool(note) == (verdict == I and answer != I)
+
+
+@pytest.mark.parametrize(
+    ("entry", "mode", "expected"),
+    [
+        *((DONE, mode, V) for mode in MODES),
+        *((None, mode, A) for mode in MODES),
+        *((SEEN, mode, A) for mode in MODES),
+        (BEGUN, "replay", A),
+        (BEGUN, "verify_first", I),
+        (BEGUN, "manual", I),
+        (Entry("ticket", "begun", None, ASKED), "manual", A),
+        (Entry("ticket", "begun", None, ASKED), "verify_first", A),
+    ],
+)
+def test_an_effect_that_nobody_can_look_for_is_judged_by_the_ledger(entry, mode, expected):
+    assert of_ledger("ticket", entry, mode).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("held", "expected"),
+    [
+        *((claim(mode), "none") for mode in MODES),
+        (claim("replay", attempts=2), "none"),
+        (claim("verify_first", attempts=2), "all"),
+        (claim("manual", attempts=2), "all"),
+        (claim("verify_first", landed=Landed.MAYBE), "all"),
+        (claim("verify_first", landed=Landed.NO), "none"),
+        (claim("replay", attempts=2, ledger=[BEGUN]), "open"),
+        (claim("replay", attempts=2, ledger=[DONE]), "none"),
+        (claim("replay", attempts=6, round_start=5), "all"),
+        (claim("replay", attempts=7, round_start=5), "none"),
+        (claim("verify_first", ledger=[DONE]), "none"),
+    ],
+)
+def test_what_is_looked_at_before_an_attempt(held, expected):
+    """A first attempt looks at nothing, whether its job was snoozed, or died before without being entered."""
+    assert scope(held) == expected
+
+
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize(("verdict", "ends"), [(A, None), (P, None), (I, Undetermined), (V, Recovered)])
+def test_what_a_look_means_for_the_repeat(verdict, ends, complete):
+    ended = before_repeat([Look("ticket", verdict)], complete=complete)
+    wanted = None if verdict == V and not complete else ends
+    assert (ended if ended is None else type(ended)) == wanted
+
+
+def test_nothing_that_is_open_is_nothing_to_look_at():
+    assert before_repeat([], complete=False) is None
+    assert isinstance(before_repeat([], complete=True), Undetermined)
+
+
+def test_the_check_that_cannot_tell_is_named():
+    looks = (Look("mail", V), Look("ticket", I, "OSError: no route"), Look("bill", I))
+    assert untold(looks) == (
+        "effect 'ticket' cannot be told: OSError: no route; effect 'bill' cannot be told: its check says so"
+    )
+    assert seen(looks) == "mail verified, ticket indeterminate, bill indeterminate"
+
+
+# --- what becomes of the job
+
+
+def test_what_was_found_done_is_complete_and_spends_nothing():
+    end = decided(claim("verify_first", attempts=2), Recovered((Look("ticket", V),)))
+    assert (end.move, end.warning, end.spends, end.looks) == (
+        *(Move.COMPLETE, "post_write_recovery", -1),
+        (("ticket", "verified"),),
+    )
+
+
+def test_what_cannot_be_told_is_held_with_the_evidence():
+    end = decided(claim("verify_first", attempts=2), Undetermined((Look("ticket", I, "why"),), "words"))
+    assert told(end) == "hold unknown maybe unknown_commit_state"
+    assert end.failure is not None
+    assert (end.failure.message, end.failure.advice) == ("words", LOOK_AGAIN)
+    assert (end.spends, end.looks, end.triage is not None) == (-1, (("ticket", "indeterminate"),), True)
+
+
+UNCLASSIFIED = failed("unknown", "maybe", "unclassified_error")
+SAID_NO = Failed(failed("transient", "no").failure, said=True)
+SAID_MAYBE = Failed(failed("transient", "maybe").failure, said=True)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ledger", "landed"),
+    [
+        *((each, None, "maybe") for each in (UNCLASSIFIED, TimedOut(), Lapsed())),
+        *((each, [SEEN], "maybe") for each in (UNCLASSIFIED, TimedOut(), Lapsed())),
+        *((each, [DONE], "no") for each in (UNCLASSIFIED, TimedOut(), Lapsed())),
+        *((each, [BEGUN], "maybe") for each in (UNCLASSIFIED, TimedOut(), Lapsed(), SAID_NO, SAID_MAYBE)),
+        (failed("transient", "no"), [BEGUN], "maybe"),
+        (SAID_MAYBE, [DONE], "maybe"),
+        (SAID_NO, [DONE], "no"),
+        (SAID_NO, None, "no"),
+    ],
+)
+def test_an_open_intent_means_maybe_and_none_means_no(outcome, ledger, landed):
+    """Unless the handler itself said `Uncertain`; and where the ledger is not used it says nothing."""
+    end = settle(claim(ledger=ledger), outcome, RULES, 0.0)
+    assert end.failure is not None
+    assert end.failure.landed == landed
+    assert ("begun, and not known to be done: ticket" in end.failure.message) == (ledger == [BEGUN])
+    assert end.possible_duplicate == (landed == "maybe")
+
+
+@pytest.mark.parametrize(
+    ("ledger", "expected"),
+    [
+        (None, "die transient maybe unknown_commit_state"),
+        ([BEGUN], "die transient maybe unknown_commit_state"),
+        ([DONE], "die transient no worker_lost"),
+    ],
+)
+def test_a_manual_job_whose_worker_was_lost(ledger, expected):
+    assert told(decided(claim("manual", ledger=ledger), Lapsed())) == expected
+
+
+@pytest.mark.parametrize(
+    ("ledger", "expected", "duplicate"),
+    [
+        (None, "give_back", True),
+        ([DONE], "give_back", False),
+        ([BEGUN], "retry transient maybe drained", True),
+    ],
+)
+def test_a_drain_gives_back_what_has_no_open_intent(ledger, expected, duplicate):
+    end = decided(claim(ledger=ledger), Drained())
+    assert (told(end), end.possible_duplicate) == (expected, duplicate)
+
+
+def test_what_is_verified_first_is_no_possible_duplicate():
+    assert not decided(claim("verify_first"), Lapsed()).possible_duplicate
+
+
+@pytest.mark.parametrize(("ledger", "landed"), [(None, None), ([DONE], None), ([BEGUN], Landed.MAYBE)])
+def test_a_snooze_with_an_open_intent_is_looked_at_next_time(ledger, landed):
+    assert decided(claim(ledger=ledger), Snooze(5.0)).landed == landed
+    assert decided(claim(ledger=ledger), Cancel()).landed is None

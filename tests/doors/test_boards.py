@@ -1,0 +1,38 @@
+"""Boards that no store has to be brought into a state for."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from standfast.cli.boards import stats_board
+from standfast.cli.terminal import Cell
+
+EMPTY: dict[str, Any] = {
+    "total_pending": 0,
+    "total_processing": 0,
+    "total_dead_letter": 0,
+    "at_least": [],
+    "queues": {},
+    "oldest_pending_seconds": None,
+    "next_retry_at": None,
+    "workers": [],
+    "gates": [],
+}
+
+
+def board(spool):
+    return stats_board({**EMPTY, "spool": spool}, datetime.now(UTC))
+
+
+def test_stats_show_what_waits_in_the_spool():
+    entry = {"id": "job-1", "queue": "mail", "waited_seconds": 90.0, "reason": "not today"}
+    totals, table = board({"depth": 2, "oldest_seconds": 90.0, "entries": [entry]})
+    assert ("spooled here", Cell("2, the oldest for 90 s", "bold yellow")) in totals.rows
+    assert (table.title, table.rows) == ("Spool", [["job-1", "mail", "90 s", "not today"]])
+
+
+@pytest.mark.parametrize("spool", [None, {"depth": 0, "oldest_seconds": None, "entries": []}])
+def test_stats_say_nothing_of_an_empty_spool(spool):
+    [totals] = board(spool)
+    assert "spooled here" not in [name for name, *_ in totals.rows]

@@ -1,0 +1,72 @@
+"""audit log, audit verify, audit export."""
+
+import json
+
+import apsw
+import pytest
+
+from tests.doors.stages import HOSTILE, job_of, refuse, told, work
+
+
+@pytest.fixture
+def replayed(cli):
+    """Replay two letters; give their ids."""
+    ids = [job_of(cli, "refused") for _ in range(2)]
+    work(refused=refuse)
+    for job in ids:
+        assert cli("dead", "replay", job, "--reason", f"because {HOSTILE}").exit_code == 0
+    return ids
+
+
+class TestLog:
+    def test_lists_decisions_oldest_first(self, cli, replayed):
+        head, *lines = cli("audit", "log").stdout.splitlines()
+        assert head.split() == ["SEQ", "AT", "KIND", "JOB", "BY", "WHAT"]
+        assert [line.split()[0] for line in lines] == ["1", "2"]
+        assert [job in line and "because" in line for job, line in zip(replayed, lines, strict=True)] == [True, True]
+
+    def test_filters_and_pages(self, cli, replayed):
+        _, found = told(cli, "audit", "log", "--job", replayed[1])
+        assert [(entry["seq"], entry["job"]) for entry in found["items"]] == [(2, replayed[1])]
+        assert [entry["seq"] for entry in told(cli, "audit", "log", "--after", "1")[1]["items"]] == [2]
+        assert [entry["seq"] for entry in told(cli, "audit", "log", "--limit", "1")[1]["items"]] == [1]
+        assert told(cli, "audit", "log", "--kind", "purge") == (0, {"items": []})
+        assert cli("audit", "log", "--kind", "nothing").exit_code == 2
+
+    def test_says_that_nothing_was_decided(self, cli):
+        job_of(cli, "mail")
+        assert cli("audit", "log").stdout == "no decisions\n"
+        assert cli("audit", "verify").stdout == "the audit chain is whole: nothing was decided yet\n"
+
+
+class TestVerify:
+    def test_a_whole_chain_exits_0(self, cli, replayed):
+        done = cli("audit", "verify")
+        assert done.exit_code == 0
+        assert done.stdout.startswith(
+            f"the audit chain is whole: {len(replayed)} decisions, noted outside up to link 2,"
+        )
+
+    @pytest.mark.usefixtures("replayed")
+    def test_a_broken_one_exits_1_and_names_the_link(self, cli, here):
+        with apsw.Connection(str(here / "standfast.db")) as beside:
+            beside.execute("DELETE FROM audit WHERE seq = 1")
+        beside.close()
+        code, answer = told(cli, "audit", "verify")
+        assert (code, answer["ok"], answer["problem"]["seq"]) == (1, False, 1)
+        shown = cli("audit", "verify")
+        assert (shown.exit_code, "link 1 is missing" in shown.stdout) == (1, True)
+
+    def test_a_store_that_is_not_there_exits_3(self, cli):
+        assert cli("audit", "verify").exit_code == 3
+
+
+class TestExport:
+    def test_writes_one_link_a_line(self, cli, here, replayed):
+        code, answer = told(cli, "audit", "export", "chain.jsonl")
+        lines = [json.loads(line) for line in (here / "chain.jsonl").read_text(encoding="utf-8").splitlines()]
+        assert (code, answer["links"], [line["seq"] for line in lines]) == (0, 3, [0, 1, 2])
+        assert [line["entries"][0]["job"] for line in lines[1:]] == replayed
+        assert answer["head"] == lines[-1]["hash"]
+        again = cli("audit", "export", "chain.jsonl")
+        assert (again.exit_code, "nothing is overwritten" in again.stderr) == (2, True)

@@ -1,0 +1,282 @@
+"""The ledger: an intent before, a receipt after, one row; refused for whoever lost the job, but never forgotten."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from standfast.chain import Decision
+from standfast.decide.operate import replay, resolve
+from standfast.failure import Verdict
+from standfast.job import ASKED, Claim, Entry, Note
+from standfast.lifecycle import Transition
+from standfast.outcome import Lapsed, Look, Recovered, Succeeded, Undetermined
+from standfast.queue.returning import standing
+from standfast.rules import QueueRules, no_backoff
+from standfast.store import ledger
+from standfast.store.upkeep import Prune
+from tests.store.suite import beat, claim_one, ended, everything, one, replayed, seen, sweep, swept
+
+AT_ONCE = QueueRules(backoff=no_backoff())
+LEDGER = "SELECT name, state, receipt, verdict, token, late FROM effect ORDER BY name"
+
+
+def note(
+    claim: Claim, state: str, receipt: str | None = None, name: str = "ticket", verdict: str | None = None
+) -> Note:
+    return Note(claim.n, claim.token, claim.id, name, state, receipt, verdict)  # type: ignore[arg-type]
+
+
+async def written(store, *given, **named):
+    [answer] = await store.note(note(*given, **named))
+    return answer
+
+
+async def taken_over(store) -> tuple[Claim, Claim]:
+    """Give a claim that was lost, and the one that took its place."""
+    first = await claim_one(store, worker="slow")
+    await ended(store, first, Lapsed(), AT_ONCE)
+    return first, await claim_one(store, worker="quick")
+
+
+async def test_an_intent_and_a_receipt_are_one_row(store, look):
+    await one(store)
+    claim = await claim_one(store)
+    assert await written(store, claim, "begun") == Entry("ticket", "begun")
+    assert look(LEDGER) == [("ticket", "begun", None, None, 1, 0)]
+    assert await written(store, claim, "done", '{"id":7}') == Entry("ticket", "done", '{"id":7}')
+    assert look(LEDGER) == [("ticket", "done", '{"id":7}', None, 1, 0)]
+
+
+async def test_notes_from_code_without_a_loop_do_the_same(store, look):
+    await one(store)
+    claim = await claim_one(store)
+    assert store.note_blocking(note(claim, "begun")) == [Entry("ticket", "begun")]
+    assert store.note_blocking(note(claim, "done", "1")) == [Entry("ticket", "done", "1")]
+    assert look(LEDGER) == [("ticket", "done", "1", None, 1, 0)]
+
+
+async def test_a_job_without_effects_has_no_rows(store, look):
+    job_id = await one(store)
+    claim = await claim_one(store)
+    assert claim.ledger is None
+    await ended(store, claim, Succeeded())
+    assert (look(LEDGER), (await seen(store, job_id)).effects) == ([], [])
+
+
+async def test_the_next_attempt_gets_what_the_last_one_left(store):
+    job_id = await one(store)
+    first = await claim_one(store)
+    await written(store, first, "begun", name="mail")
+    await written(store, first, "begun")
+    await written(store, first, "done", "7")
+    await ended(store, first, Lapsed(), AT_ONCE)
+    second = await claim_one(store)
+    assert sorted(second.ledger or [], key=lambda entry: entry.name) == [
+        Entry("mail", "begun"),
+        Entry("ticket", "done", "7"),
+    ]
+    assert (await seen(store, job_id)).effects == [
+        {"name": "mail", "verdict": "indeterminate", "receipt": None},
+        {"name": "ticket", "verdict": "verified", "receipt": 7},
+    ]
+
+
+async def test_a_sweeper_gets_the_ledger_of_a_first_attempt(store, clock):
+    job_id = await one(store, lease=20.0)
+    beat(store)
+    claim = await claim_one(store)
+    await written(store, claim, "begun")
+    await written(store, claim, "done", "7")
+    for _ in range(5):
+        clock.advance(10)
+        found = await sweep(store)
+    assert [lapsed.ledger for lapsed in found.lapsed] == [[Entry("ticket", "done", "7")]]
+    await swept(store)
+    assert (await seen(store, job_id)).history[-1].landed == "no"
+
+
+async def test_what_came_to_nothing_leaves_no_row(store, look):
+    await one(store)
+    claim = await claim_one(store)
+    await written(store, claim, "begun")
+    assert await written(store, claim, "none") is None
+    assert look(LEDGER) == []
+
+
+async def test_nobody_takes_back_what_another_began_or_did(store, look):
+    await one(store)
+    first, second = await taken_over(store)
+    await written(store, second, "begun")
+    await written(store, first, "none")
+    assert look(LEDGER) == [("ticket", "begun", None, None, 2, 0)]
+    await written(store, second, "done", "7")
+    await written(store, second, "none")
+    assert look(LEDGER) == [("ticket", "done", "7", None, 2, 0)]
+
+
+async def test_the_intent_of_a_worker_that_lost_its_job_is_refused(store, look):
+    await one(store)
+    first, second = await taken_over(store)
+    assert await written(store, first, "begun") is None
+    assert look(LEDGER) == []
+    assert await written(store, second, "begun") == Entry("ticket", "begun")
+
+
+async def test_an_intent_is_refused_between_two_attempts_too(store, look):
+    await one(store)
+    claim = await claim_one(store)
+    await ended(store, claim, Lapsed(), QueueRules())
+    assert await written(store, claim, "begun") is None
+    assert look(LEDGER) == []
+
+
+async def test_a_late_receipt_is_kept_and_marked(store, look):
+    job_id = await one(store)
+    first = await claim_one(store)
+    await written(store, first, "begun")
+    await ended(store, first, Lapsed(), AT_ONCE)
+    assert await written(store, first, "done", "7") == Entry("ticket", "done", "7", None, 1)
+    assert look(LEDGER) == [("ticket", "done", "7", None, 1, 1)]
+    assert (await seen(store, job_id)).effects == [
+        {"name": "ticket", "verdict": "verified", "receipt": 7, "late": True}
+    ]
+
+
+async def test_a_late_receipt_that_came_after_the_claim_is_found_before_the_effect_is_repeated(store):
+    """The second worker saw only an intent; when it asks to begin, the effect is done."""
+    await one(store)
+    first = await claim_one(store)
+    await written(store, first, "begun")
+    await ended(store, first, Lapsed(), AT_ONCE)
+    second = await claim_one(store)
+    assert second.ledger == [Entry("ticket", "begun")]
+    await written(store, first, "done", "7")
+    assert await written(store, second, "begun") == Entry("ticket", "done", "7", None, 1)
+
+
+async def test_a_late_receipt_does_not_take_the_place_of_a_newer_one(store, look):
+    await one(store)
+    first, second = await taken_over(store)
+    await written(store, second, "begun")
+    await written(store, second, "done", "2")
+    assert await written(store, first, "done", "1") == Entry("ticket", "done", "2")
+    assert look(LEDGER) == [("ticket", "done", "2", None, 2, 0)]
+
+
+async def test_the_present_worker_s_receipt_takes_the_place_of_a_late_one(store, look):
+    await one(store)
+    first, second = await taken_over(store)
+    await written(store, second, "begun")
+    await written(store, first, "done", "1")
+    await written(store, second, "done", "2")
+    assert look(LEDGER) == [("ticket", "done", "2", None, 2, 0)]
+
+
+async def test_two_workers_in_one_round_are_taken_one_after_the_other(store, look):
+    await one(store)
+    first, second = await taken_over(store)
+    await written(store, second, "begun")
+    notes = [note(first, "done", "1"), note(second, "done", "2"), note(second, "begun", name="mail")]
+    engine = store._engine  # noqa: SLF001 - which callers share a round is chance otherwise
+    assert await engine.call(ledger.write, notes, seconds=5) == [
+        Entry("ticket", "done", "1", None, 1),
+        Entry("ticket", "done", "2"),
+        Entry("mail", "begun"),
+    ]
+    await written(store, second, "none", name="mail")
+    assert look(LEDGER) == [("ticket", "done", "2", None, 2, 0)]
+
+
+async def test_a_job_that_is_gone_takes_no_notes(store, look):
+    await one(store)
+    claim = await claim_one(store)
+    stranger = Note(claim.n, claim.token, "another-id", "ticket", "done", "1")
+    assert await store.note(stranger) == [None]
+    assert await store.note(Note(9999, 1, "gone", "ticket", "begun")) == [None]
+    assert look(LEDGER) == []
+
+
+async def test_what_a_look_found_done_closes_its_intent_and_keeps_a_receipt(store, look):
+    job_id = await one(store)
+    first = await claim_one(store)
+    await written(store, first, "begun")
+    await written(store, first, "begun", name="mail")
+    await written(store, first, "done", "7", name="mail")
+    await ended(store, first, Lapsed(), AT_ONCE)
+    looks = tuple(Look(name, Verdict.VERIFIED) for name in ("ticket", "mail", "file"))
+    assert await ended(store, await claim_one(store), Recovered(looks))
+    job = await seen(store, job_id)
+    assert (job.state, job.warning, job.attempts) == ("completed", "post_write_recovery", 1)
+    assert job.effects == [
+        {"name": "file", "verdict": "verified", "receipt": None},
+        {"name": "mail", "verdict": "verified", "receipt": 7},
+        {"name": "ticket", "verdict": "verified", "receipt": None},
+    ]
+    assert [row[1] for row in look(LEDGER)] == ["seen", "done", "done"]
+
+
+async def test_a_note_that_a_look_found_it_keeps_a_receipt_that_came_meanwhile(store, look):
+    await one(store)
+    first = await claim_one(store)
+    await written(store, first, "begun")
+    await ended(store, first, Lapsed(), AT_ONCE)
+    second = await claim_one(store)
+    await written(store, first, "done", "7")
+    assert await written(store, second, "done", verdict="verified") == Entry("ticket", "done", "7", None, 1)
+    assert look(LEDGER) == [("ticket", "done", "7", None, 1, 1)]
+
+
+async def test_what_cannot_be_told_is_held_and_a_person_s_replay_lets_it_be_done_again(store):
+    job_id = await one(store)
+    first = await claim_one(store)
+    await written(store, first, "begun")
+    await ended(store, first, Lapsed(), AT_ONCE)
+    held = Undetermined((Look("ticket", Verdict.INDETERMINATE),), "nobody knows")
+    assert await ended(store, await claim_one(store), held)
+    job = await seen(store, job_id)
+    assert (job.state, job.reason, job.settled) == ("held", "unknown_commit_state", True)
+    assert job.effects == [{"name": "ticket", "verdict": "indeterminate", "receipt": None}]
+    await replayed(store, job_id)
+    assert (await claim_one(store)).ledger == [Entry("ticket", "begun", None, "indeterminate")]
+
+
+@pytest.mark.parametrize(
+    ("by", "kind", "verdict"), [("ann", "replay", ASKED), (None, "replay", None), ("policy", "auto_replay", None)]
+)
+async def test_only_a_person_s_replay_gives_leave_to_do_it_again(store, by, kind, verdict):
+    job_id = await one(store)
+    first = await claim_one(store)
+    await written(store, first, "begun")
+    await ended(store, first, Undetermined((), "nobody knows"))
+    record = await store.job(job_id)
+    move = replay(standing(record.row), by=by)
+    assert isinstance(move, Transition)
+    assert await store.apply([msgspec.structs.replace(move, decision=Decision(kind=kind))]) == [True]
+    assert (await claim_one(store)).ledger == [Entry("ticket", "begun", None, verdict)]
+
+
+async def test_a_resolved_letter_keeps_who_said_so_and_why(store):
+    job_id = await one(store)
+    await ended(store, await claim_one(store), Undetermined((), "nobody knows"))
+    record = await store.job(job_id)
+    triage = (await seen(store, job_id)).triage
+    move = resolve(standing(record.row), by="ann", reason="I saw it", triage=triage, result='{"id":7}')
+    assert isinstance(move, Transition)
+    assert await store.apply([move, move]) == [True, True]
+    job = await seen(store, job_id)
+    assert (job.state, job.result, job.failure) == ("completed", {"id": 7}, None)
+    assert job.triage is not None
+    assert job.triage.replay_status == "resolved"
+    assert [(line.reason_code, line.by, line.reason) for line in job.history][1:] == [("resolved", "ann", "I saw it")]
+
+
+async def test_effects_go_with_their_job(store, look, clock):
+    await one(store)
+    claim = await claim_one(store)
+    await written(store, claim, "begun")
+    await written(store, claim, "done", "7")
+    await ended(store, claim, Succeeded())
+    clock.advance(400 * 86400)
+    await store.prune(Prune())
+    assert everything(look, "effect", "job") == [[], []]

@@ -1,0 +1,248 @@
+"""Scenarios that the crash kit's own tests run: some survive, some are broken on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from contextlib import suppress
+from functools import partial
+
+from standfast import Effect, Job, Standfast, Transient, exponential
+from standfast.testing import Scenario, World
+
+
+class Tickets(Scenario):
+    """A handler that says what it did; what it may do again is on record."""
+
+    effects: tuple[str, ...] = ("ticket",)
+    jobs = 2
+
+    def build(self, world: World) -> Standfast:
+        sf = Standfast()
+        self.world = world
+        sf.handler("tickets")(self.create)
+        return sf
+
+    async def enqueue(self, sf: Standfast, world: World) -> None:  # noqa: ARG002 - not every scenario needs it
+        for n in range(self.jobs):
+            await sf.enqueue("tickets", {"n": n}, idempotency_key=f"t-{n}")
+
+    async def create(self, job: Job) -> None:
+        """Create a ticket."""
+        self.world.happened("ticket", job)
+
+
+# --- that survive
+
+
+class Requests(Scenario):
+    """The built-in HTTP handler, with a key."""
+
+    effects = ("feedback",)
+
+    def build(self, world: World) -> Standfast:  # noqa: ARG002
+        sf = Standfast()
+        sf.queue("feedback", destinations=["127.0.0.1"])
+        return sf
+
+    async def enqueue(self, sf: Standfast, world: World) -> None:
+        for n in range(2):
+            await sf.enqueue_http("feedback", "POST", world.url("feedback"), body={"n": n}, idempotency_key=f"f-{n}")
+
+
+class Looks(Tickets):
+    """A plain function that looks before it acts, fails once on the way, and waits long before it is tried again."""
+
+    def build(self, world: World) -> Standfast:
+        self.world = world
+        sf = Standfast()
+        sf.queue("tickets", attempts=10, lease=600, backoff=exponential(base=3600, cap=7200))
+        sf.handler("tickets")(self.look_first)
+        return sf
+
+    def look_first(self, job: Job) -> None:
+        """Act only if it is not done yet."""
+        if job.attempt == 1:
+            raise Transient("not today")
+        self.world.step("looking")
+        if not self.world.has("ticket", job):
+            self.world.happened("ticket", job)
+
+
+class Ledger(Tickets):
+    """Two effects in the ledger: what has its receipt is not done again."""
+
+    effects = ("ticket", "mail")
+
+    def build(self, world: World) -> Standfast:
+        self.world = world
+        sf = Standfast()
+        sf.handler("tickets", effects=[Effect(name) for name in self.effects])(self.both)
+        return sf
+
+    async def both(self, job: Job) -> None:
+        """Do both."""
+        for name in self.effects:
+            await job.once(name, self.world.happened, name, job)
+
+
+class Verified(Ledger):
+    """The same in a plain function, with a way to look: before every repeat, somebody does."""
+
+    def build(self, world: World) -> Standfast:
+        self.world = world
+        sf = Standfast()
+        effects = [Effect(name, partial(self.look, name)) for name in self.effects]
+        sf.handler("tickets", replay="verify_first", effects=effects)(self.both_in_a_thread)
+        return sf
+
+    def look(self, name: str, job: Job) -> bool:
+        """Look at the world."""
+        return self.world.has(name, job)
+
+    def both_in_a_thread(self, job: Job) -> None:
+        """Do both."""
+        for name in self.effects:
+            job.once_sync(name, self.world.happened, name, job)
+
+
+class Keyless(Tickets):
+    """Nothing tells the second enqueueing of a job from another job."""
+
+    async def enqueue(self, sf: Standfast, world: World) -> None:  # noqa: ARG002
+        for n in range(self.jobs):
+            await sf.enqueue("tickets", {"n": n})
+
+
+class Careful(Tickets):
+    """Never repeated by itself: after a crash it is dead, and a person decides."""
+
+    def build(self, world: World) -> Standfast:
+        self.world = world
+        sf = Standfast()
+        sf.handler("tickets", replay="manual")(self.create)
+        return sf
+
+
+OURS = Standfast()
+"""An application's own queue, made when its module is imported."""
+SENT: list[str] = []
+
+
+@OURS.handler("mail")
+def send(job: Job) -> None:
+    """Send mail by whatever sends it, and have it counted in another queue."""
+    deliver(job)
+    OURS.enqueue_sync("counts", idempotency_key=job.idempotency_key)
+
+
+@OURS.handler("counts")
+async def count(job: Job) -> None:
+    """Count."""
+    deliver(job)
+
+
+def deliver(job: Job) -> None:
+    """Do what the scenario replaces."""
+    SENT.append(job.id)
+
+
+class Application(Scenario):
+    """Module-level code, whose queue and means the scenario borrows; one job enqueues another."""
+
+    def build(self, world: World) -> Standfast:
+        def delivered(job: Job) -> None:
+            world.happened(job.queue, job)
+
+        globals()["deliver"] = delivered
+        return OURS
+
+    async def enqueue(self, sf: Standfast, world: World) -> None:  # noqa: ARG002
+        await sf.enqueue("mail", idempotency_key="m-1")
+
+    def expects(self, job):
+        return [(job.queue, job.idempotency_key)]
+
+
+# --- that do not
+
+
+class Twice(Tickets):
+    """Does everything twice."""
+
+    async def create(self, job: Job) -> None:
+        self.world.happened("ticket", job)
+        self.world.happened("ticket", job)
+
+
+class Swallows(Tickets):
+    """Meets an error and says nothing of it."""
+
+    async def create(self, job: Job) -> None:
+        with suppress(KeyError):
+            self.world.happened("ticket", job.payload[job.payload["n"]])
+
+
+class Assumes(Tickets):
+    """Takes a second attempt for a proof that the first one did it."""
+
+    async def create(self, job: Job) -> None:
+        if job.attempt == 1:
+            self.world.happened("ticket", job)
+
+
+class Hangs(Tickets):
+    """Never ends once it was interrupted."""
+
+    async def create(self, job: Job) -> None:
+        self.world.happened("ticket", job)
+        if job.attempt > 1:
+            await asyncio.Event().wait()
+
+
+class Kills(Tickets):
+    """Kills its worker, each time."""
+
+    jobs = 1
+
+    async def create(self, job: Job) -> None:
+        self.world.happened("ticket", job)
+        os._exit(7)
+
+
+# --- that cannot be judged
+
+
+class Breaks(Tickets):
+    """Cannot be built."""
+
+    def build(self, world: World) -> Standfast:  # noqa: ARG002
+        raise RuntimeError("no such thing")
+
+
+class Idle(Tickets):
+    """Enqueues nothing."""
+
+    jobs = 0
+
+
+class Silent(Tickets):
+    """Tells of no effect, and completes nothing."""
+
+    def build(self, world: World) -> Standfast:
+        sf = super().build(world)
+        sf.queue("tickets", attempts=1)
+        return sf
+
+    async def create(self, job: Job) -> None:
+        raise Transient(f"never {job.id}")
+
+
+class Unnamed(Scenario):
+    """Names no effects."""
+
+
+def start_a_thread() -> None:
+    """Have a thread in this process, as some libraries do when they are imported."""
+    threading.Thread(target=threading.Event().wait, daemon=True).start()

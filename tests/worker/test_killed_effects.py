@@ -1,0 +1,117 @@
+"""A worker is killed or frozen between an effect and its end: what happens to the effect, under every replay mode."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from standfast import Standfast
+from tests.waiting import ended, failure_of, job_of, seen
+from tests.warm import Warm
+from tests.worker.acting import MODES
+from tests.worker.processes import ROOT, Log, environment
+
+ACTING = Path(__file__).with_name("acting.py")
+
+
+class Actor(Warm):
+    """A worker process that acts on the world."""
+
+    def __init__(self, url: str, log: Log, **settings: Any) -> None:
+        given = msgspec.json.encode(settings).decode()
+        paths = f"{ROOT}:{environment()['PYTHONPATH']}"
+        command = [sys.executable, str(ACTING), url, str(log.path), given]
+        super().__init__(command, env={**environment(), "PYTHONPATH": paths}, stderr=subprocess.DEVNULL)
+
+
+@contextmanager
+def actor(url: str, log: Log, **settings: Any) -> Iterator[Actor]:
+    running = Actor(url, log, **settings)
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.wait(10)
+
+
+async def test_killed_between_an_effect_and_the_end_of_its_job(disk, url, log):
+    """One kill, a job of each mode before its receipt is on disk, and one after; then another worker goes on.
+
+    Before: replay repeats and said so before it did, what is verified first is found, a person decides about the rest.
+    After: the ledger knows, and nothing is repeated in any mode.
+    """
+    ids = {}
+    for mode, die in product(MODES, ("inside", "after")):
+        ids[mode, die] = (await disk.enqueue(mode, {"name": f"{mode}-{die}", "die": die})).id
+    with actor(url, log, together=len(ids)) as first:
+        assert await asyncio.to_thread(first.wait, 20) == -signal.SIGKILL
+    with actor(url, log):
+        jobs = {what: await ended(disk, job_id) for what, job_id in ids.items()}
+    for what, job in jobs.items():
+        acts = len(log.lines("act", "-".join(what)))
+        assert (what, acts) == (what, 2 if what == ("replay", "inside") else 1)
+        told = (job.history[0].landed, job.history[0].possible_duplicate)
+        assert (what, told) == (what, ("maybe", what[0] == "replay") if what[1] == "inside" else ("no", False))
+    unknown = {"name": "mark", "verdict": "verified", "receipt": None}
+    assert jobs["verify_first", "inside"].effects == [unknown]
+    for mode in MODES:
+        assert jobs[mode, "after"].effects == [{**unknown, "receipt": 1}]
+    assert [jobs["replay", die].result for die in ("inside", "after")] == ["by attempt 2", "by attempt 1"]
+    for die in ("inside", "after"):
+        found = jobs["verify_first", die]
+        assert (found.state, found.warning) == ("completed", "post_write_recovery")
+        assert len(log.lines("start", f"verify_first-{die}")) == 1
+    assert [failure_of(jobs["manual", die]).reason_code for die in ("inside", "after")] == [
+        "unknown_commit_state",
+        "worker_lost",
+    ]
+
+
+async def frozen(disk: Standfast, worker: Actor) -> None:
+    """Stop a process between its transactions: in one, it would keep others from writing."""
+
+    async def stopped() -> bool:
+        worker.send_signal(signal.SIGSTOP)
+        try:
+            await asyncio.wait_for(disk.enqueue("nobody"), 1.0)
+        except TimeoutError:
+            worker.send_signal(signal.SIGCONT)
+            return False
+        return True
+
+    await seen(stopped)
+
+
+async def test_frozen_past_its_lease_and_thawed(disk, url, log, tmp_path):
+    """Frozen before an effect, its intent is refused and it does not act; within one, its receipt comes too late."""
+    go = tmp_path / "go"
+    before, inside = [(await disk.enqueue("replay", {"name": at, at: str(go)})).id for at in ("before", "inside")]
+
+    async def runs() -> bool:
+        return len(log.lines("start")) == 2 and bool((await job_of(disk, inside)).effects)
+
+    with actor(url, log) as slow:
+        await seen(runs)
+        await frozen(disk, slow)
+        with actor(url, log):
+            for job in [await ended(disk, job_id) for job_id in (before, inside)]:
+                assert (job.state, job.result) == ("completed", "by attempt 2")
+                assert [line.possible_duplicate for line in job.history] == [True]
+            go.touch()
+            slow.send_signal(signal.SIGCONT)
+            # It drains only once its handlers have ended, whatever they met.
+            slow.terminate()
+            assert await asyncio.to_thread(slow.wait, 20) == 0
+    assert [len(log.lines("act", name)) for name in ("before", "inside")] == [1, 2]
+    for job in [await job_of(disk, job_id) for job_id in (before, inside)]:
+        assert (job.state, job.result) == ("completed", "by attempt 2")
+        assert job.effects == [{"name": "mark", "verdict": "verified", "receipt": 2}]
