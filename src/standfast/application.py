@@ -337,7 +337,8 @@ class Standfast:
         self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
     ) -> None:
         """Work until signalled: the first SIGTERM or SIGINT drains, a second one exits at once."""
-        asyncio.run(work_until_signalled(self, partial(self.worker, queues, concurrency, grace=grace), grace))
+        where = settings.without_password(self.settings.url.value)
+        asyncio.run(work_until_signalled(self, partial(self.worker, queues, concurrency, grace=grace), grace, where))
 
     def outbox(self, connect: Connect, *, every: Seconds = RELAY_EVERY) -> Outbox:
         """Bring here what was enqueued with `tx=` in a database of yours; `connect` opens it, as `sqlite3` does.

@@ -105,13 +105,20 @@ CATALOGUE: dict[str, Reason] = {
         _stopped("request_rejected", "The receiver refused the request for good; correct it before replaying."),
         _stopped("redirected", "The receiver redirected and redirects are not followed; enqueue with the new address."),
         _stopped("handler_refused", "The handler gave up on purpose; read its message before replaying."),
+        _stopped(
+            "undeclared_effect", "The handler does not declare this effect; add it as the message says, then replay."
+        ),
         _stopped("forgotten_await", "The handler returned work without waiting for it; mend the handler, then replay."),
         _stopped("denied", "The policy or the receiver refused it; change the permission, then ask again."),
         _stopped("approval_required", "A person must approve it first."),
         _stopped("policy_snapshot_mismatch", "The policy changed meanwhile; decide again under the present one."),
         _stopped("idempotency_conflict", "Another job holds this key with another payload; decide which one is right."),
         _unknown("partial_external_write", "Some effects landed and some did not; check each before replaying."),
-        _unknown("unknown_commit_state", "Look at the receiver whether the effect is there; replay only if it is not."),
+        _unknown(
+            "unknown_commit_state",
+            "If its effects have checks, replay: it looks first, and runs only what is missing. If not, look at the "
+            "receiver yourself, and replay only if the effect is not there.",
+        ),
         _unknown("unverified", "The handler could not confirm its own effect; look whether it landed."),
         _unknown("unclassified_error", "Nobody classified this error; read it, then raise Transient or Permanent."),
         _stopped("cancelled", "Somebody cancelled it."),

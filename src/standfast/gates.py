@@ -28,6 +28,8 @@ FIRST_BATCH = 8
 BATCH_EVERY = 1.0
 PROBE_PATIENCE = 60.0
 """Seconds after which it is looked whether a probe is still under way."""
+UNWANTED_AFTER = 3600.0
+"""Seconds after which a breaker that nobody waits at is forgotten, so that health does not tell of it for good."""
 BLOCKING = frozenset({"open", "half", "probing"})
 """The states of a breaker in which nothing but its probe may start."""
 
@@ -290,8 +292,10 @@ def probing(row: Row, n: int, now: float) -> Row:
 
 
 def half_open(row: Row, now: float) -> Row:
-    """Let whoever comes first be the probe."""
+    """Let whoever comes first be the probe. What nobody wanted to call for long is trouble no more: it is closed."""
     found = msgspec.structs.replace(circuit(row), state="half")
+    if now - found.since >= UNWANTED_AFTER:
+        return row._replace(holder=None, used=0, opens_at=None, detail=None)
     return _with(row, found, now + PROBE_PATIENCE, holder=None)
 
 

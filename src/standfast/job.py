@@ -81,6 +81,8 @@ class Coalesced(TypedDict):
 
 ASKED = "asked"
 """The verdict on an open intent once a person had the job run again: their word that it may be done again."""
+DOUBTED = "doubted"
+"""The verdict on an effect that counted as done until its own handler could not find it."""
 
 
 class Note(msgspec.Struct, frozen=True, gc=False):
@@ -93,6 +95,7 @@ class Note(msgspec.Struct, frozen=True, gc=False):
     state: Literal["begun", "done", "none"]
     receipt: str | None = None
     verdict: str | None = None
+    attempt: int = 0
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -152,6 +152,8 @@ class Transition(msgspec.Struct, frozen=True):
     """The redrive this is a part of."""
     looks: tuple[tuple[str, str], ...] = ()
     """What was seen of the job's effects: name and verdict of each."""
+    reopens: tuple[str, ...] = ()
+    """The effects whose receipts are no longer believed: somebody looks for them before a repeat."""
     dependency: str | None = None
     word: Word | None = None
     """The breaker of what the attempt depends on, and what its end says about that."""

@@ -50,6 +50,12 @@ class Failed(msgspec.Struct, frozen=True):
     retry_after: float | None = None
     said: bool = False
     """Whether the handler itself said if its effect may exist: the ledger does not know better then."""
+    doubts: tuple[str, ...] | None = None
+    """The effects that the handler's own result says are not there, whatever the ledger has of them; () is all."""
+
+
+ALL = ""
+"""The name in a look that is about all effects of a job, because nobody could find out which it has."""
 
 
 class Look(msgspec.Struct, frozen=True):

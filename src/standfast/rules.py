@@ -276,6 +276,11 @@ def as_backoff(value: Backoff | Callable[[int], Seconds] | dict[str, Any] | str)
             raise ConfigurationError.unknown("backoff setting", unknown[0], ("base", "cap"))
         return exponential(**value)
     named = {"exponential": exponential(), "fixed": fixed(), "adaptive": adaptive(), "none": no_backoff()}
+    if not isinstance(value, str):
+        raise ConfigurationError(
+            f"backoff cannot be {value!r}; write fixed(4) to wait 4 s each time, exponential(base=4, cap=300), "
+            f"a function of the repeat's number, or in a file {{ base = 4, cap = 300 }}"
+        )
     if value not in named:
         raise ConfigurationError.unknown("backoff", value, named)
     return named[value]
@@ -293,16 +298,18 @@ def seconds(value: float | str | None) -> Seconds | None:
 
 def as_limit(value: Any) -> Any:
     """Accept a number for the whole queue, or a table with `key` and `limit`."""
-    return {"limit": value} if isinstance(value, int) and not isinstance(value, bool) else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"limit": value}
+    return _table("concurrency", value, Limit, "8, or {'key': 'payload.tenant', 'limit': 2} for each tenant")
 
 
 def as_rate(value: Any) -> Any:
     """Accept text such as "100/s", or a table with `limit`, `per`, `key`, `burst`."""
     if isinstance(value, dict) and "per" in value:
         per = PER.get(value["per"]) if isinstance(value["per"], str) else value["per"]
-        return {**value, "per": seconds(value["per"]) if per is None else per}
+        value = {**value, "per": seconds(value["per"]) if per is None else per}
     if not isinstance(value, str):
-        return value
+        return _table("rate", value, Rate, "how many in which time, as '100/s', '60/m' or '1000/h'")
     found = _RATE.fullmatch(value)
     if found is None:
         raise ConfigurationError(f"{value!r} is no rate; write for example '100/s', '60/m' or '1000/h'")
@@ -314,15 +321,28 @@ def as_breaker(value: Any) -> Any:
     if isinstance(value, bool):
         return Breaker() if value else None
     if isinstance(value, dict) and "open_for" in value:
-        return {**value, "open_for": seconds(value["open_for"])}
-    return value
+        value = {**value, "open_for": seconds(value["open_for"])}
+    return _table("breaker", value, Breaker, "False, or {'dependency': 'crm', 'failures': 3, 'open_for': 5}")
 
 
 def as_retention(value: Any) -> Any:
     """Accept an age, or a table with `age` and `count`."""
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return {"age": seconds(value)}
     if isinstance(value, dict) and "age" in value:
-        return {**value, "age": seconds(value["age"])}
-    return {"age": seconds(value)} if isinstance(value, str | int | float) and not isinstance(value, bool) else value
+        value = {**value, "age": seconds(value["age"])}
+    return _table("keep_dead", value, Retention, "'90d', or {'age': '90d', 'count': 10000}")
+
+
+def _table(what: str, value: Any, kind: type[msgspec.Struct], example: str) -> Any:
+    """Pass on a table whose names are all known, the rule itself, or None; whatever else says how to write it."""
+    if isinstance(value, dict):
+        unknown = [name for name in value if name not in kind.__struct_fields__]
+        if unknown:
+            raise ConfigurationError.unknown(f"{what} setting", unknown[0], kind.__struct_fields__)
+    elif value is not None and not isinstance(value, kind):
+        raise ConfigurationError(f"{what} cannot be {value!r}; write {example}")
+    return value
 
 
 def as_gate(value: Any) -> Any:

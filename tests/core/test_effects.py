@@ -14,7 +14,7 @@ from standfast.handlers.effects import Trace
 from standfast.handlers.http import Sender
 from standfast.handlers.ledger import Ledger, key_of
 from standfast.handlers.request import Reply
-from standfast.handlers.templates import checked, filled
+from standfast.handlers.templates import Untold, checked, filled
 from standfast.job import Details, Note
 from standfast.rules import QueueRules
 from tests.core.test_settle import claim
@@ -64,14 +64,25 @@ def test_a_number_in_the_payload_is_found_as_a_number_and_as_text(body, place, e
 
 def test_an_empty_text_is_found_nowhere():
     effect = HttpEffect("ticket", "https://example.org", text=lambda _job: "")
-    with pytest.raises(ValueError, match="empty"):
+    with pytest.raises(Untold, match="empty"):
         effect._judged(replied(b"anything"), JOB, Trace("ticket", "key"))  # noqa: SLF001
 
 
-@pytest.mark.parametrize("template", ["{payload.missing}", "{payload.nothing}", "{payload.deep}", "{payload.path.x}"])
-def test_what_the_payload_does_not_have_is_an_error(template):
-    with pytest.raises((LookupError, TypeError)):
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("{payload.missing}", "the payload has no {payload.missing}: names there are path, deep, nothing, yes"),
+        ("{payload.nothing}", "{payload.nothing} is NoneType in the payload, and no text"),
+        ("{payload.deep}", "{payload.deep} is dict in the payload, and no text"),
+        ("{payload.path.x}", "the payload has no {payload.path.x}: nothing is there"),
+        ("{payload.deep.list.2}", "the payload has no {payload.deep.list.2}: nothing is there"),
+        ("{payload.deep.list.x}", "the payload has no {payload.deep.list.x}: nothing is there"),
+    ],
+)
+def test_what_the_payload_does_not_have_is_an_error(template, words):
+    with pytest.raises(Untold) as caught:
         filled(template, JOB, "key")
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize("template", ["{path}", "{job.payload}", "{job}", "{", "}", "{}", "{payload..a}", "{a}}"])
@@ -108,7 +119,7 @@ async def test_a_file_that_is_not_there(tmp_path, mode, witness, there):
 
 async def test_an_empty_witness_witnesses_nothing(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="every file holds"):
+    with pytest.raises(Untold, match="every file holds"):
         await looked(FileEffect("file", tmp_path / "file", lambda _job: ""))
 
 
@@ -128,6 +139,9 @@ async def aside(job: Job) -> str:
         (lambda job, effect: f"{job.id} {effect.key}", "job-1 job-1.ticket"),
         (lambda _job, effect=None: effect.key, "job-1.ticket"),
         (lambda *given: len(given), 2),
+        (lambda _job, own="mine": own, "mine"),
+        (lambda _job, own="mine", effect=None: (own, effect), ("mine", None)),
+        (lambda _job, *, own="mine": own, "mine"),
         (aside, "job-1"),
         (Checker(), "job-1 job-1.ticket"),
         (lambda job, _effect: aside(job), "job-1"),

@@ -26,11 +26,11 @@ def told(state: State, **facts: Any) -> str:
 
 def test_a_parked_job_names_what_it_waits_behind():
     said = told(State.QUEUED, parked_on="thread:mail:pr-1", paused=True, live_workers=0)
-    assert said == "It waits behind thread:mail:pr-1, since 30.0 s."
+    assert said == "It has waited behind thread:mail:pr-1 for 30.0 s."
 
 
 CRM = "breaker:http://crm:80"
-AWAY = "It waits for http://crm:80, which failed 3 times in a row: its breaker is open since 30.0 s"
+AWAY = "It waits for http://crm:80, which failed 3 times in a row: its breaker has been open for 30.0 s"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ AWAY = "It waits for http://crm:80, which failed 3 times in a row: its breaker i
         ),
         (
             Row("gate:mail", "gate", detail='{"since":40,"why":"it says no"}'),
-            "Its queue's gate is closed since 1.0 m: it says no. It is asked again by itself.",
+            "Its queue's gate has been closed for 1.0 m: it says no. It is asked again by itself.",
         ),
         (
             Row(CRM, "breaker", None, None, 3, 112.0, '{"state":"open","since":70}'),
@@ -71,7 +71,7 @@ def test_a_due_job_names_the_gate_of_its_queue_that_is_shut():
     assert told(State.QUEUED, gates=(full,)) == "It waits for a place of limit:mail: 2 of 2 are taken."
     assert told(State.QUEUED, gates=(free,)).startswith("It has been due for")
     closed = Row("gate:mail", "gate", detail='{"since":40,"why":"it says no"}')
-    assert told(State.QUEUED, gates=(closed,), now=100.0).startswith("Its queue's gate is closed")
+    assert told(State.QUEUED, gates=(closed,), now=100.0).startswith("Its queue's gate has been closed")
 
 
 def test_a_scheduled_job_says_when_it_is_due():
@@ -156,7 +156,7 @@ def test_a_running_job_of_a_silent_worker_says_since_when_and_what_follows():
 def test_a_letter_gives_its_evidence_and_advice(state):
     said = told(state, attempts=5, failure=failure(Landed.MAYBE), age=172800.0)
     assert said == (
-        f"It is {state} since 2.0 d after 5 attempts: timeout (no answer). "
+        f"It has been {state} for 2.0 d, after 5 attempts: timeout (no answer). "
         "The effect may exist. Bring it back, then replay."
     )
     assert "may exist" not in told(state, failure=failure())
@@ -164,12 +164,20 @@ def test_a_letter_gives_its_evidence_and_advice(state):
 
 
 def test_a_letter_without_a_failure_says_since_when():
-    assert told(State.HELD) == "It is held since 1.5 m."
+    assert told(State.HELD) == "It has been held for 1.5 m."
 
 
 def test_a_completed_job_says_so_with_its_warning():
     assert told(State.COMPLETED) == "It completed 1.5 m ago."
     assert told(State.COMPLETED, warning="result_not_stored").endswith("with a warning: result_not_stored.")
+
+
+def test_a_job_that_was_found_done_says_what_was_found():
+    said = told(State.COMPLETED, warning="post_write_recovery", found=("ticket", "mail"))
+    assert said == (
+        "It completed 1.5 m ago: nobody knew how its last attempt ended, but its effect was found there "
+        "(ticket, mail), and nothing was run again (post_write_recovery)."
+    )
 
 
 def test_a_cancelled_job_says_what_took_its_place():

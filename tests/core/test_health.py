@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from standfast.decide.health import QueueFacts, StoreFacts, issues, status
-from standfast.rules import QueueRules
+from standfast.rules import QueueRules, queue_rules
 
 IDLE = QueueFacts(
     queue="mail",
@@ -119,3 +119,23 @@ def test_queues_come_in_their_order_then_the_store():
 def test_one_issue_is_enough_to_be_degraded():
     assert status([]) == "healthy"
     assert status(["clock jumped"]) == "degraded"
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ({"new_letters": 10}, []),
+        ({"new_letters": 11}, ["mail: 11 dead letters in the last 10 minutes (growing)"]),
+        ({"new_letters": 10, "rules": queue_rules(dead_warning=0)}, []),
+        ({"new_letters": 50, "rules": queue_rules(dead_warning=50)}, []),
+        ({"denials": 4}, []),
+        ({"denials": 5}, ["mail: 5 replays denied in the last hour"]),
+    ],
+)
+def test_letters_that_grow_and_replays_that_are_denied(known, expected):
+    queue = replace(IDLE, queue="mail", **known)
+    assert issues(StoreFacts((queue,), sweep_age=1.0, sweep_every=10.0)) == expected
+
+
+def test_what_is_wrong_with_the_policy_is_an_issue():
+    assert issues(StoreFacts((), sweep_age=1.0, sweep_every=10.0, policy_issue="policy: no")) == ["policy: no"]

@@ -342,3 +342,10 @@ def test_a_refusal_names_the_place_of_what_it_refuses(payload, words):
 
 def test_a_tuple_is_a_list_at_the_top_too():
     assert canonical((1, (2, 3))) == canonical([1, [2, 3]]) == "[1,[2,3]]"
+
+
+def test_what_is_no_payload_is_called_by_its_own_name():
+    with pytest.raises(PayloadRejected, match=r"^--result is not JSON"):
+        parse("{", "--result")
+    with pytest.raises(PayloadRejected, match=r"^--result names a key twice"):
+        parse('{"a": 1, "a": 2}', "--result")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from standfast.decide.classify import of_result
 from standfast.decide.settle import LOOK_AGAIN, settle
 from standfast.decide.verdict import before_repeat, combine, of_answer, of_ledger, scope, seen, untold
 from standfast.failure import Landed, Verdict
@@ -151,6 +152,28 @@ def test_what_cannot_be_told_is_held_with_the_evidence():
     assert end.failure is not None
     assert (end.failure.message, end.failure.advice) == ("words", LOOK_AGAIN)
     assert (end.spends, end.looks, end.triage is not None) == (-1, (("ticket", "indeterminate"),), True)
+
+
+SEVERAL = [Entry("ticket", "done", "7"), Entry("mail", "begun"), Entry("bill", "done"), Entry("file", "seen")]
+
+
+@pytest.mark.parametrize(
+    ("result", "reopened"),
+    [
+        ({"verified": False}, ("ticket", "bill")),
+        ({"verified": "partial"}, ("ticket", "bill")),
+        ({"verified": {"ticket": "absent", "bill": True}}, ("ticket",)),
+        ({"verified": {"mail": False, "file": False}}, ()),
+        ({"success": False, "verified": True}, ()),
+        ({"error_kind": "refused", "verified": {"bill": None}}, ("bill",)),
+    ],
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_receipts_that_a_result_takes_back(result, reopened, mode):
+    outcome = of_result(result)
+    assert outcome is not None
+    end = decided(claim(mode, ledger=SEVERAL), outcome)
+    assert (end.reopens, end.failure and end.failure.landed) == (reopened, "maybe")
 
 
 UNCLASSIFIED = failed("unknown", "maybe", "unclassified_error")

@@ -25,6 +25,14 @@ def board(spool):
     return stats_board({**EMPTY, "spool": spool}, datetime.now(UTC))
 
 
+@pytest.mark.parametrize(("at_least", "shown"), [([], "30"), (["parked"], "30+")])
+def test_stats_count_what_is_parked_on_top(at_least, shown):
+    mail = {"due": 0, "running": 0, "scheduled": 0, "parked": 30, "letters": 0, "paused": False, "counters": {}}
+    queues = {"mail": {**mail, "at_least": at_least}}
+    totals, _ = stats_board({**EMPTY, "queues": queues, "spool": None}, datetime.now(UTC))
+    assert totals.rows[:2] == [("pending", Cell("0", "dim")), ("parked", Cell(shown, "yellow"))]
+
+
 def test_stats_show_what_waits_in_the_spool():
     entry = {"id": "job-1", "queue": "mail", "waited_seconds": 90.0, "reason": "not today"}
     totals, table = board({"depth": 2, "oldest_seconds": 90.0, "entries": [entry]})

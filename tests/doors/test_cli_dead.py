@@ -1,6 +1,7 @@
 """dead list, dead show, dead replay."""
 
 import json
+import os
 
 import pytest
 
@@ -111,6 +112,14 @@ class TestShow:
 
 
 class TestReplay:
+    @pytest.mark.usefixtures("every_store")
+    def test_the_audit_chain_is_told_only_where_a_log_was_asked_for_or_nothing_else_has_it(self, letters):
+        told = standfast("dead", "replay", letters["away"]).stderr
+        on_server = "STANDFAST_URL" in os.environ
+        assert (b"audit head" in told) == on_server, "no file has it there"
+        assert "audit head" not in on_terminal("dead", "replay", letters["unclear"])
+        assert b"audit head" in standfast("dead", "replay", letters["refused"], STANDFAST_LOG="json").stderr
+
     def test_puts_a_letter_back_to_work(self, cli, letters):
         job = letters["refused"]
         done = cli("dead", "replay", job, "--reason", "customer is there now")
@@ -140,6 +149,6 @@ class TestReplay:
         ],
     )
     def test_a_refusal_by_policy_exits_4(self, cli, monkeypatch, answer, said):
-        monkeypatch.setattr(dead_commands, "look", lambda *_: answer)
+        monkeypatch.setattr(dead_commands, "look_into", lambda *_: answer)
         refused = cli("dead", "replay", "x")
         assert (refused.exit_code, refused.stdout) == (4, said)

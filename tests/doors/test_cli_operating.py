@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 
 import pytest
 
@@ -150,6 +151,8 @@ def test_an_unknown_job_exits_3(cli, command):
     unknown = cli(command, "nope")
     assert (unknown.exit_code, unknown.stdout) == (3, "")
     assert "no job has the id 'nope'" in unknown.stderr
+    store = os.environ.get("STANDFAST_URL", "sqlite:///standfast.db")
+    assert f"; the store is {store}; " in unknown.stderr, "it may be in another"
 
 
 class TestQueue:
@@ -161,10 +164,11 @@ class TestQueue:
         work(broken=refuse)
         cli("queue", "pause", "sms")
         rows = {line.split()[0]: line for line in cli("queue", "list").stdout.splitlines()}
-        assert rows["QUEUE"].split()[:7] == ["QUEUE", "STATE", "DUE", "RUNNING", "SCHEDULED", "LETTERS", "WORKERS"]
-        assert rows["mail"].split()[1:7] == ["open", "1", "0", "0", "0", "0"]
-        assert rows["sms"].split()[1:7] == ["paused", "0", "0", "1", "0", "0"]
-        assert rows["broken"].split()[1:7] == ["open", "0", "0", "0", "1", "0"]
+        assert rows["QUEUE"].split()[:6] == ["QUEUE", "STATE", "DUE", "RUNNING", "SCHEDULED", "PARKED"]
+        assert rows["QUEUE"].split()[6:8] == ["LETTERS", "WORKERS"]
+        assert rows["mail"].split()[1:8] == ["open", "1", "0", "0", "0", "0", "0"]
+        assert rows["sms"].split()[1:8] == ["paused", "0", "0", "1", "0", "0", "0"]
+        assert rows["broken"].split()[1:8] == ["open", "0", "0", "0", "0", "1", "0"]
         assert rows["mail"].endswith("3 attempts, backoff 10 s, lease 30 s, timeout 900 s")
         assert rows["sms"].endswith("5 attempts, backoff 2 s doubling to 300 s, lease 90 s, timeout 900 s")
 

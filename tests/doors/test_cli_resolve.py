@@ -39,6 +39,25 @@ def test_the_checks_of_the_application_are_asked(cli, letter, here, monkeypatch)
     assert job["effects"] == [{"name": "ticket", "verdict": "verified", "receipt": None}]
 
 
+def test_a_replay_looks_at_once_where_the_application_is_named(cli, letter, here, monkeypatch):
+    (here / "replaying_app.py").write_text(APP)
+    monkeypatch.syspath_prepend(str(here))
+    (here / "ticket").touch()
+    done = cli("dead", "replay", "replaying_app:sf", letter)
+    assert (done.exit_code, done.stdout) == (0, f"{letter} resolved\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [(["resolve", "--reason", "x"], "ID"), (["replay"], "ID"), (["amend", "--reason", "x"], "ID JSON")],
+)
+@pytest.mark.parametrize("names", [["app:sf"], ["app:sf", "one", "two", "three"]])
+def test_an_application_alone_is_no_letter(cli, command, wanted, names):
+    slip = cli("dead", *command, *names)
+    assert slip.exit_code == 2
+    assert f"dead {command[0]} app:sf {wanted}" in " ".join(slip.stderr.split())
+
+
 def test_a_result_is_a_person_s_word(cli, letter):
     code, job = told(cli, "dead", "resolve", letter, "--reason", "asked them", "--result", '{"id": 7}')
     assert (code, job["state"], job["result"]) == (0, "completed", {"id": 7})

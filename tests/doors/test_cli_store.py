@@ -144,6 +144,7 @@ class TestConfig:
             "spool": (None, "default"),
             "audit_file": (None, "default"),
             "approval_ttl": (86400.0, "default"),
+            "policy": ("standfast-policy.yaml", "default"),
             "log": ("auto", "default"),
         }
         (here / "mine.toml").write_text(
@@ -151,6 +152,7 @@ class TestConfig:
             "approval_ttl = '2h'\n"
         )
         monkeypatch.setenv("STANDFAST_CONFIG", "mine.toml")
+        monkeypatch.setenv("STANDFAST_POLICY", "rules.yaml")
         monkeypatch.setenv("STANDFAST_LOG", "text")
         assert told() == {
             "url": ("file.db", "file"),
@@ -159,6 +161,7 @@ class TestConfig:
             "spool": ("jobs.spool", "file"),
             "audit_file": ("heads", "file"),
             "approval_ttl": (7200.0, "file"),
+            "policy": ("rules.yaml", "environment"),
             "log": ("text", "environment"),
         }
         monkeypatch.setenv("STANDFAST_URL", "environment.db")

@@ -71,7 +71,9 @@ def status(job):
 
 def test_runs_a_job_of_another_process_without_waiting_for_a_poll():
     with WorkerProcess("app:sf") as worker:
-        assert "greet, other, patient, endless" in worker.says("is ready for")
+        ready = worker.says("is ready for")
+        assert "greet, other, patient, endless" in ready
+        assert " on sqlite:///standfast.db is ready" in ready
         assert waited(enqueue("greet", '"ann"'))["result"] == "hello ann"
         worker.signal(signal.SIGTERM)
         assert worker.ends() == 0

@@ -102,7 +102,7 @@ async def test_what_each_reply_tells(app, spot):
         ("broken", "HTTP 500 does not tell"),
         ("inside", "is no public address"),
         ("no_json", "DecodeError"),
-        ("missing", "KeyError"),
+        ("missing", "the payload has no {payload."),
     ):
         assert words in looks[name]
 

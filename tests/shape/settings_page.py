@@ -25,6 +25,7 @@ value of the file and the environment and its source: `argument`, `environment`,
 | `STANDFAST_URL` | the store: `queue.db`, `sqlite:///rel.db`, `sqlite:////abs.db`, `:memory:` | `standfast.db` |
 | `STANDFAST_CONFIG` | the settings file | `standfast.toml`, if it exists |
 | `STANDFAST_SPOOL` | the file that takes jobs while PostgreSQL is away | one a store, in `$XDG_STATE_HOME/standfast` |
+| `STANDFAST_POLICY` | the [policy](policy.md): what becomes of dead letters | `standfast-policy.yaml`, if it exists |
 | `STANDFAST_LOG` | `text` or `json` | `text` on a terminal, else `json` |
 
 `[store]` of the file takes `url`, `spool`, `strict_queues` (refuse a queue nobody declared; default `false`),

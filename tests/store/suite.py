@@ -14,8 +14,8 @@ from standfast.handlers.registry import Declaration
 from standfast.job import Claim, JobView, NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Outcome
-from standfast.queue.returning import standing
 from standfast.queue.payload import fingerprint
+from standfast.queue.returning import standing
 from standfast.queue.view import job_view
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.store.orders import Catch, Order, Publication, Want

@@ -276,3 +276,19 @@ async def test_who_is_served_now_probes_before_who_came_first(store, clock):
     assert [await claimed(store, "one", slots=9), await claimed(store, "two", slots=9)] == [[], []]
     clock.advance(30)
     assert [claim.queue for claim in await claimed(store, "two", slots=9)] == ["two"]
+
+
+async def test_what_nobody_wants_to_call_any_more_is_forgotten(store, clock, look):
+    publish(store, post=rules())
+    ids = await requests(store, 3)
+    for claim in await taken(store):
+        await ended(store, claim, AWAY, rules())
+    for job_id in ids:
+        await cancelled(store, job_id)
+    for _ in range(59):
+        clock.advance(60)
+        await taken(store)
+    assert look("SELECT key FROM gate") == [(GATE,)]
+    clock.advance(120)
+    await taken(store)
+    assert look("SELECT key FROM gate") == []

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from standfast.chain import Decision
+from standfast.decide.classify import of_result
 from standfast.decide.operate import replay, resolve
 from standfast.failure import Verdict
-from standfast.job import ASKED, Claim, Entry, Note
+from standfast.job import ASKED, DOUBTED, Claim, Entry, Note
 from standfast.lifecycle import Transition
 from standfast.outcome import Lapsed, Look, Recovered, Succeeded, Undetermined
 from standfast.queue.returning import standing
@@ -164,6 +165,58 @@ async def test_a_late_receipt_does_not_take_the_place_of_a_newer_one(store, look
     assert look(LEDGER) == [("ticket", "done", "2", None, 2, 0)]
 
 
+async def test_a_late_receipt_without_a_place_is_kept_in_history(store):
+    """What it names exists, and somebody may have to take it back. The same said twice is not another one."""
+    job_id = await one(store)
+    first, second = await taken_over(store)
+    await written(store, second, "begun")
+    await written(store, second, "done", "2")
+    await written(store, second, "done", "2")
+    await ended(store, second, Succeeded())
+    await written(store, second, "done", "2")
+    await written(store, first, "done", "1")
+    job = await seen(store, job_id)
+    assert (job.state, [line.reason_code for line in job.history]) == ("completed", ["worker_lost", "late_receipt"])
+    assert "effect 'ticket' was done with the receipt 1;" in (job.history[-1].message or "")
+    assert (job.failure, job.effects[0]["receipt"]) == (None, 2)
+
+
+@pytest.mark.parametrize("by_a_block", [True, False])
+async def test_a_late_receipt_comes_beside_what_a_look_found(store, look, by_a_block):
+    job_id = await one(store)
+    first = await claim_one(store)
+    await written(store, first, "begun")
+    await ended(store, first, Lapsed(), AT_ONCE)
+    second = await claim_one(store)
+    if by_a_block:
+        await written(store, second, "done", verdict="verified")
+    await ended(store, second, Recovered((Look("ticket", Verdict.VERIFIED),)))
+    assert await written(store, first, "done", "7") == Entry("ticket", "done", "7", "verified", 1)
+    assert look(LEDGER) == [("ticket", "done", "7", "verified", 1, 1)]
+    assert [line.reason_code for line in (await seen(store, job_id)).history] == ["worker_lost"]
+
+
+UNVERIFIED = of_result({"verified": False})
+
+
+async def test_a_doubted_receipt_is_open_again_together_with_the_failure(store, look):
+    await one(store)
+    first = await claim_one(store)
+    await written(store, first, "begun")
+    await written(store, first, "done", "7")
+    stands = msgspec.structs.replace(first, ledger=[Entry("ticket", "done", "7")])
+    assert UNVERIFIED is not None
+    assert await ended(store, stands, UNVERIFIED, AT_ONCE)
+    assert look(LEDGER) == [("ticket", "begun", "7", DOUBTED, 1, 0)]
+    assert await ended(store, stands, UNVERIFIED, AT_ONCE)  # the same end, after an unknown commit
+    second = await claim_one(store)
+    assert (second.ledger, second.landed) == ([Entry("ticket", "begun", "7", DOUBTED)], "maybe")
+    await written(store, second, "begun")
+    await written(store, second, "done", "8")
+    assert not await ended(store, stands, UNVERIFIED, AT_ONCE)
+    assert look(LEDGER) == [("ticket", "done", "8", None, 2, 0)]
+
+
 async def test_the_present_worker_s_receipt_takes_the_place_of_a_late_one(store, look):
     await one(store)
     first, second = await taken_over(store)
@@ -171,6 +224,40 @@ async def test_the_present_worker_s_receipt_takes_the_place_of_a_late_one(store,
     await written(store, first, "done", "1")
     await written(store, second, "done", "2")
     assert look(LEDGER) == [("ticket", "done", "2", None, 2, 0)]
+    last = (await seen(store, second.id)).history[-1]
+    assert (last.reason_code, "with the receipt 1; a newer" in (last.message or "")) == ("late_receipt", True)
+
+
+async def test_late_receipts_of_two_effects_in_one_round_are_two_lines(store):
+    job_id = await one(store)
+    first, second = await taken_over(store)
+    for name in ("ticket", "mail"):
+        await written(store, second, "done", "2", name=name)
+    notes = [note(first, "done", "1", name=name) for name in ("ticket", "mail")]
+    engine = store._engine  # noqa: SLF001 - which callers share a round is chance otherwise
+    await engine.call(ledger.write, notes, seconds=5)
+    told = [line.reason_code for line in (await seen(store, job_id)).history]
+    assert told == ["worker_lost", "late_receipt", "late_receipt"]
+
+
+async def test_the_same_receipt_twice_is_one_thing(store):
+    """A receiver that knows the key answers both workers with what it has."""
+    job_id = await one(store)
+    first, second = await taken_over(store)
+    await written(store, second, "begun")
+    await written(store, second, "done", "1")
+    await written(store, first, "done", "1")
+    assert [line.reason_code for line in (await seen(store, job_id)).history] == ["worker_lost"]
+
+
+async def test_a_receipt_that_its_own_handler_replaces_is_kept_in_history(store):
+    job_id = await one(store)
+    first = await claim_one(store)
+    await written(store, first, "begun")
+    await written(store, first, "done", "1")
+    await ended(store, first, Lapsed(), AT_ONCE)
+    await written(store, await claim_one(store), "done", "2")
+    assert [line.reason_code for line in (await seen(store, job_id)).history] == ["worker_lost", "replaced_receipt"]
 
 
 async def test_two_workers_in_one_round_are_taken_one_after_the_other(store, look):

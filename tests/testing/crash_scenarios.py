@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress
 from functools import partial
 
-from standfast import Effect, Job, Standfast, Transient, exponential
+from standfast import Cancel, Effect, Job, Standfast, Transient, exponential
 from standfast.testing import Scenario, World
 
 
@@ -237,6 +237,20 @@ class Silent(Tickets):
 
     async def create(self, job: Job) -> None:
         raise Transient(f"never {job.id}")
+
+
+class Mute(Tickets):
+    """Acts in a way that nobody sees, and gives up."""
+
+    async def create(self, job: Job) -> Cancel:  # type: ignore[override]
+        return Cancel(job.id)
+
+
+class Undeclares(Tickets):
+    """Uses an effect that it forgot to declare."""
+
+    async def create(self, job: Job) -> None:
+        await job.once("ticket", self.world.happened, "ticket", job)
 
 
 class Unnamed(Scenario):

@@ -30,11 +30,13 @@ from tests.testing.crash_scenarios import (
     Kills,
     Ledger,
     Looks,
+    Mute,
     Requests,
     Silent,
     Swallows,
     Tickets,
     Twice,
+    Undeclares,
     Unnamed,
     Verified,
 )
@@ -197,7 +199,9 @@ def test_a_handler_that_hangs_after_a_crash_is_caught(crash):
     [
         (Breaks, "RuntimeError: no such thing"),
         (Idle, "enqueues nothing"),
-        (Silent, "has no effect, even without a kill"),
+        (Silent, r"even without a kill, because its jobs did not complete:\n  1 stopped by max_attempts.*never "),
+        (Mute, r"even without a kill: have its handlers call world.happened\(name, job\)"),
+        (Undeclares, r"2 stopped by undeclared_effect: .*declares no effects; to use 'ticket', write @sf.handler\("),
         (Unnamed, "names no effects"),
         (Tickets(), "not <tests"),
         ("tests.testing.crash_scenarios:Tickets", "is a class"),
@@ -206,6 +210,19 @@ def test_a_handler_that_hangs_after_a_crash_is_caught(crash):
 def test_a_scenario_that_cannot_be_judged_is_refused(crash, scenario, words):
     with pytest.raises(ConfigurationError, match=words):
         crash(scenario)
+
+
+@pytest.mark.parametrize("slip", ["before effect tickt #1", "before effect ticket #9"])
+def test_a_step_that_does_not_exist_is_no_clean_report(crash, slip):
+    with pytest.raises(ConfigurationError, match=f"only='{slip}' is no step of .*near are.* 'before effect ticket #1'"):
+        crash(Tickets, only=slip)
+
+
+def test_a_report_says_why_jobs_did_not_complete():
+    calm = Run(None, Verdict(), states={"dead": 3}, failures={"timeout: no answer": 2, **dict.fromkeys("abcdef", 1)})
+    said = str(CrashReport("Tickets", "SQLite", (), (calm, calm)))
+    assert "\n  4 stopped by timeout: no answer\n  2 stopped by a\n" in said
+    assert "and for 2 more reasons" in said
 
 
 def test_a_scenario_inside_a_function_is_refused():

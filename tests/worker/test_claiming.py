@@ -11,9 +11,9 @@ import pytest
 
 from standfast import ConfigurationError, Standfast, StoreUnavailable, Transient, fixed
 from standfast.clock import SystemClock
+from standfast.handlers.http import Sender
 from standfast.store.orders import Catch, Order
 from standfast.worker import worker as worker_module
-from standfast.handlers.http import Sender
 from standfast.worker.admission import Doorkeeper
 from standfast.worker.claimer import Claimer
 from tests.waiting import ended, job_of, reached, seen, stamp

@@ -221,6 +221,7 @@ async def test_an_undeclared_effect_is_an_error_with_what_to_write(sf, effects):
     told = failure_of(job).message
     assert job.state == "dead"
     assert ("declared are mail, bill" in told) if effects else ("effects=[Effect('ticket')]" in told)
+    assert (job.reason, "does not declare this effect" in failure_of(job).advice) == ("undeclared_effect", True)
 
 
 async def test_what_was_called_already_is_no_function_and_begins_nothing(sf):
@@ -509,7 +510,9 @@ async def test_effects_that_cannot_be_found_out_cannot_be_told(sf):
     receipt = await sf.enqueue("acts", {})
     first = await tried(sf, receipt)
     assert (failure_of(first).landed, "could not be found out" in failure_of(first).message) == ("no", True)
-    assert "effect 'effects' cannot be told: KeyError" in failure_of(await tried(sf, receipt)).message
+    held = await tried(sf, receipt)
+    assert "which effects it has cannot be told: KeyError" in failure_of(held).message
+    assert (held.state, held.effects) == ("held", [])
 
 
 @pytest.mark.parametrize(

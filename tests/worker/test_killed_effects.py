@@ -115,3 +115,7 @@ async def test_frozen_past_its_lease_and_thawed(disk, url, log, tmp_path):
     for job in [await job_of(disk, job_id) for job_id in (before, inside)]:
         assert (job.state, job.result) == ("completed", "by attempt 2")
         assert job.effects == [{"name": "mark", "verdict": "verified", "receipt": 2}]
+    assert [line.reason_code for line in (await job_of(disk, before)).history] == ["worker_lost"]
+    lost, late = (await job_of(disk, inside)).history
+    assert (lost.reason_code, late.reason_code, late.attempt) == ("worker_lost", "late_receipt", 1)
+    assert "with the receipt 1;" in (late.message or "")

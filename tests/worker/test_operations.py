@@ -240,6 +240,24 @@ async def test_cancel_lands_although_the_job_moved_meanwhile(sf, monkeypatch, th
     assert (await sf.stats())["counters"].get("cancel_asked", 0) == (then == "claimed")
 
 
+async def test_retry_of_a_parked_job_says_what_it_waits_for(sf):
+    sf.queue("crm", breaker={"dependency": "crm", "failures": 1})
+
+    @sf.handler("crm")
+    def down(_job):
+        raise Transient("no answer")
+
+    await sf.enqueue("crm")
+    await drain(sf)
+    receipt = await sf.enqueue("crm")
+    await drain(sf)
+    reply = await sf.retry(receipt.id)
+    assert (await job_of(sf, receipt.id)).view == "parked"
+    assert (reply["status"], reply["operation_id"]) == ("queued", receipt.id)
+    assert reply["hint"].startswith("It was not started: It waits for crm, which failed 1 time in a row")
+    assert "waits in the queue" not in reply["hint"]
+
+
 async def test_retry_is_refused_while_running(sf):
     """Capability 49."""
     receipt = await sf.enqueue("mail", {})
@@ -333,7 +351,7 @@ async def test_explain_reads_the_store(sf):
     await drain(sf)
     sf.clock.advance(30)
     sentence = await sf.explain(first.id)
-    assert "dead since 30.0 s after 1 attempt: max_attempts (RuntimeError: the disk is full" in sentence
+    assert "dead for 30.0 s, after 1 attempt: max_attempts (RuntimeError: the disk is full" in sentence
     with pytest.raises(UnknownJob):
         await sf.explain("x")
 

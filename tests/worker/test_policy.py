@@ -12,6 +12,7 @@ from standfast.errors import PolicyRefused
 from standfast.policy.facts import Facts
 from standfast.testing import drain, memory
 from standfast.testing.kit import move
+from tests.store import behind
 from tests.waiting import job_of
 from tests.worker.governing import redriver
 
@@ -259,6 +260,16 @@ async def test_what_was_set_apart_meanwhile_is_not_replayed_by_itself(sf):
     assert (await job_of(sf, job_id)).state == "dead"
     assert (await job_of(sf, other)).state == "cancelled"
     assert (await sf._store.governance.business(sf._store.now(), 0.0))[2] is False  # noqa: SLF001 - nothing is left due
+
+
+async def test_only_a_scheduled_letter_is_replayed_by_itself_whatever_its_row_says(sf):
+    failing(sf)
+    await sf.policy.load(AUTO)
+    job_id = await die(sf)
+    behind.change(sf._store, "UPDATE ending SET triage = replace(triage, 'scheduled', 'quarantined')")  # noqa: SLF001
+    sf.clock.advance(61)
+    await redriver(sf).step()
+    assert (await job_of(sf, job_id)).state == "dead"
 
 
 async def test_two_workers_replay_a_letter_once(sf):

@@ -18,7 +18,7 @@ ALWAYS = ("attempts", "backoff", "lease", "timeout")
 
 def queue_board(queues: dict[str, dict[str, Any]]) -> Table:
     """Lay out every queue, one a row."""
-    columns = ("queue", "state", "due", "running", "scheduled", "letters", "workers", "rules in force")
+    columns = ("queue", "state", "due", "running", "scheduled", "parked", "letters", "workers", "rules in force")
     return Table([_queue_row(name, facts) for name, facts in queues.items()], columns)
 
 
@@ -46,6 +46,7 @@ def _queue_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
         name,
         _open(facts),
         *counts,
+        _of(facts, "parked", "yellow"),
         _of(facts, "letters", "bold red"),
         _of(facts, "workers", "green"),
         in_words(facts["rules"]),
@@ -54,6 +55,7 @@ def _queue_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
 
 def _totals(counted: dict[str, Any], now: datetime) -> Iterator[tuple[str, str | Cell]]:
     yield "pending", _of(counted, "total_pending")
+    yield "parked", _parked(list(counted["queues"].values()))
     yield "running", _of(counted, "total_processing", "green")
     yield "dead letters", _of(counted, "total_dead_letter", "bold red")
     if counted["oldest_pending_seconds"] is not None:
@@ -64,6 +66,12 @@ def _totals(counted: dict[str, Any], now: datetime) -> Iterator[tuple[str, str |
     if (counted["spool"] or {}).get("depth"):
         spool = counted["spool"]
         yield "spooled here", Cell(f"{spool['depth']}, the oldest for {span(spool['oldest_seconds'])}", "bold yellow")
+
+
+def _parked(queues: list[dict[str, Any]]) -> Cell:
+    """Count what waits for something else than a worker, over all queues."""
+    bounded = ["parked"] if any("parked" in facts["at_least"] for facts in queues) else []
+    return _of({"parked": sum(facts["parked"] for facts in queues), "at_least": bounded}, "parked", "yellow")
 
 
 def _count_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:

@@ -11,7 +11,7 @@ from standfast.cli.job_commands import now, show_page
 from standfast.cli.letter_filters import letter_filters, wanted
 from standfast.cli.sheets import letter
 from standfast.cli.terminal import show, show_json, show_line
-from standfast.cli.worker_command import application
+from standfast.cli.worker_command import application, application_and
 from standfast.queue.accept import user
 from standfast.queue.payload import parse
 
@@ -48,12 +48,18 @@ def show_letter(*, job_id: str, url: str | None, as_json: bool) -> None:
 
 
 @dead.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("names", metavar="[APP:SF] ID", nargs=-1, required=True)
 @click.option("--reason", help="Why; it is kept with the replay.")
 @shared
-def replay(*, job_id: str, reason: str | None, url: str | None, as_json: bool) -> None:
-    """Put a letter back to work: the same job, id, key and payload. Exits 4 if the policy refuses."""
-    answer = look(url, lambda sf: sf.dead_letters.replay(job_id, by=user(), reason=reason))
+def replay(*, names: tuple[str, ...], reason: str | None, url: str | None, as_json: bool) -> None:
+    """Put a letter back to work: the same job, id, key and payload. Exits 4 if the policy refuses.
+
+    With APP:SF, the application that has the handler, its checks are asked now: a letter whose effects are all there is
+    resolved at once. Without, it is replayed, and the worker asks them before it runs the handler.
+    """
+    app, [job_id] = application_and(names, ["ID"])
+    sf = application(app, url)
+    answer = look_into(sf, lambda sf: sf.dead_letters.replay(job_id, by=user(), reason=reason))
     if as_json:
         show_json({"id": job_id, **answer})
     else:
@@ -71,11 +77,9 @@ def resolve(*, names: tuple[str, ...], reason: str, result: str | None, url: str
 
     APP:SF names the application that has the handler and its checks. Exits 1 if an effect is missing or cannot be told.
     """
-    *app, job_id = names
-    if len(app) > 1:
-        raise click.UsageError("give [APP:SF] and one ID")
-    given = {} if result is None else {"result": parse(result)}
-    sf = application(app[0] if app else None, url)
+    app, [job_id] = application_and(names, ["ID"])
+    given = {} if result is None else {"result": parse(result, "--result")}
+    sf = application(app, url)
     found = look_into(sf, lambda sf: sf.dead_letters.resolve(job_id, by=user(), reason=reason, **given))
     if as_json:
         show_json(found)

@@ -15,7 +15,7 @@ from standfast.cli.parameters import payload_from
 from standfast.cli.progress import bar
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, counted
-from standfast.cli.worker_command import application
+from standfast.cli.worker_command import application, application_and
 from standfast.queue.accept import user
 
 COLUMNS = ("letters", "fingerprint", "queue", "first seen", "last seen", "again", "sample", "what")
@@ -46,10 +46,8 @@ def amend(*, names: Sequence[str], reason: str, url: str | None, as_json: bool) 
     APP:SF names the application that has the handler, whose input the payload must fit. Headers that are shown as ***
     stay as they are stored.
     """
-    *app, job_id, text = names if len(names) > 1 else (*names, "")
-    if len(app) > 1 or len(names) == 1:
-        raise click.UsageError("give [APP:SF], one ID, and the payload")
-    sf, payload = application(app[0] if app else None, url), payload_from(text)
+    app, [job_id, text] = application_and(names, ["ID", "JSON"])
+    sf, payload = application(app, url), payload_from(text)
     found = look_into(sf, lambda sf: sf.dead_letters.amend(job_id, payload, by=user(), reason=reason))
     _tell(found, f"{job_id} amended, generation {found.generation}; replay it with: standfast dead replay", as_json)
 

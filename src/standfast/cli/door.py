@@ -92,6 +92,7 @@ def told(error: StandfastError) -> str:
     parts = [escaped(str(error))]
     if isinstance(error, HARMLESS) and "nothing was" not in parts[0]:
         parts.append("nothing was changed")
+    parts += [escaped(note) for note in getattr(error, "__notes__", ())]
     parts += [hint for kind, hint in NEXT.items() if isinstance(error, kind)][:1]
     return "; ".join(parts)
 
@@ -107,7 +108,7 @@ def shared(command: Command) -> Command:
 def ask(url: str | None, question: Question[Answer]) -> Answer:
     """Open the store, ask it one thing, and let it go. One that is not there is made."""
     sf = Standfast(url)
-    logs.start(sf.settings.log.value)
+    _log(sf)
     return asyncio.run(_ask(sf, question))
 
 
@@ -120,12 +121,21 @@ def look_into(sf: Standfast, question: Question[Answer]) -> Answer:
     """Ask an application whose store is there."""
     if not sf.there():
         raise NoStore(f"no store at {without_password(sf.settings.url.value)}")
-    logs.start(sf.settings.log.value)
+    _log(sf)
     return asyncio.run(_ask(sf, question))
+
+
+def _log(sf: Standfast) -> None:
+    url, file = sf.settings.url.value, sf.settings.audit_file.value
+    logs.start_quietly(sf.settings.log.value, heads_in_file=file is not None or not url.startswith("postgres"))
 
 
 async def _ask(sf: Standfast, question: Question[Answer]) -> Answer:
     try:
         return await question(sf)
+    except UnknownJob as error:
+        if not isinstance(error, NotALetter):  # it may well be in another store
+            error.add_note(f"the store is {without_password(sf.settings.url.value)}")
+        raise
     finally:
         await sf.close()

@@ -45,6 +45,16 @@ class JsonLines(logging.Formatter):
         return escaped(msgspec.json.encode(line).decode(errors="replace"))
 
 
+def start_quietly(style: str, *, heads_in_file: bool) -> None:
+    """Do so for a command that answers and ends: a person who asked for no log need not read the audit chain's heads.
+
+    Where they stand in no file, a program's log is the only place that has them.
+    """
+    if style == "auto" and (heads_in_file or sys.stderr.isatty()) and not logging.root.handlers:
+        logging.getLogger("standfast.audit").setLevel(logging.WARNING)
+    start(style)
+
+
 def start(style: str, *, as_json: bool = False) -> None:
     """Write what standfast logs to stderr, unless the application has set up logging itself."""
     logging.getLogger("standfast").setLevel(logging.INFO)

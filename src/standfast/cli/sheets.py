@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 from standfast.cli.terminal import Cell, Table, as_text
 from standfast.cli.words import ago, span, when
@@ -55,7 +56,7 @@ def sheet(job: JobView, now: datetime, longest: int = LONGEST_VALUE) -> list[Tab
     if job.failure is not None:
         tables.append(Table(list(_failure(job, job.failure, longest)), title="Failure"))
     if job.effects:
-        rows = [(each["name"], each["verdict"], _cut(as_text(each["receipt"]), longest)) for each in job.effects]
+        rows = [(each["name"], _verdict(each), _cut(as_text(each["receipt"]), longest)) for each in job.effects]
         tables.append(Table(rows, ("effect", "verdict", "receipt"), title="Effects"))
     if job.history:
         columns = ("attempt", "when", "class", "landed", "reason", "repeat", "error")
@@ -78,13 +79,16 @@ def _note(job: JobView, now: datetime) -> str:
     parts = []
     if job.view in {"scheduled", "retry_pending"}:
         parts.append(f"due {ago(job.due_at, now)}")
+    if job.view == "parked":
+        parts.append(f"waits for {job.parked_on}")
     if job.view == "running":
         parts.append(f"on {job.worker}")
     if job.failure is not None:
         parts.append(_reason(job.failure))
     if job.warning:
         parts.append(job.warning)
-    return _cut("; ".join(parts), LONGEST_NOTE)
+    note = "; ".join(parts)
+    return note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 1]}…"
 
 
 def _reason(failure: Failure) -> str:
@@ -96,6 +100,8 @@ def _facts(job: JobView, now: datetime, longest: int) -> Iterator[tuple[str, str
     yield "queue", job.queue if job.handler == job.queue else f"{job.queue} (handler {job.handler})"
     yield "state", _state(job)
     yield "attempts", f"{job.attempts} of {job.max_attempts}"
+    if job.parked_on is not None:
+        yield "waits for", Cell(job.parked_on, "yellow")
     for name in ("created_at", "due_at", "claimed_at", "finished_at", "expires_at"):
         moment = getattr(job, name)
         if moment is not None and (name != "due_at" or job.state == State.QUEUED):
@@ -143,6 +149,12 @@ def _next_steps(job: JobView) -> Iterator[tuple[str, str]]:
     yield "put it back to work", f"standfast dead replay {job.id}"
     if job.failure is not None and job.failure.landed == Landed.MAYBE:
         yield "end it, if its effect is there", f"standfast dead resolve [app:sf] {job.id} --reason …"
+        yield "end it by your word, unchecked", f"standfast dead resolve {job.id} --reason … --result JSON"
+
+
+def _verdict(effect: dict[str, Any]) -> str:
+    """Say what is known of an effect, and if it came from a worker that had lost the job by then."""
+    return f"{effect['verdict']}, late" if effect.get("late") else str(effect["verdict"])
 
 
 def _line(line: Attempt, now: datetime, longest: int) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ KIND_COLOURS = {
     "dead_letter": COLOURS["dead"],
     "held": COLOURS["held"],
 }
-WIDTHS = (9, 13, 12, 36, 0)
+WIDTHS = (9, max(map(len, KINDS)), 12, 36, 0)
 
 
 @click.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -37,6 +38,16 @@ def worker(
     sf = application(app, url)
     logs.start(sf.settings.log.value, as_json=as_json)
     sf.run_worker(queues, concurrency, grace=grace)
+
+
+def application_and(names: Sequence[str], others: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """Tell the application that may stand first on a line from the others, which all must be there."""
+    app, given = (names[0], names[1:]) if ":" in names[0] else (None, names)
+    if len(given) != len(others):
+        wanted = " ".join(others)
+        example = f"{click.get_current_context().command_path} {app or '[app:sf]'} {wanted}"
+        raise click.UsageError(f"give {wanted}, and before it at most the application: {example}")
+    return app, given
 
 
 def application(app: str | None, url: str | None) -> Standfast:

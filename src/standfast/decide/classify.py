@@ -81,7 +81,8 @@ def _of_dict(result: dict[Any, Any]) -> Failed | None:
         return None
     told = (result.get("error"), result.get("message"), unverified)
     message = next((_text(words) for words in told if _truthy(words)), "")
-    return replace(_failed(judgement, kind, _wait(result.get("retry_after")), message), said=bool(unverified))
+    failed = _failed(judgement, kind, _wait(result.get("retry_after")), message)
+    return replace(failed, said=True, doubts=_doubted(result)) if unverified else failed
 
 
 def of_unfinished(result: object) -> Failed | None:
@@ -202,6 +203,13 @@ def _unverified(result: dict[Any, Any]) -> str:
     effects = verified if isinstance(verified, dict) else {"result": verified}
     bad = [f"{_text(name)} ({_text(value)})" for name, value in effects.items() if not _is_verified(value)]
     return f"not verified: {', '.join(bad)}" if bad else ""
+
+
+def _doubted(result: dict[Any, Any]) -> tuple[str, ...]:
+    """Name the effects that a result says it could not verify; empty if it names none, and means all."""
+    verified = result.get("verified")
+    effects = verified if isinstance(verified, dict) else {}
+    return tuple(_text(name) for name, value in effects.items() if not _is_verified(value))
 
 
 def _is_verified(value: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from standfast import gates
+from standfast.decide.settle import RECOVERED
 from standfast.failure import Failure
 from standfast.gates import Closing, Row
 from standfast.lifecycle import State, Triage
@@ -31,6 +32,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     parked_on: str | None = None
     failure: Failure | None = None
     warning: str | None = None
+    found: tuple[str, ...] = ()
+    """Its effects that are there."""
     superseded_by: str | None = None
     triage: Triage | None = None
     paused: bool = False
@@ -55,6 +58,11 @@ def explain(job: Circumstances) -> str:
         case State.RUNNING:
             attempt = f"attempt {job.attempts} of {job.max_attempts}"
             return f"It has been running for {_span(job.age)} on {job.worker}, {attempt}.{_held_up(job)}"
+        case State.COMPLETED if job.warning == RECOVERED and job.found:
+            return (
+                f"It completed {_span(job.age)} ago: nobody knew how its last attempt ended, but its effect was found "
+                f"there ({', '.join(job.found)}), and nothing was run again ({RECOVERED})."
+            )
         case State.COMPLETED:
             return f"It completed {_span(job.age)} ago" + (f", with a warning: {job.warning}." if job.warning else ".")
         case State.CANCELLED if job.superseded_by:
@@ -79,13 +87,13 @@ def _abandoned(job: Circumstances, silent_for: float) -> str:
 def _letter(job: Circumstances) -> str:
     failure = job.failure
     if failure is None:
-        return f"It is {job.state} since {_span(job.age)}."
+        return f"It has been {job.state} for {_span(job.age)}."
     told = f" ({failure.told})" if failure.told else ""
     if job.state == State.HELD and job.triage is not None and job.triage.replay_status == "approval_pending":
         return f"{_waits_for_an_answer(job, job.triage)} It had stopped with {failure.reason_code}{told}."
     landed = " The effect may exist." if failure.landed == "maybe" else ""
     return (
-        f"It is {job.state} since {_span(job.age)} after {_count(job.attempts, 'attempt')}: "
+        f"It has been {job.state} for {_span(job.age)}, after {_count(job.attempts, 'attempt')}: "
         f"{failure.reason_code}{told}.{landed} {failure.advice}"
     )
 
@@ -99,7 +107,7 @@ def _waits_for_an_answer(job: Circumstances, triage: Triage) -> str:
 def _queued(job: Circumstances) -> str:
     if job.parked_on:
         at = next((_at(row, job.now) for row in job.gates if row.key == job.parked_on), None)
-        return f"{at or f'It waits behind {job.parked_on}, since {_span(job.waited)}.'}{_deferred(job)}"
+        return f"{at or f'It has waited behind {job.parked_on} for {_span(job.waited)}.'}{_deferred(job)}"
     if job.due_in > 0:
         return _later(job)
     if job.paused:
@@ -134,9 +142,8 @@ def _at(row: Row, now: float) -> str | None:
             return f"It waits for {row.key}, which lets the next one start in {_span(wait)}."
         case "gate":
             said = msgspec.json.decode(row.detail or "{}", type=Closing)
-            return (
-                f"Its queue's gate is closed since {_span(now - said.since)}: {said.why}. It is asked again by itself."
-            )
+            closed = f"Its queue's gate has been closed for {_span(now - said.since)}: {said.why}."
+            return f"{closed} It is asked again by itself."
         case "breaker":
             return _circuit(row, now)
         case _:
@@ -152,7 +159,7 @@ def _circuit(row: Row, now: float) -> str:
     else:
         following = f"the next try is in {_span((row.opens_at or now) - now)}"
     return (
-        f"It waits for {name}, which failed {row.used} times in a row: its breaker is open since "
+        f"It waits for {name}, which failed {_count(row.used, 'time')} in a row: its breaker has been open for "
         f"{_span(now - found.since)}, and {following}. No attempt is spent."
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 
 from standfast.failure import Failure
 
@@ -23,7 +24,7 @@ _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _DAY = r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*"
 
 _WITHIN_A_WORD = r"(?<=\w)\w"
-"""Where none of the patterns can begin; to say so once, before all of them, makes looking four times as fast."""
+"""Where none of the patterns can begin: said once, before all of them, so that none is tried there."""
 _varying = re.compile(
     f"(?!{_WITHIN_A_WORD})(?:"
     + "|".join(
@@ -47,6 +48,7 @@ _row_of_gone = re.compile(rf"{GONE}(?:[.,:;/+*%=T_-]{{0,3}} ?{GONE})*")
 _spaces = re.compile(r"[ \t\r\n\f\v]+")
 
 
+@lru_cache(maxsize=256)  # what dies in numbers mostly dies of the same words
 def normal_form(message: str) -> str:
     """Give a message without numbers, ids, hexadecimal, quoted texts, paths, addresses and times."""
     bare = _varying.sub(GONE, message[:LONGEST_MESSAGE])

@@ -19,6 +19,8 @@ STARVED_AFTER = 3600.0
 
 GROWTH_WITHIN = 600.0
 """Seconds in which more new letters than a queue's `dead_warning` mean that they grow."""
+GROWTH_LEAST = 10
+"""So few new letters are no growth, also where `dead_warning` is less."""
 DENIALS_WITHIN = 3600.0
 DENIALS_WARNING = 5
 """So many letters of a queue whose replay was denied within that time are worth a look at its policy."""
@@ -113,7 +115,7 @@ def starved(facts: QueueFacts) -> bool:
 def _queue_issues(facts: QueueFacts) -> Iterator[str]:
     if facts.letters > facts.rules.dead_warning:
         yield f"{facts.queue}: {_count(facts.letters, 'dead letter', 'letters' in facts.at_least)}"
-    if facts.new_letters > facts.rules.dead_warning:
+    if facts.new_letters > max(facts.rules.dead_warning, GROWTH_LEAST):
         yield f"{facts.queue}: {_count(facts.new_letters, 'dead letter')} in the last 10 minutes (growing)"
     if facts.denials >= DENIALS_WARNING:
         yield f"{facts.queue}: {facts.denials} replays denied in the last hour"

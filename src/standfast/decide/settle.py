@@ -9,10 +9,12 @@ import msgspec
 from standfast.decide.backoff import delay, honour_retry_after
 from standfast.decide.breaker import heard
 from standfast.decide.triage import PRESENT, Present, judged
+from standfast.decide.verdict import doubted
 from standfast.failure import Class, Failure, Landed, reason
 from standfast.job import Claim
 from standfast.lifecycle import Move, Standing, Transition
 from standfast.outcome import (
+    ALL,
     Cancel,
     Drained,
     Failed,
@@ -57,8 +59,10 @@ def _settled(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> 
     match outcome:
         case Succeeded(result, warning):
             return _move(claim, Move.COMPLETE, result=result, warning=warning)
-        case Failed(failure, retry_after, said):
-            return _failed(claim, _by_ledger(claim, failure, said=said), retry_after, rules, roll)
+        case Failed(failure, retry_after, said, doubts):
+            decided = _failed(claim, _by_ledger(claim, failure, said=said), retry_after, rules, roll)
+            reopened = doubted(claim, doubts)
+            return msgspec.structs.replace(decided, reopens=reopened) if reopened else decided
         case Snooze(seconds):
             landed = Landed.MAYBE if claim.open_intents else None
             again = {"landed": landed, "possible_duplicate": landed is not None and claim.replay_mode == "replay"}
@@ -123,7 +127,7 @@ def _hold(claim: Claim, looks: tuple[Look, ...], message: str) -> Transition:
 
 
 def _seen(looks: tuple[Look, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((look.name, str(look.verdict)) for look in looks)
+    return tuple((look.name, str(look.verdict)) for look in looks if look.name != ALL)
 
 
 def too_old(

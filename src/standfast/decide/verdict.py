@@ -7,8 +7,8 @@ from typing import Literal
 
 from standfast.asking import asked
 from standfast.failure import Verdict
-from standfast.job import ASKED, Claim, Entry
-from standfast.outcome import Look, Recovered, Undetermined
+from standfast.job import ASKED, DOUBTED, Claim, Entry
+from standfast.outcome import ALL, Look, Recovered, Undetermined
 from standfast.printable import printable
 from standfast.rules import ReplayMode
 
@@ -48,7 +48,16 @@ def of_ledger(name: str, entry: Entry | None, mode: ReplayMode) -> Look:
         return Look(name, Verdict.VERIFIED)
     if entry is None or entry.state == "seen" or mode == "replay" or entry.verdict == ASKED:
         return Look(name, Verdict.ABSENT)
-    return Look(name, Verdict.INDETERMINATE, "it was begun, nobody knows how it ended, and it has no verify")
+    known = "its handler could not find it" if entry.verdict == DOUBTED else "it was begun, nobody knows how it ended"
+    return Look(name, Verdict.INDETERMINATE, f"{known}, and it has no verify")
+
+
+def doubted(claim: Claim, names: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Name the effects that count as done and that a handler's own result could not find; () names all, None none."""
+    if names is None:
+        return ()
+    done = (entry.name for entry in claim.ledger or () if entry.state == "done")
+    return tuple(name for name in done if not names or name in names)
 
 
 def combine(verdicts: Iterable[Verdict]) -> Verdict:
@@ -87,4 +96,5 @@ def seen(looks: Iterable[Look]) -> str:
 
 
 def _of(look: Look) -> str:
-    return f"effect {look.name!r} cannot be told: {look.note or 'its check says so'}"
+    what = "which effects it has" if look.name == ALL else f"effect {look.name!r}"
+    return f"{what} cannot be told: {look.note or 'its check says so'}"

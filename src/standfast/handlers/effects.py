@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -22,7 +23,7 @@ from standfast.errors import ConfigurationError
 from standfast.failure import Verdict
 from standfast.handlers.beside import called
 from standfast.handlers.request import HttpRequest, Reply
-from standfast.handlers.templates import checked, filled
+from standfast.handlers.templates import Untold, checked, filled
 
 if TYPE_CHECKING:
     from standfast.handlers.http import Sender
@@ -41,7 +42,10 @@ Given = str | Callable[["Job"], Any]
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """What is known of an effect when it is looked for. `key` is the same on every attempt and replay."""
+    """What is known of an effect when it is looked for. `key` is the same on every attempt and replay.
+
+    `receipt` is that of an earlier attempt, which could not find what it had done.
+    """
 
     name: str
     key: str
@@ -120,7 +124,7 @@ class FileEffect(Effect):
             return not path.exists()
         witness = str(filled(self._witness, job, trace.key))
         if not witness:
-            raise ValueError("the witness is empty, which every file holds")
+            raise Untold("the witness is empty, which every file holds")
         try:
             with path.open("rb") as file:
                 return _holds(file, witness.encode()) if self._mode == "substring" else _hash(file) == witness.lower()
@@ -171,19 +175,19 @@ class HttpEffect(Effect):
             return self._held(reply, job, trace)
         if reply.status in GONE or not reply.refuses:
             return Verdict.ABSENT
-        raise LookupError(f"HTTP {reply.status} does not tell")
+        raise Untold(f"HTTP {reply.status} does not tell whether it is there")
 
     def _held(self, reply: Reply, job: Job, trace: Trace) -> Verdict:
         fill = partial(filled, job=job, key=trace.key)
         text = None if self._text is None else str(fill(self._text))
         if text == "":
-            raise ValueError("the text to look for is empty, which every reply holds")
+            raise Untold("the text to look for is empty, which every reply holds")
         found = text is None or text in reply.text
         if found and self._json is not None:
             wanted = fill(self._json) if callable(self._json) else _filled_inside(self._json, fill)
             found = not reply.truncated and _covers(msgspec.json.decode(reply.body), wanted)
         if not found and reply.truncated:
-            raise LookupError("the reply is too long to be read whole")
+            raise Untold("the reply is too long to be read whole")
         return Verdict.VERIFIED if found else Verdict.ABSENT
 
 
@@ -195,13 +199,19 @@ def _taking_both(name: str, verify: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(verify)
     except (TypeError, ValueError):  # written in C, and does not tell
         return verify
-    for arguments in (2, 1):
+    for arguments in ((None,), (None, None)) if _keeps_second(signature) else ((None, None), (None,)):
         try:
-            signature.bind(*[None] * arguments)
+            signature.bind(*arguments)
         except TypeError:
             continue
-        return verify if arguments == 2 else _Alone(verify)  # noqa: PLR2004 - job and effect
+        return verify if len(arguments) > 1 else _Alone(verify)
     raise ConfigurationError(f"effect {name}: verify is called with (job, effect) or (job); {signature} takes neither")
+
+
+def _keeps_second(signature: inspect.Signature) -> bool:
+    """Tell whether a second parameter is the author's own (`lambda job, path=path: …`), and not for the effect."""
+    second = next(islice(signature.parameters.values(), 1, None), None)
+    return second is not None and second.default is not second.empty and second.name != "effect"
 
 
 class _Alone:

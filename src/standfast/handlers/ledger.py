@@ -27,6 +27,8 @@ Answer = list[Entry | None]
 class Undeclared(ConfigurationError, Permanent):
     """A handler named an effect that it does not declare; repeating it cannot help."""
 
+    reason_code = "undeclared_effect"
+
 
 class Writes(Protocol):
     """Where notes are written down."""
@@ -62,6 +64,10 @@ class Ledger:
             raise undeclared(name, self._claim.handler, self._claim.queue, self._declared)
         return Block(self, name)
 
+    def meant(self, doubts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Give the effects that a result's doubts are about: a name that is not declared may be a slip for any."""
+        return () if doubts and not set(doubts) <= set(self._declared) else doubts
+
     # --- what a block asks for
 
     def standing(self, name: str) -> Entry | None:
@@ -74,7 +80,8 @@ class Ledger:
         if entry is not None and entry.state == "done":
             return None
         if name in self._found:
-            return self._note(name, "done", verdict="verified")
+            kept = None if entry is None else entry.receipt  # of an effect that was doubted, and is there after all
+            return self._note(name, "done", kept, verdict="verified")
         if name in self._own and self._claim.replay_mode != "replay":
             raise Uncertain(
                 f"effect {name!r} was begun in this attempt and nobody knows how it ended; let the attempt end: before "
@@ -158,7 +165,7 @@ class Ledger:
 
     def _note(self, name: str, state: Any, receipt: str | None = None, verdict: str | None = None) -> Note:
         claim = self._claim
-        return Note(claim.n, claim.token, claim.id, name, state, receipt, verdict)
+        return Note(claim.n, claim.token, claim.id, name, state, receipt, verdict, claim.attempts)
 
 
 class Block:

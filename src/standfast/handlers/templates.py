@@ -11,8 +11,14 @@ from standfast.errors import ConfigurationError
 if TYPE_CHECKING:
     from standfast.handlers.job import Job
 
+LONGEST_WORDS = 300
+
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _KNOWN = re.compile(r"key|job\.(?:id|queue|idempotency_key|session|requester)|payload(?:\.[^.{}]+)*")
+
+
+class Untold(LookupError):
+    """A look that cannot tell, with words for whoever reads why."""
 
 
 def checked(what: str, template: Any) -> Any:
@@ -56,7 +62,16 @@ def _value(place: str, job: Job, key: str) -> Any:
         return getattr(job, rest[0])
     value = job.payload
     for name in rest:
-        value = value[int(name)] if isinstance(value, list) else value[name]
+        value = _inside(place, value, name)
     if isinstance(value, dict | list) or value is None:
-        raise LookupError(f"{{{place}}} is {type(value).__name__} in the payload, and no text")
+        raise Untold(f"{{{place}}} is {type(value).__name__} in the payload, and no text")
     return value
+
+
+def _inside(place: str, value: Any, name: str) -> Any:
+    if isinstance(value, dict) and name in value:
+        return value[name]
+    if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+        return value[int(name)]
+    has = f"names there are {', '.join(map(str, value))}" if isinstance(value, dict) and value else "nothing is there"
+    raise Untold(f"the payload has no {{{place}}}: {has}"[:LONGEST_WORDS])

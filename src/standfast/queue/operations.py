@@ -16,6 +16,7 @@ from standfast.decide.backoff import delay
 from standfast.decide.explain import Circumstances, explain
 from standfast.decide.operate import Refusal, cancel
 from standfast.errors import NotALetter, UnknownJob, UnknownQueue
+from standfast.failure import Verdict
 from standfast.gates import Row, of_queue
 from standfast.handlers.http import Sender
 from standfast.handlers.probes import LONGEST_ANSWER, Probe, check_probe, says_no
@@ -26,7 +27,7 @@ from standfast.queue.accept import user
 from standfast.queue.ids import id_of
 from standfast.queue.letters import DeadLetters
 from standfast.queue.overview import SILENT_AFTER
-from standfast.queue.replies import NOT_REPLAYED, not_replayed, reply, still_down
+from standfast.queue.replies import NOT_REPLAYED, not_replayed, parked, reply, still_down
 from standfast.queue.returning import standing
 from standfast.queue.view import job_view
 from standfast.rules import Seconds, exponential
@@ -72,8 +73,11 @@ class Operations:
                     return not_replayed(await self.view(id), said)
         elif record.row.state == State.QUEUED:
             await self._store.hurry(record.row.id)
+        job = await self.view(id)
+        if job.view == "parked":
+            return parked(job, await self.explain(id))
         # Asked for while it ran, it is refused; one that a worker took up since was retried.
-        return {**reply(await self.view(id)), **refused}
+        return {**reply(job), **refused}
 
     async def _awaited(self, record: JobRecord, probe: Probe, give_up: float) -> tuple[JobRecord, str | None]:
         """Wait until the probe says yes, while the job can be retried; give the job as it is then, and any last no."""
@@ -194,6 +198,7 @@ def _circumstances(record: JobRecord, facts: Facts, now: float, running: int, be
         parked_on=row.parked_on,
         failure=view.failure,
         warning=row.warning,
+        found=tuple(effect["name"] for effect in view.effects if effect["verdict"] == Verdict.VERIFIED),
         superseded_by=row.superseded_by,
         triage=view.triage,
         paused=bool(queue.paused),

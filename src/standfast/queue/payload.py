@@ -152,16 +152,16 @@ def _is_no_unicode(value: Any) -> bool:
     return any(isinstance(text, str) and _SURROGATE.search(text) is not None for text in texts)
 
 
-def parse(raw: bytes | str) -> Any:
+def parse(raw: bytes | str, what: str = "the payload") -> Any:
     """Read a payload from outside, refusing what Python's or msgspec's reader would quietly change."""
 
     def whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise PayloadRejected("the payload names a key twice; nothing was written")
+            raise PayloadRejected(f"{what} names a key twice; nothing was written")
         return found
 
     try:
         return json.loads(raw, object_pairs_hook=whole)
     except (ValueError, RecursionError) as error:
-        raise PayloadRejected(f"the payload is not JSON: {error}; nothing was written") from error
+        raise PayloadRejected(f"{what} is not JSON: {error}; nothing was written") from error

@@ -31,6 +31,7 @@ HINTS = {
 MAYBE_DONE = (
     "It failed for good, and may have been done all the same. Find out whether it was before asking for a retry."
 )
+PARKED = "It was not started: {why} It goes on by itself then; look again with status, or wait for it."
 STILL_DOWN = (
     "It was not retried: the probe still says no ({why}), and the job was left as it is. Bring the dependency back and "
     "ask again, or retry without the probe."
@@ -62,6 +63,11 @@ def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
         verified = [effect["name"] for effect in job.effects if effect["verdict"] == Verdict.VERIFIED]
         said |= {"post_write_recovery": True, "effects_verified": verified}
     return said
+
+
+def parked(job: JobView, why: str) -> dict[str, Any]:
+    """Word a retry of a job that waits for something else than its time: that it asked changes nothing there."""
+    return reply(job, PARKED.format(why=why))
 
 
 def still_down(job: JobView, why: str) -> dict[str, Any]:

@@ -20,13 +20,14 @@ from standfast.handlers.http import Sender
 from standfast.handlers.job import Job
 from standfast.handlers.ledger import key_of
 from standfast.handlers.registry import Handler
+from standfast.handlers.templates import Untold
 from standfast.job import Claim, Details, Entry
-from standfast.outcome import Look
+from standfast.outcome import ALL, Look
 from standfast.printable import printable
 from standfast.rules import QueueRules, ReplayMode
 from standfast.store.reads import JobRecord
 
-NOTHING_DECLARED = Look("effects", Verdict.INDETERMINATE, "nothing is declared that could be looked at")
+NOTHING_DECLARED = Look(ALL, Verdict.INDETERMINATE, "nothing is declared that could be looked at")
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -52,7 +53,7 @@ class Verifier:
         known = {entry.name: entry for entry in entries or ()}
         [found] = await asyncio.gather(staying(_resolved(handler, job)), return_exceptions=True)
         if isinstance(found, BaseException):
-            return _seen([Look("effects", Verdict.INDETERMINATE, _words(found))])
+            return _seen([Look(ALL, Verdict.INDETERMINATE, _words(found))])
         effects, judged = found
         mode = handler.declaration.replay_mode
         wanted = [effect for effect in effects if scope == "all" or _is_open(known.get(effect.name))]
@@ -63,7 +64,8 @@ class Verifier:
         """Look at one effect; a receipt is evidence enough."""
         if not effect.verifiable or (entry is not None and entry.state == "done"):
             return of_ledger(effect.name, entry, mode)
-        trace = Trace(effect.name, key_of(job.identity, effect.name), _is_open(entry))
+        kept = None if entry is None or entry.receipt is None else msgspec.json.decode(entry.receipt)
+        trace = Trace(effect.name, key_of(job.identity, effect.name), _is_open(entry), kept)
         looking = asyncio.ensure_future(staying(effect.look(job, trace, self._sender)))
         try:
             await asyncio.wait([looking], timeout=effect.timeout)
@@ -96,7 +98,8 @@ def _is_open(entry: Entry | None) -> bool:
 
 
 def _words(error: BaseException) -> str:
-    return printable(f"{type(error).__name__}: {error}"[:LONGEST_NOTE])
+    kind = "" if isinstance(error, Untold) else f"{type(error).__name__}: "
+    return printable(f"{kind}{error}"[:LONGEST_NOTE])
 
 
 def job_of(record: JobRecord, handler: Handler, rules: QueueRules) -> Job:

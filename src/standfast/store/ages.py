@@ -34,8 +34,12 @@ def restamp(round_: Round, asked: Sequence[None]) -> Script:
         after, _, queue = name.removeprefix(MARK).partition(" ")
         [(last, seen)] = yield "numbers_behind", {"after": int(after), "limit": BITE}
         if seen:
-            yield "restamp_expiry", {"queue": queue, "after": int(after), "last": last}
+            bite = {"queue": queue, "after": int(after), "last": last}
+            yield "restamp_expiry", bite
             round_.work_in(queue, 0.0)  # whoever looked for work meanwhile may have passed over what was locked
+            if (yield "unstamped", bite) == [(True,)]:  # others held some of it just now
+                more = True
+                continue
         yield "forget_upkeep", {"name": name}
         if seen == BITE:
             yield "mark_upkeep", {"name": f"{MARK}{last} {queue}", "now": round_.now}

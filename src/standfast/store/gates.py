@@ -142,17 +142,20 @@ def _anyone(key: str) -> Generator[Step, Rows, bool]:
 def _probe(round_: Round, row: Row, served: Collection[str]) -> Generator[Step, Rows, Row]:
     """Let one job through, and never the same twice in a row while there are others.
 
-    Of several queues behind one breaker, a paused one must not keep it shut for the others: its job would not be claimed.
+    Of several queues behind one breaker, a paused one must not keep it shut for the others: nobody claims its jobs.
     """
     last, waiting = gates.circuit(row).last, []
-    for after in (last, 0):
-        lines = [(row.key, LOOKED_AT_FOR_A_PROBE, after)]
+    for behind in (last, 0):
+        lines = [(row.key, LOOKED_AT_FOR_A_PROBE, behind)]
         waiting += yield "next_in_line", {"lines": text(lines), "most": LOOKED_AT_FOR_A_PROBE}
     if not waiting:
-        return gates.half_open(row, round_.now)
+        after = gates.half_open(row, round_.now)
+        if not gates.blocks(after):
+            round_.told["breaker_closed", ""].append("")
+        return after
     known = yield "queue_rules", {"queues": text(sorted({queue for _, _, queue in waiting}))}
     paused = {name for name, _, is_paused, *_ in known if is_paused}
-    _, n, queue = min(waiting, key=lambda each: (each[2] in paused, each[1] == last))
+    _, n, queue = min(waiting, key=lambda each: (each[2] in paused, each[1] == last, each[2] not in served))
     yield "let_through", [(n, round_.now, row.key)]
     round_.work_in(queue, 0.0)
     return gates.probing(row, n, round_.now)

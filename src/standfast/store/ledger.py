@@ -1,13 +1,14 @@
 """The ledger: what attempts do to the world, written down before and after. One row for each effect, two writes.
 
 An intent of a worker that lost its job is refused: it must not act. Its receipt is kept all the same, marked late,
-because fencing guards the state of a job and not what happened in the world.
+because fencing guards the state of a job and not what happened in the world. A receipt whose place another one has or
+takes is kept in the job's history.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from standfast.job import Entry, Note
 from standfast.store.steps import Round, Rows, Script, Step, text
@@ -61,17 +62,21 @@ def _write(round_: Round, notes: dict[int, Note]) -> Generator[Step, Rows, dict[
     answers: dict[int, Entry | None] = {}
     written: list[Row] = []
     dropped: list[tuple[int, str]] = []
+    told: list[tuple[int, str]] = []
     for (place, note), row in zip(notes.items(), rows, strict=True):
         found = Standing(*row)
         answers[place] = _after(note, found)
         if note.state == "none":
             dropped += [(note.n, note.name)] if _is_own_intent(note, found) else []
         elif answers[place] is not None and _changes(note, found):
-            written.append(_row(round_, note, late=not found.owned_by(note)))
+            written.append(_row(round_, note, found))
+        told += [(note.n, text(line)) for line in _evidence(round_, note, found)]
     if written:
         yield "write_effects", written
     if dropped:
         yield "drop_effects", {"effects": text(dropped)}
+    for line in told:  # one by one: two of the same job are two lines
+        yield "write_history", [line]
     return answers
 
 
@@ -80,25 +85,63 @@ def _after(note: Note, found: Standing) -> Entry | None:
     if note.state == "none" or found.id != note.id or (note.state == "begun" and not found.owned_by(note)):
         return None
     if _changes(note, found):
-        return Entry(note.name, note.state, note.receipt, note.verdict, int(not found.owned_by(note)))
+        return Entry(note.name, note.state, note.receipt, _verdict(note, found), int(not found.owned_by(note)))
     return found.entry(note.name)
 
 
 def _changes(note: Note, found: Standing) -> bool:
     """Tell whether a note is written: an intent unless it is done already, a receipt unless a newer one is there.
 
-    What a look found done has no receipt, and takes the place of none.
+    What a look found done takes the place of no receipt, and leaves its own to whoever has one.
     """
     if found.state != "done":
         return True
-    is_receipt = note.state == "done" and note.verdict is None
-    return is_receipt and (found.owned_by(note) or (found.token or 0) < note.token)
+    is_newest = found.owned_by(note) or (found.token or 0) <= note.token
+    return _is_receipt(note) and (is_newest or _only_seen(found))
+
+
+def _is_receipt(note: Note) -> bool:
+    return note.state == "done" and note.verdict is None
+
+
+def _only_seen(found: Standing) -> bool:
+    return found.state == "done" and found.verdict is not None and found.receipt is None
+
+
+def _evidence(round_: Round, note: Note, found: Standing) -> Iterable[dict[str, Any]]:
+    """Tell history of a receipt that the ledger has no place for: it names something that happened in the world."""
+    told = None
+    if found.id == note.id and _is_receipt(note) and not _changes(note, found):
+        told = "late_receipt", note.receipt, "the receipt that counts is another's"
+    elif found.receipt is not None and found.token != note.token and _after(note, found) is not None:
+        told = _displaced(note, found)
+    if told is not None and (note.receipt is None or note.receipt != found.receipt):  # the same twice is one thing
+        code, receipt, now = told
+        message = f"effect {note.name!r} was done {_with(receipt)}; {now}"
+        yield {"attempt": note.attempt, "at": round_.now, "reason_code": code, "message": message}
+
+
+def _displaced(note: Note, found: Standing) -> tuple[str, str | None, str] | None:
+    if not _changes(note, found):
+        return None
+    if found.state == "begun":
+        return "doubted_receipt", found.receipt, "it could not be found, and is done again"
+    return "late_receipt" if found.late else "replaced_receipt", found.receipt, "a newer receipt took its place"
+
+
+def _with(receipt: str | None) -> str:
+    return "without a receipt" if receipt is None else f"with the receipt {receipt}"
 
 
 def _is_own_intent(note: Note, found: Standing) -> bool:
     return found.id == note.id and found.state == "begun" and found.token == note.token
 
 
-def _row(round_: Round, note: Note, *, late: bool) -> Row:
-    receipt = (note.receipt, note.verdict)
-    return (note.n, note.name, note.state, *receipt, note.token, round_.now, int(late))
+def _verdict(note: Note, found: Standing) -> str | None:
+    """Keep what a look said of an effect, beside the receipt that came after it."""
+    return found.verdict if _is_receipt(note) and _only_seen(found) else note.verdict
+
+
+def _row(round_: Round, note: Note, found: Standing) -> Row:
+    receipt = (note.receipt, _verdict(note, found))
+    return (note.n, note.name, note.state, *receipt, note.token, round_.now, int(not found.owned_by(note)))

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from standfast.approval import Standing
-from standfast.job import ASKED, Claim
+from standfast.job import ASKED, DOUBTED, Claim
 from standfast.lifecycle import FINAL, MOVES, Move, State, Transition
 from standfast.profiles import defaults_for
 from standfast.rules import DEFAULTS, QueueRules
@@ -227,6 +227,9 @@ def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
     looks = [(each.n, name, "seen", verdict, each.token, round_.now) for each in moved for name, verdict in each.looks]
     if looks:
         yield "write_verdicts", looks
+    reopened = [(each.n, name) for each in moved for name in each.reopens]
+    if reopened:
+        yield "reopen_effects", {"effects": text(reopened), "doubted": DOUBTED}
     replayed = [each.n for each in moved if each.move == Move.REPLAY]
     if replayed:
         asked = [each.n for each in moved if each.move == Move.REPLAY and _is_a_persons(each)]

@@ -216,7 +216,7 @@ class Store:
     def note(self, note: Note) -> Awaitable[list[Entry | None]]:
         """Write down an effect; answer how it stands in the ledger, or None if the job is somebody else's by now.
 
-        It is on its way when this returns. An intent waits for so long as a caller does, a receipt however long it takes.
+        It is on its way when this returns. An intent waits as long as a caller does, a receipt however long it takes.
         """
         return self._engine.call(ledger.write, [note], seconds=_patience(note), room=_room(note))
 

@@ -134,7 +134,15 @@ class Life:
             settled=job.settled,
             expects=[(name, str(key)) for name, key in self._scenario.expects(job)],
             noted=sum(line.possible_duplicate for line in job.history),
+            failure=_why(job),
         )
+
+
+def _why(job: JobView) -> str:
+    """Say why a job is not completed, as far as somebody knows."""
+    if job.failure is None or job.state == State.COMPLETED:
+        return ""
+    return ": ".join(part for part in (job.failure.reason_code, job.failure.told) if part)
 
 
 def _log_to(path: Path) -> None:

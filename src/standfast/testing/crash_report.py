@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, repeat
 
 import msgspec
@@ -13,6 +13,8 @@ from standfast.testing.verdict import Finding, Verdict
 CALM = "no kill"
 MOST_SHOWN = 20
 """Runs that the table shows."""
+MOST_REASONS = 5
+"""Reasons that are told why jobs did not complete."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -25,6 +27,8 @@ class Run(msgspec.Struct, frozen=True):
     """Whether the step came by; timing may differ from the run in which it was recorded."""
     note: str = ""
     states: dict[str, int] = {}
+    failures: dict[str, int] = {}
+    """Why jobs did not complete, and how many of them each."""
     log: str = ""
     """The last lines that its processes logged."""
 
@@ -96,6 +100,7 @@ class CrashReport(msgspec.Struct, frozen=True):
         )
         ends = sum((Counter(run.states) for run in self.runs), Counter[str]())
         yield "jobs ended: " + ", ".join(f"{state} {count}" for state, count in sorted(ends.items()))
+        yield from told(sum((Counter(run.failures) for run in self.runs), Counter[str]()))
 
     def _table(self) -> Iterator[str]:
         wrong = [run for run in self.runs if run.verdict.wrong]
@@ -114,6 +119,13 @@ class CrashReport(msgspec.Struct, frozen=True):
             yield "it goes wrong without any kill: mend that first"
         else:
             yield f'this one again: crash_everywhere({self.scenario.rpartition(":")[2]}, only="{run.step}")'
+
+
+def told(failures: Mapping[str, int]) -> list[str]:
+    """Say why jobs did not complete, what stopped most of them first."""
+    common = Counter(failures).most_common()
+    more = [f"  and for {len(common) - MOST_REASONS} more reasons"] if len(common) > MOST_REASONS else []
+    return [f"  {count} stopped by {why}" for why, count in common[:MOST_REASONS]] + more
 
 
 def _where(run: Run) -> str:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import msgspec
 
 from standfast.errors import ConfigurationError
 from standfast.testing.crash_child import UNSETTLED, Order, Place, live
-from standfast.testing.crash_report import CrashReport, Run
+from standfast.testing.crash_report import CrashReport, Run, told
 from standfast.testing.fresh import fresh, kind, room
 from standfast.testing.nursery import Child, Nursery, nursery
 from standfast.testing.receiver import receiving
@@ -31,6 +32,8 @@ MOST_LIVES = 20
 OVERTIME = 15.0
 """Seconds that a child gets beyond its own patience before it is killed."""
 LINES_KEPT = 20
+MOST_NEAR = 4
+"""Steps that are named where one was meant that does not exist."""
 
 
 def crash_everywhere(
@@ -96,7 +99,19 @@ class CrashKit:
         calm, steps = self.rehearse()
         chosen = evenly([step.name for step in steps], most) if wanted is None else wanted
         runs = [] if calm.verdict.wrong else self._each(chosen, parallel)
+        if wanted is not None:
+            self._check_names(runs, [step.name for step in steps])
         return CrashReport(self._scenario, kind(self._url), tuple(map(str, steps)), (calm, *runs))
+
+    def _check_names(self, runs: Sequence[Run], known: Sequence[str]) -> None:
+        """Refuse a name that no run has: nothing was killed there, and that must not read as survived."""
+        for run in runs:
+            if run.step is not None and not run.reached and run.step not in known:
+                near = get_close_matches(run.step, known, n=MOST_NEAR) or known[:MOST_NEAR]
+                raise ConfigurationError(
+                    f"only={run.step!r} is no step of {self._scenario}, so nothing was killed; near are "
+                    f"{', '.join(map(repr, near))}, and report.steps lists all {len(known)}"
+                )
 
     def _each(self, chosen: Sequence[str], parallel: int) -> list[Run]:
         runs: list[Run] = []
@@ -118,10 +133,15 @@ class CrashKit:
         if not calm.states:
             raise ConfigurationError(f"{self._scenario} enqueues nothing, so there is nothing to judge")
         if not place.effects.exists() and not calm.verdict.wrong:
-            raise ConfigurationError(
-                f"{self._scenario} has no effect, even without a kill: have its handlers call world.happened(name, job)"
-            )
+            raise ConfigurationError(self._without_effect(calm))
         return calm, taken(place.steps(0))
+
+    def _without_effect(self, calm: Run) -> str:
+        """Say why there is nothing to judge: the jobs failed, or their handlers tell of nothing."""
+        said = f"{self._scenario} has no effect, even without a kill"
+        if calm.failures:
+            return "\n".join([f"{said}, because its jobs did not complete:", *told(calm.failures)])
+        return f"{said}: have its handlers call world.happened(name, job)"
 
     def run(self, fatal: str | None) -> Run:
         """Run it once, killed at this step, on a store of its own."""
@@ -165,6 +185,7 @@ class CrashKit:
             reached=fatal is None or bool(met),
             note=met[0].note if met else "",
             states=Counter(fate.state for fate in fates),
+            failures=Counter(fate.failure for fate in fates if fate.failure),
             log=_tail(place.log),
         )
 

@@ -23,6 +23,8 @@ class Fate(msgspec.Struct, frozen=True):
     expects: list[Effect] = []
     noted: int = 0
     """How often its history says that a repeat may double its effects."""
+    failure: str = ""
+    """Why it stopped, if it did not complete."""
 
 
 class Finding(msgspec.Struct, frozen=True):

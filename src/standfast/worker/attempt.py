@@ -122,7 +122,7 @@ class Attempts:
         running.is_async = handler.is_async
         self._entered(running)
         result = await (handler.function(job) if handler.is_async else self._in_thread(handler, job, running))
-        return _returned(handler, job, result)
+        return _meant(running.ledger, _returned(handler, job, result))
 
     async def _with_effects(self, running: Running, handler: Handler, job: Job) -> Outcome | None:
         """Look before a repeat, and give the job its ledger; give how the attempt ends if it is not to run."""
@@ -228,6 +228,13 @@ def _returned(handler: Handler, job: Job, result: Any) -> Outcome:
         return failed
     kept = partial(payload.canonical, result, largest=LARGEST_RESULT)
     return asked(lambda: Succeeded(kept()), partial(_not_kept, job, result))
+
+
+def _meant(ledger: Ledger | None, outcome: Outcome) -> Outcome:
+    """Have the doubts of a handler about its own effects name those that it declares."""
+    if ledger is None or not isinstance(outcome, Failed):
+        return outcome
+    return replace(outcome, doubts=ledger.meant(outcome.doubts))
 
 
 def _not_kept(job: Job, result: Any, error: Exception) -> Succeeded | Failed:

@@ -16,9 +16,9 @@ log = logging.getLogger("standfast.worker")
 
 
 async def work_until_signalled(
-    store: AbstractAsyncContextManager[Any], make: Callable[[], Worker], grace: float
+    store: AbstractAsyncContextManager[Any], make: Callable[[], Worker], grace: float, where: str
 ) -> None:
-    """Work until SIGTERM or SIGINT, then drain; a second one exits at once."""
+    """Work until SIGTERM or SIGINT, then drain; a second one exits at once. `where` names the store in the log."""
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -30,7 +30,8 @@ async def work_until_signalled(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
     async with store, make() as worker:
-        log.info("worker %s is ready for: %s", worker.id, ", ".join(worker.queues) or "no queue of its own")
+        queues = ", ".join(worker.queues) or "no queue of its own"
+        log.info("worker %s on %s is ready for: %s", worker.id, where, queues)
         await asked.wait()
         log.info("worker %s drains: what runs may finish for %g s", worker.id, grace)
     log.info("worker %s has stopped", worker.id)

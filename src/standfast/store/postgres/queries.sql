@@ -321,6 +321,11 @@ ON CONFLICT (n, name) DO UPDATE
 SET verdict = excluded.verdict,
   state = CASE WHEN effect.state = 'begun' AND excluded.verdict = 'verified' THEN 'done' ELSE effect.state END
 
+-- name: reopen_effects
+-- Its handler could not find what counts as done. The receipt stays: a look that finds it makes it count again.
+UPDATE effect SET state = 'begun', verdict = :doubted
+WHERE state = 'done' AND (n, name) IN (SELECT (r->>0)::bigint, r->>1 FROM jsonb_array_elements(:effects::jsonb) AS r)
+
 -- name: release_intents
 -- Whoever has a job run again takes it upon themselves that what was begun may be done again.
 UPDATE effect SET verdict = :asked
@@ -432,12 +437,18 @@ SELECT name FROM upkeep WHERE name LIKE 'age %' ORDER BY name FOR UPDATE SKIP LO
 SELECT max(n), count(*) FROM (SELECT n FROM job WHERE n > :after ORDER BY n LIMIT :limit) AS bite
 
 -- name: restamp_expiry
--- Rules in force are the last published ones, also for what already waits.
+-- Rules in force are the last published ones, also for what already waits. Whoever holds a job may hold its thread's others
+-- too, and waits for none of them: nor does this.
 WITH waiting AS MATERIALIZED (
-  SELECT n FROM job WHERE n > :after AND n <= :last AND queue = :queue AND state IN ('queued', 'running') ORDER BY n FOR UPDATE
+  SELECT n FROM job WHERE n > :after AND n <= :last AND queue = :queue AND state IN ('queued', 'running') FOR UPDATE SKIP LOCKED
 )
 UPDATE job SET expires_at = least(asked_expiry, entered_at + (SELECT max_age FROM queue WHERE name = :queue))
 FROM waiting WHERE job.n = waiting.n
+
+-- name: unstamped
+SELECT EXISTS (
+  SELECT 1 FROM job WHERE n > :after AND n <= :last AND queue = :queue AND state IN ('queued', 'running')
+    AND expires_at IS DISTINCT FROM least(asked_expiry, entered_at + (SELECT max_age FROM queue WHERE name = :queue)))
 
 -- name: drop_rates
 DELETE FROM gate WHERE kind IN ('rate', 'gate')

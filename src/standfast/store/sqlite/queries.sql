@@ -284,6 +284,11 @@ INSERT INTO effect (n, name, state, verdict, token, at) VALUES :rows
 ON CONFLICT (n, name) DO UPDATE
 SET verdict = excluded.verdict, state = iif(effect.state = 'begun' AND excluded.verdict = 'verified', 'done', effect.state)
 
+-- name: reopen_effects
+-- Its handler could not find what counts as done. The receipt stays: a look that finds it makes it count again.
+UPDATE effect SET state = 'begun', verdict = :doubted
+WHERE state = 'done' AND (n, name) IN (SELECT e.value->>0, e.value->>1 FROM json_each(:effects) AS e)
+
 -- name: release_intents
 -- Whoever has a job run again takes it upon themselves that what was begun may be done again.
 UPDATE effect SET verdict = :asked WHERE n IN (SELECT value FROM json_each(:numbers)) AND state = 'begun'
@@ -383,6 +388,9 @@ SELECT max(n), count(*) FROM (SELECT n FROM job WHERE n > :after ORDER BY n LIMI
 UPDATE job SET expires_at = nullif(min(coalesce(asked_expiry, 9e99), coalesce(entered_at + q.max_age, 9e99)), 9e99)
 FROM queue AS q
 WHERE q.name = :queue AND job.queue = :queue AND job.n > :after AND job.n <= :last AND job.state IN ('queued', 'running')
+
+-- name: unstamped
+-- Nothing is left: there is one writer at a time.
 
 -- name: drop_rates
 DELETE FROM gate WHERE kind IN ('rate', 'gate') AND (key IN (SELECT value FROM json_each(:gates)) OR substr(key, 1, length(:below)) = :below)

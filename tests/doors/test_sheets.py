@@ -1,0 +1,47 @@
+"""Sheets and lists of jobs that no store has to be brought into a state for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from standfast.cli.sheets import LONGEST_NOTE, listing, sheet
+from standfast.cli.tail_command import WIDTHS
+from standfast.failure import Class, Failure, Landed
+from standfast.lifecycle import State
+from standfast.queue.notices import KINDS
+from tests.core.test_replies import job
+
+NOW = datetime.now(UTC)
+
+
+def note(**known: Any) -> str:
+    [row] = listing([job(State.QUEUED, **known)], NOW).rows
+    return str(row[-1])
+
+
+def facts(table: Any) -> dict[str, str]:
+    return {row[0]: getattr(row[1], "text", row[1]) for row in table.rows}
+
+
+def test_a_parked_job_names_what_it_waits_for():
+    parked = {"view": "parked", "parked_on": "breaker:crm"}
+    assert note(**parked) == "waits for breaker:crm"
+    assert facts(sheet(job(State.QUEUED, **parked), NOW)[0])["waits for"] == "breaker:crm"
+    assert "waits for" not in facts(sheet(job(State.QUEUED), NOW)[0])
+
+
+def test_a_long_note_is_cut_without_a_word():
+    failure = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="denied", message="x" * 200)
+    said = note(failure=failure)
+    assert (len(said), said[-2:]) == (LONGEST_NOTE, "x…")
+
+
+def test_a_receipt_that_came_late_says_so():
+    effect = {"name": "ticket", "verdict": "verified", "receipt": 7}
+    *_, table = sheet(job(State.COMPLETED, effects=[{**effect, "late": True}, effect]), NOW)
+    assert [row[1] for row in table.rows] == ["verified, late", "verified"]
+
+
+def test_every_kind_of_notice_has_room_in_its_column():
+    assert WIDTHS[1] == max(len(kind) for kind in KINDS)
