@@ -104,19 +104,46 @@ settings.register_profile("standfast", deadline=None)  # a busy machine is no fa
 settings.load_profile("standfast")
 
 
-LONG_ON_POSTGRES = ("tests/scenarios/", "tests/doors/")
+WORKER_ON_POSTGRES = {
+    "tests/worker/test_claiming.py": ("",),
+    "tests/worker/test_effects.py": ("verify", "once"),
+    "tests/worker/test_killed_effects.py": ("",),
+    "tests/worker/test_limits.py": ("",),
+    "tests/worker/test_processes.py": ("killed", "share_the_work", "wakes"),
+    "tests/worker/test_promote.py": ("",),
+    "tests/worker/test_redrives.py": ("concurrent", "canary", "poisoned"),
+    "tests/worker/test_transactions.py": ("",),
+}
+"""Of the worker's tests, those about which the server has a say; the others see it only through the store's verbs."""
+LONG_ON_POSTGRES = ("tests/scenarios/", "tests/doors/", "tests/worker/")
 """Rooms whose tests run on a file in every run, and on PostgreSQL in script/soak: a run may take five minutes."""
 LONG_IN_PART = {
     "tests/worker/test_promote.py": ("under_load", "killed_at", "everything_arrives", "every_verb", "not_empty"),
     "tests/doors/test_bench_postgres.py": ("bar", "row", "named"),
 }
 """Files of which only the tests with one of these words in their names run every time."""
+LONG = {
+    "tests/doors/test_bench.py": ("",),
+    "tests/doors/test_demo.py": ("a_terminal_gets_bars",),
+    "tests/faults/test_frozen_worker.py": ("while_the_loop_is_blocked", "ended-plain", "runs-async"),
+    "tests/faults/test_io_errors.py": ("failed-for-good", "full-once", "busy-for-good", "corrupt-for-good"),
+    "tests/faults/test_postgres_outages.py": ("found_again[left",),
+    "tests/faults/test_spool_crashes.py": ("before it is brought", "before the commit]", "after it is forgotten"),
+    "tests/faults/test_spool_outage.py": ("shows_in_stats", "the_next_process", "only_the_first_call"),
+    "tests/scenarios/test_examples.py": ("http_outage",),
+    "tests/store/test_postgres_strain.py": ("dead_rows",),
+    "tests/worker/test_transactions.py": ("scoped session", "async session", "connection over asyncpg", "asyncpg pool"),
+}
+"""Tests with one of these words in their names run in script/soak alone: slow ones, whose siblings run every time."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    on_postgres = "postgres" in item.name and item.nodeid.startswith(LONG_ON_POSTGRES)
-    words = LONG_IN_PART.get(item.nodeid.partition("::")[0], ("",))
-    if on_postgres or not any(word in item.name for word in words):
+    file = item.nodeid.partition("::")[0]
+    on_postgres = "postgres" in item.name and file.startswith(LONG_ON_POSTGRES)
+    on_postgres = on_postgres and not any(word in item.name for word in WORKER_ON_POSTGRES.get(file, ()))
+    words = LONG_IN_PART.get(file, ("",))
+    by_name = any(word in item.name for word in LONG.get(file, ()))
+    if on_postgres or by_name or not any(word in item.name for word in words):
         item.add_marker(pytest.mark.long)
 
 

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
@@ -40,10 +41,16 @@ Node = TypeVar("Node", bound=ast.AST)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@cache
+def parsed(path: Path) -> list[ast.AST]:
+    """Read a file once for all tests that look at it."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def nodes(kind: type[Node], under: Path = SOURCE) -> Iterator[tuple[Path, Node]]:
     """Every node of this kind, with the file it stands in."""
     for path in sorted(under.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in parsed(path):
             if isinstance(node, kind):
                 yield path.relative_to(ROOT), node
 

@@ -53,7 +53,7 @@ async def test_work_starts_when_the_gate_opens(disk, make):
         receipt = await disk.enqueue("mail", 1)
         job = await reached(disk, receipt.id, "parked")
         assert (job.parked_on, job.attempts, job.deferrals, ran) == ("gate:mail", 0, 1, [])
-        assert "gate is closed" in await disk.explain(receipt.id)
+        assert "gate has been closed" in await disk.explain(receipt.id)
         answers[0] = True
         assert (await ended(disk, receipt.id)).attempts == 1
     assert ran == [1]
