@@ -105,7 +105,7 @@ settings.load_profile("standfast")
 
 
 WORKER_ON_POSTGRES = {
-    "tests/worker/test_claiming.py": ("",),
+    "tests/worker/test_claiming.py": ("wakes", "slow", "busy"),
     "tests/worker/test_effects.py": ("verify", "once"),
     "tests/worker/test_killed_effects.py": ("",),
     "tests/worker/test_limits.py": ("",),
@@ -125,14 +125,15 @@ LONG_IN_PART = {
 LONG = {
     "tests/doors/test_bench.py": ("",),
     "tests/doors/test_demo.py": ("a_terminal_gets_bars",),
-    "tests/faults/test_frozen_worker.py": ("while_the_loop_is_blocked", "ended-plain", "runs-async"),
+    "tests/faults/test_frozen_worker.py": ("while_the_loop_is_blocked", "blocks_the_loop", "ended-plain", "runs-async"),
     "tests/faults/test_io_errors.py": ("failed-for-good", "full-once", "busy-for-good", "corrupt-for-good"),
-    "tests/faults/test_postgres_outages.py": ("found_again[left",),
+    "tests/faults/test_postgres_outages.py": ("found_again[left", "standby", "without_room", "does_not_sync"),
     "tests/faults/test_spool_crashes.py": ("before it is brought", "before the commit]", "after it is forgotten"),
     "tests/faults/test_spool_outage.py": ("shows_in_stats", "the_next_process", "only_the_first_call"),
     "tests/scenarios/test_examples.py": ("http_outage",),
     "tests/store/test_postgres_strain.py": ("dead_rows",),
-    "tests/worker/test_transactions.py": ("scoped session", "async session", "connection over asyncpg", "asyncpg pool"),
+    "tests/worker/test_transactions.py": ("scoped session", "sqlalchemy async", "asyncpg pool", "sqlalchemy session"),
+    "tests/worker/test_leases.py": ("after_an_outage_longer_than_a_lease",),
 }
 """Tests with one of these words in their names run in script/soak alone: slow ones, whose siblings run every time."""
 
