@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import httpx2
+
 from standfast import Effect, HttpEffect, fixed
 from standfast.testing import drain
 from tests.sending import WAIT, run_out, tried
@@ -119,3 +121,51 @@ async def test_an_effect_leaves_one_row_and_none_without_effects(app):
     for name, effects in (("plain", []), ("acting", [{"name": "one", "verdict": "verified", "receipt": 7}])):
         job = await tried(app, await app.enqueue("feedback", handler=name))
         assert (job.state, job.effects) == ("completed", effects)
+
+
+def recorded(spot):
+    """Give a check that looks at what the receiver has written down."""
+    return lambda _job, effect: effect.key in [request["body"] for request in spot.requests]
+
+
+async def post(url, key):
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        await client.post(url, content=key)
+
+
+async def test_two_of_three_effects_landed_and_only_the_third_is_sent_again(app, spot):
+    """The reply to the second is swallowed after the receiver has committed it."""
+    url = spot.url(do="answer,close,answer")
+    names = ("charge", "ship", "mail")
+
+    @app.handler("feedback", replay="verify_first", effects=[Effect(name, recorded(spot)) for name in names])
+    async def order(job):
+        for name in names:
+            async with job.effect(name) as effect:
+                if not effect.done:
+                    await post(url, effect.key)
+
+    receipt = await app.enqueue("feedback")
+    first = await tried(app, receipt)
+    assert [line.landed for line in first.history] == ["maybe"]
+    job = await run_out(app, receipt)
+    assert (job.state, job.attempts) == ("completed", 2)
+    assert [request["body"] for request in spot.requests] == [f"{receipt.id}.{name}" for name in names]
+
+
+async def test_a_commit_that_comes_late_is_seen_before_the_next_repeat(app, spot):
+    """The request is on its way when the first look says absent, and has arrived when the second one is made."""
+    attempts = []
+
+    @app.handler("feedback", replay="verify_first", effects=[Effect("ticket", recorded(spot))])
+    async def make(job):
+        attempts.append(job.attempt)
+        raise TimeoutError("no answer")
+
+    receipt = await app.enqueue("feedback")
+    await tried(app, receipt)
+    app.clock.advance(WAIT)
+    assert (await tried(app, receipt)).view == "retry_pending"
+    await post(spot.url(), f"{receipt.id}.ticket")
+    job = await run_out(app, receipt)
+    assert (job.state, job.warning, attempts) == ("completed", "post_write_recovery", [1, 2])
