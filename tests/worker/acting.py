@@ -1,7 +1,7 @@
 """A worker process whose handlers act on the world: `python acting.py URL LOG [SETTINGS]`.
 
-The world is the log: an act is a line that the product does not write, and checks read it there. What becomes of a job
-is in its payload; a queue is named like the replay mode of its handler.
+The world is a receiver: an act is a request that it writes down before it answers, and checks read it there. What
+becomes of a job is in its payload; a queue is named like the replay mode of its handler. How far it came is in the log.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import msgspec
 
 from standfast import Effect, Standfast, fixed
 from standfast.worker import worker as worker_module
+from tests.receiver import Receiver
 from tests.worker.processes import Log
 
 MODES = ("replay", "verify_first", "manual")
@@ -26,6 +28,9 @@ class Settings(msgspec.Struct):
     """What a test may ask for."""
 
     lease: float = 0.6
+    receiver: str = ""
+    """Where to send what is done, and the file that the receiver writes it to."""
+    received: str = ""
     together: int = 1
     """How many jobs must be where they are to die before one kills the process."""
 
@@ -34,15 +39,16 @@ def application(url: str, world: Log, settings: Settings) -> Standfast:
     """Declare one queue for each mode; only what is verified first can be looked for."""
     sf = Standfast(url)
     for mode in MODES:
-        verify = world_check(world) if mode == "verify_first" else None
+        verify = world_check(settings) if mode == "verify_first" else None
         sf.queue(mode, lease=settings.lease, backoff=fixed(0.01), attempts=5)
         sf.handler(mode, replay=mode, effects=[Effect("mark", verify)])(acting(world, settings))  # type: ignore[arg-type]
     return sf
 
 
-def world_check(world: Log) -> Any:
+def world_check(settings: Settings) -> Any:
     """Look into the world whether a job has acted."""
-    return lambda job: bool(world.lines("act", job.payload["name"]))
+    written = Receiver(Path(settings.received))
+    return lambda job: bool(written.requests(f"/{job.payload['name']}"))
 
 
 def acting(world: Log, settings: Settings) -> Any:
@@ -56,7 +62,8 @@ def acting(world: Log, settings: Settings) -> Any:
 
         def act() -> int:
             wait_for(asked.get("inside"))
-            write(world, "act", job)
+            with urlopen(f"{settings.receiver}/{job.payload['name']}", data=b"act", timeout=30):  # noqa: S310 - the test's own
+                pass
             if asked.get("die") == "inside":
                 die(world, settings, job)
             return int(job.attempt)

@@ -13,14 +13,29 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from standfast import Standfast
+from tests.receiver import Receiver
 from tests.waiting import ended, failure_of, job_of, seen
 from tests.warm import Warm
 from tests.worker.acting import MODES
 from tests.worker.processes import ROOT, Log, environment
 
 ACTING = Path(__file__).with_name("acting.py")
+
+
+@pytest.fixture
+def received(tmp_path: Path) -> Iterator[Receiver]:
+    """Give a receiver process that writes every request down before it answers."""
+    receiver = Receiver(tmp_path / "received.jsonl").start()
+    yield receiver
+    receiver.stop()
+
+
+def at(receiver: Receiver, tmp_path: Path) -> dict[str, str]:
+    """Give what a worker process must know of the receiver."""
+    return {"receiver": f"http://127.0.0.1:{receiver.port}", "received": str(tmp_path / "received.jsonl")}
 
 
 class Actor(Warm):
@@ -43,7 +58,7 @@ def actor(url: str, log: Log, **settings: Any) -> Iterator[Actor]:
         running.wait(10)
 
 
-async def test_killed_between_an_effect_and_the_end_of_its_job(disk, url, log):
+async def test_killed_between_an_effect_and_the_end_of_its_job(disk, url, log, received, tmp_path):
     """One kill, a job of each mode before its receipt is on disk, and one after; then another worker goes on.
 
     Before: replay repeats and said so before it did, what is verified first is found, a person decides about the rest.
@@ -52,12 +67,13 @@ async def test_killed_between_an_effect_and_the_end_of_its_job(disk, url, log):
     ids = {}
     for mode, die in product(MODES, ("inside", "after")):
         ids[mode, die] = (await disk.enqueue(mode, {"name": f"{mode}-{die}", "die": die})).id
-    with actor(url, log, together=len(ids)) as first:
+    world = at(received, tmp_path)
+    with actor(url, log, together=len(ids), **world) as first:
         assert await asyncio.to_thread(first.wait, 20) == -signal.SIGKILL
-    with actor(url, log):
+    with actor(url, log, **world):
         jobs = {what: await ended(disk, job_id) for what, job_id in ids.items()}
     for what, job in jobs.items():
-        acts = len(log.lines("act", "-".join(what)))
+        acts = len(received.requests(f"/{'-'.join(what)}"))
         assert (what, acts) == (what, 2 if what == ("replay", "inside") else 1)
         told = (job.history[0].landed, job.history[0].possible_duplicate)
         assert (what, told) == (what, ("maybe", what[0] == "replay") if what[1] == "inside" else ("no", False))
@@ -91,18 +107,21 @@ async def frozen(disk: Standfast, worker: Actor) -> None:
     await seen(stopped)
 
 
-async def test_frozen_past_its_lease_and_thawed(disk, url, log, tmp_path):
+async def test_frozen_past_its_lease_and_thawed(disk, url, log, received, tmp_path):
     """Frozen before an effect, its intent is refused and it does not act; within one, its receipt comes too late."""
     go = tmp_path / "go"
-    before, inside = [(await disk.enqueue("replay", {"name": at, at: str(go)})).id for at in ("before", "inside")]
+    before, inside = [
+        (await disk.enqueue("replay", {"name": where, where: str(go)})).id for where in ("before", "inside")
+    ]
 
     async def runs() -> bool:
         return len(log.lines("start")) == 2 and bool((await job_of(disk, inside)).effects)
 
-    with actor(url, log) as slow:
+    world = at(received, tmp_path)
+    with actor(url, log, **world) as slow:
         await seen(runs)
         await frozen(disk, slow)
-        with actor(url, log):
+        with actor(url, log, **world):
             for job in [await ended(disk, job_id) for job_id in (before, inside)]:
                 assert (job.state, job.result) == ("completed", "by attempt 2")
                 assert [line.possible_duplicate for line in job.history] == [True]
@@ -111,7 +130,7 @@ async def test_frozen_past_its_lease_and_thawed(disk, url, log, tmp_path):
             # It drains only once its handlers have ended, whatever they met.
             slow.terminate()
             assert await asyncio.to_thread(slow.wait, 20) == 0
-    assert [len(log.lines("act", name)) for name in ("before", "inside")] == [1, 2]
+    assert [len(received.requests(f"/{name}")) for name in ("before", "inside")] == [1, 2]
     for job in [await job_of(disk, job_id) for job_id in (before, inside)]:
         assert (job.state, job.result) == ("completed", "by attempt 2")
         assert job.effects == [{"name": "mark", "verdict": "verified", "receipt": 2}]
