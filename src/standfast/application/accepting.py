@@ -1,0 +1,92 @@
+"""The verbs that take work in: what they return is on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from standfast.application.parts import Parts
+from standfast.clock import Clock
+from standfast.job import HTTP, NewJob, Receipt
+from standfast.queue import http
+from standfast.queue.accept import check_shared_key, several
+from standfast.queue.fallback import Otherwise, check_otherwise
+from standfast.rules import Seconds
+
+
+class Accepting(Parts):
+    """Takes jobs in."""
+
+    def __init__(self, url: str | os.PathLike[str] | None = None, *, clock: Clock | None = None) -> None:
+        super().__init__(url, clock=clock)
+        self._registry.add_built_in(http.built_in(self, self._sender))
+
+    async def enqueue(
+        self, queue: str, payload: Any = None, *, otherwise: Otherwise | None = None, tx: Any = None, **options: Any
+    ) -> Receipt:
+        """Store one job; it is on disk when this returns.
+
+        `otherwise` is called without arguments instead when for certain nothing can be stored now: the store is away,
+        the queue or the disk is full. `tx` is a connection of yours with a transaction open, and the job is there
+        exactly if you commit it: to the store's own PostgreSQL (psycopg, asyncpg, SQLAlchemy), or to any SQLite
+        database (`sqlite3`), where it is written to an outbox, and is a job once `sf.outbox(...)` brought it here.
+        """
+        [job] = self._acceptor.jobs(queue, (payload,), **options)
+        if otherwise is not None:
+            check_otherwise(otherwise)
+            return await self._fallbacks.unless_stored(queue, otherwise, self._accept(job, tx))
+        return await self._accept(job, tx)
+
+    async def _accept(self, job: NewJob, tx: Any) -> Receipt:
+        await self._admission.admit([job])
+        if tx is not None:
+            return (await self._transactions.enqueue(tx, [job]))[0]
+        return await self._reception.accept(job)
+
+    def enqueue_sync(
+        self, queue: str, payload: Any = None, *, otherwise: Otherwise | None = None, tx: Any = None, **options: Any
+    ) -> Receipt:
+        """Store one job from code without an event loop; it is on disk when this returns."""
+        [job] = self._acceptor.jobs(queue, (payload,), **options)
+        if otherwise is not None:
+            check_otherwise(otherwise)
+            return self._fallbacks.unless_stored_blocking(queue, otherwise, partial(self._accept_blocking, job, tx))
+        return self._accept_blocking(job, tx)
+
+    def _accept_blocking(self, job: NewJob, tx: Any) -> Receipt:
+        self._admission.admit_blocking([job])
+        if tx is not None:
+            return self._transactions.enqueue_blocking(tx, [job])[0]
+        return self._reception.accept_blocking(job)
+
+    async def enqueue_http(
+        self,
+        queue: str,
+        method: str,
+        url: str,
+        *,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: Seconds | str | None = None,
+        **options: Any,
+    ) -> Receipt:
+        """Store one HTTP request that a worker will send; it is on disk when this returns.
+
+        The body is sent as JSON, or as it stands if it is text and `headers` name its content type. Without an
+        idempotency key, a POST or PATCH that may have arrived is not sent again: it dies as `unknown_commit_state`.
+        """
+        request = http.request(method, url, body=body, headers=headers, timeout=timeout)
+        return await self.enqueue(queue, request, handler=HTTP, **options)
+
+    async def enqueue_many(
+        self, queue: str, payloads: Sequence[Any], *, tx: Any = None, **options: Any
+    ) -> list[Receipt]:
+        """Store several jobs in one transaction, or in yours: all of them, or none."""
+        jobs = self._acceptor.jobs(queue, several(payloads), **options)
+        check_shared_key(jobs)
+        await self._admission.admit(jobs)
+        if tx is not None:
+            return await self._transactions.enqueue(tx, jobs)
+        return await self._reception.accept_together(jobs)

@@ -1,0 +1,119 @@
+"""The verbs that look: none of them changes a job."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Collection
+from pathlib import Path
+from typing import Any
+
+from standfast.application.parts import Parts
+from standfast.errors import StoreUnavailable, UnknownJob
+from standfast.job import JobView
+from standfast.lifecycle import State
+from standfast.queue import backup, doctor, notices, overview
+from standfast.queue.ids import id_of
+from standfast.queue.notices import Notice
+from standfast.queue.view import Page, after, job_view, one_of, page, whole_page
+from standfast.rules import Seconds
+from standfast.store.reads import Filter
+
+LOOK_AGAIN = (0.005, 0.25)
+"""`wait` looks after the first pause, then less and less often, up to the second."""
+
+
+class Looking(Parts):
+    """Looks at jobs, and at the whole."""
+
+    async def status(self, id: str | None) -> JobView | None:
+        """Look at a job; looking changes nothing."""
+        wanted = id_of(id)
+        if (waiting := await self._reception.view(wanted)) is not None:
+            return waiting
+        await self._ready()
+        record = await self._store.job(wanted)
+        return record and job_view(record, now=self._store.now(), skew=self._store.skew())
+
+    async def jobs(
+        self, *, queue: str | None = None, state: str | None = None, limit: int = 50, cursor: int | None = None
+    ) -> Page:
+        """List jobs, newest first; the page's `next_cursor` leads to the older ones."""
+        await self._ready()
+        wanted = Filter(queue, one_of("state", state, State), whole_page(limit), after(cursor) or Filter().before)
+        return page(await self._store.jobs(wanted), limit, now=self._store.now(), skew=self._store.skew())
+
+    async def wait(self, id: str | None, timeout: Seconds) -> JobView:
+        """Wait until a job is settled: final, held, or dead with nothing left that happens by itself."""
+        give_up = time.monotonic() + timeout
+        pause, longest = LOOK_AGAIN
+        while True:
+            found = await self.status(id)
+            if found is None:
+                raise UnknownJob.named(id)
+            if found.settled:
+                return found
+            left = give_up - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"job {id} is still {found.view} after {timeout} s; wait again, or look with status")
+            await asyncio.sleep(min(pause, left))
+            pause = min(longest, pause * 1.5)
+
+    async def result(self, id: str | None, key: str | None = None) -> Any:
+        """Give a job's whole result, or one key of it."""
+        found = await self.status(id)
+        if found is None:
+            raise UnknownJob.named(id)
+        return found.result if key is None else found.result[key]
+
+    def there(self) -> bool:
+        """Tell whether there is a store to open; the first use makes one that is not."""
+        return self._store.there()
+
+    async def health(self) -> dict[str, Any]:
+        """Judge the store by what it holds; while it is away, by what waits for it on this host."""
+        try:
+            return await self._judged()
+        except StoreUnavailable as error:
+            spooled = await self._reception.held()
+            if spooled is None:
+                raise
+            return overview.away(error, spooled)
+
+    async def _judged(self) -> dict[str, Any]:
+        await self._ready()
+        await self._fallbacks.tell()
+        return await overview.health(self._store, await self._reception.held())
+
+    async def doctor(self) -> dict[str, Any]:
+        """Examine the store, also one that cannot be opened; one that is not there yet is not created."""
+        return await doctor.examine(self._store, self._judged, self._reception.held)
+
+    async def migrate(self) -> tuple[int, int]:
+        """Bring the store's schema forward, as every opening does; give its number before and after."""
+        before = self._store.schema_version()
+        await self._ready()
+        return before, self._store.schema_version()
+
+    async def stats(self) -> dict[str, Any]:
+        """Count what is there, and what happened so far."""
+        await self._ready()
+        return await overview.stats(self._store, await self._reception.held())
+
+    async def explain(self, id: str | None) -> str:
+        """Say in one sentence, with evidence, why a job is where it is."""
+        await self._ready()
+        return await self._operations.explain(id)
+
+    async def subscribe(
+        self, kinds: Collection[str] | None = None, queue: str | None = None, after: int | None = None
+    ) -> AsyncIterator[Notice]:
+        """Give notices of what happens to jobs, in commit order, from every process; `after` resumes behind a `seq`."""
+        await self._ready()
+        async for notice in notices.subscribe(self._store, kinds, queue, after):
+            yield notice
+
+    async def backup(self, path: str | Path) -> dict[str, Any]:
+        """Copy the store to a new file while work goes on, verified when this returns; tell what the copy holds."""
+        await self._ready()
+        return await backup.back_up(self._store, path)

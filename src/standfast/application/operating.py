@@ -1,0 +1,32 @@
+"""The verbs that change what becomes of a job that is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from standfast.application.parts import Parts
+from standfast.handlers.probes import Probe
+from standfast.job import JobView
+from standfast.queue.accept import user
+from standfast.queue.operations import PROBE_FOR
+from standfast.rules import Seconds
+
+
+class Operating(Parts):
+    """Changes what becomes of a job."""
+
+    async def retry(
+        self, id: str | None, *, probe: Probe | None = None, timeout: Seconds = PROBE_FOR
+    ) -> dict[str, Any]:
+        """Run a job again as soon as may be: a waiting one now, a letter by replay. A running one is left alone.
+
+        With `probe`, a function or a URL, once that says yes (something true, or 2xx); if it does not within `timeout`,
+        not at all, and the Reply says why as `probe`. Only this call waits; nothing of the waiting is stored.
+        """
+        await self._ready()
+        return await self._operations.retry(id, by=user(), probe=probe, timeout=timeout)
+
+    async def cancel(self, id: str | None) -> JobView:
+        """End a job that is not wanted any more. A running one is asked, and ends cancelled unless it succeeds."""
+        await self._ready()
+        return await self._operations.cancel(id)

@@ -1,0 +1,60 @@
+"""What a Standfast is made of: each part is one room's, and knows nothing of the object that holds it."""
+
+from __future__ import annotations
+
+import os
+from weakref import WeakSet
+
+from standfast import settings
+from standfast.clock import Clock, SystemClock
+from standfast.handlers.http import Sender
+from standfast.handlers.registry import Registry
+from standfast.queue.accept import Acceptor
+from standfast.queue.admission import Admission
+from standfast.queue.audit import Audit
+from standfast.queue.declarations import Declarations
+from standfast.queue.fallback import Fallbacks
+from standfast.queue.letters import DeadLetters
+from standfast.queue.operations import Operations, Queues
+from standfast.queue.policies import Policies
+from standfast.queue.reception import Reception
+from standfast.queue.transactions import Transactions
+from standfast.queue.verification import Verifier
+from standfast.store.store import Store
+from standfast.worker.worker import Worker
+
+
+class Parts:
+    """The parts of one queue, made and not yet opened; the verbs are in the classes that build on it."""
+
+    def __init__(self, url: str | os.PathLike[str] | None = None, *, clock: Clock | None = None) -> None:
+        self.settings = settings.load(url, os.environ)
+        self.clock = clock or SystemClock()
+        self._store = Store(self.settings.url.value, self.clock, audit_file=self.settings.audit_file.value)
+        self._registry = Registry()
+        self._sender = Sender()
+        self._verifier = Verifier(self._sender)
+        self._workers: WeakSet[Worker] = WeakSet()
+        self._acceptor = Acceptor(self._registry, self.clock)
+        self._declared = Declarations(self._store, self._registry, dict(self.settings.queues))
+        self._ready = self._declared.publish
+        self._admission = Admission(self._store, self._declared, strict=self.settings.strict_queues.value)
+        self.policy = Policies(self._store, self._declared, self.settings.policy)
+        self.dead_letters = DeadLetters(
+            self._store,
+            self._ready,
+            self._registry,
+            self._verifier,
+            permit=self.policy.permit,
+            groups=self.settings.groups,
+            ttl=self.settings.approval_ttl.value,
+        )
+        self.approvals = self.dead_letters.approvals
+        self.queues = Queues(self._store, self._ready)
+        self.audit = Audit(self._store, self._ready)
+        self._operations = Operations(self._store, self.dead_letters, self._sender)
+        self._fallbacks = Fallbacks(self._store)
+        self._reception = Reception(
+            self._store, self._store.spool(self.settings.spool.value), self._declared, self._fallbacks
+        )
+        self._transactions = Transactions(self._store, self._ready, self._declared.publish_blocking, self.clock)

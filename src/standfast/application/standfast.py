@@ -1,0 +1,144 @@
+"""Standfast: the object an application holds. It declares, accepts, looks and works; each verb's rules live below."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from standfast import settings
+from standfast.application.accepting import Accepting
+from standfast.application.looking import Looking
+from standfast.application.operating import Operating
+from standfast.aside import aside
+from standfast.handlers.registry import Effects, Handler, declare
+from standfast.locks import ForkableLock
+from standfast.profiles import rules_for
+from standfast.queue.outbox import RELAY_EVERY, Connect, Outbox
+from standfast.rules import QueueRules, Seconds
+from standfast.worker.admission import Doorkeeper
+from standfast.worker.loops import Loop
+from standfast.worker.standing import work_until_signalled
+from standfast.worker.worker import GRACE, SLOTS, Worker, drain_all
+
+
+class Standfast(Accepting, Looking, Operating):
+    """A durable queue on one store. Opens itself on first use; `await sf.close()` or `async with` to let go."""
+
+    # --- declaring
+
+    def queue(self, name: str, **rules: Any) -> QueueRules:
+        """Declare a queue's rules; see `QueueRules` for each setting. `standfast.toml` overrides what code says.
+
+        For the names in `standfast.profiles` the defaults are the ready-made ones.
+        """
+        said = rules_for(name, **rules)
+        declared = self.settings.over(name, said)
+        overruled = [rule for rule in rules if getattr(said, rule) != getattr(declared, rule)]
+        self._registry.add_gate(name, rules.get("gate"))
+        self._declared.declare(name, declared, overruled)
+        return declared
+
+    def handler(
+        self,
+        queue: str,
+        *,
+        name: str | None = None,
+        input: Any = None,
+        replay: Literal["replay", "verify_first", "manual"] = "replay",
+        effects: Effects = (),
+        risk: str | None = None,
+        timeout: float | None = None,
+        soft: bool = True,
+    ) -> Callable[[Callable[..., Any]], Handler]:
+        """Register a function, plain or async, as the one that does a queue's work.
+
+        The default `replay="replay"` repeats it after an unknown outcome. `"verify_first"` looks at its `effects`
+        before every repeat; `"manual"` leaves every repeat to a person. See docs/effects.md.
+        `input` is the type of one payload, read as `job.input`; where payloads are collected, that is a list of it.
+        """
+        declaration = declare(queue, name, replay=replay, risk=risk, timeout=timeout, effects=effects)
+
+        def register(function: Callable[..., Any]) -> Handler:
+            handler = Handler(function, declaration, self, input=input, soft=soft, effects=effects)
+            self._registry.add(handler)
+            self._declared.changed()
+            return handler
+
+        return register
+
+    # --- working
+
+    def worker(
+        self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
+    ) -> Worker:
+        """Run jobs in this process: `async with sf.worker(): ...`. `concurrency` is slots per queue."""
+        made = Worker(
+            self._store,
+            self._registry,
+            verifier=self._verifier,
+            doors=Doorkeeper(self._registry.gates, self._sender.ask),
+            letters=self.dead_letters,
+            policy=self.policy,
+            rules=self._declared.rules,
+            ready=self._ready,
+            queues=queues,
+            concurrency=concurrency,
+            grace=grace,
+        )
+        self._workers.add(made)
+        return made
+
+    def run_worker(
+        self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
+    ) -> None:
+        """Work until signalled: the first SIGTERM or SIGINT drains, a second one exits at once."""
+        where = settings.without_password(self.settings.url.value)
+        asyncio.run(work_until_signalled(self, partial(self.worker, queues, concurrency, grace=grace), grace, where))
+
+    def outbox(self, connect: Connect, *, every: Seconds = RELAY_EVERY) -> Outbox:
+        """Bring here what was enqueued with `tx=` in a database of yours; `connect` opens it, as `sqlite3` does.
+
+        `async with sf.outbox(connect):` looks every so many seconds; `await outbox.relay()` looks once.
+        """
+        return Outbox(self._store, self._ready, connect, Loop, every)
+
+    # --- life
+
+    async def open(self) -> Self:
+        """Open the store and publish what was declared; where jobs are spooled, it may still be away."""
+        await self._reception.open()
+        return self
+
+    async def close(self) -> None:
+        """Drain what still works here, and let go of the store and of receivers. Using it again opens it again."""
+        await drain_all(self._workers)
+        await self._sender.close()
+        await aside(self._reception.close)
+        await self._fallbacks.tell()
+        await aside(self._store.close)
+        self._declared.forget()
+
+    async def __aenter__(self) -> Self:
+        """Open."""
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+
+_default: list[Standfast] = []
+_making_default = ForkableLock()
+
+
+def default() -> Standfast:
+    """Give the process-wide queue, made on first use from the environment and `standfast.toml`."""
+    with _making_default:
+        if not _default:
+            _default.append(Standfast())
+        return _default[0]
