@@ -35,6 +35,8 @@ Kind = Literal[
     "tokens",
     "restore",
     "redrive",
+    "grant",
+    "revoke",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
 

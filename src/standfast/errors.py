@@ -41,6 +41,10 @@ class StoreUnavailable(StandfastError):
         self.definite = definite
 
 
+class LowDisk(StoreUnavailable):
+    """There is too little disk left to take new work; what is there is still finished."""
+
+
 class StoreMoved(StoreUnavailable):
     """The store was promoted: it is at `home` now, and here nothing is written or read any more."""
 
@@ -98,6 +102,15 @@ class UnknownRequest(StandfastError):
     def named(cls, what: str, given: str) -> UnknownRequest:
         """Word it for an id."""
         return cls(f"no {what} has the id {given!r}: it never existed here, or it is long over")
+
+
+class UnknownSchedule(UnknownRequest):
+    """No schedule has this name."""
+
+    @classmethod
+    def named(cls, name: object, _given: str = "") -> UnknownSchedule:
+        """Word it for a name."""
+        return cls(f"no schedule is called {name!r}; list them with `standfast schedule list`")
 
 
 class PlanDrifted(StandfastError):

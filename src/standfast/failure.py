@@ -48,6 +48,15 @@ class Reason(msgspec.Struct, frozen=True):
     action: Action
     advice: str
 
+    @property
+    def loud(self) -> bool:
+        """Whether somebody is to be woken for a letter of this reason, unless its queue says otherwise."""
+        return self.code not in QUIET
+
+
+QUIET = frozenset({"max_age", "expired", "cancelled", "restored", "denied", "consent_denied"})
+"""Reasons nobody is woken for: somebody decided it so, or nobody waits for it any more."""
+
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Why an attempt did not complete."""
@@ -111,6 +120,8 @@ CATALOGUE: dict[str, Reason] = {
         _stopped("forgotten_await", "The handler returned work without waiting for it; mend the handler, then replay."),
         _stopped("denied", "The policy or the receiver refused it; change the permission, then ask again."),
         _stopped("approval_required", "A person must approve it first."),
+        _stopped("consent_required", "Its session must consent first; once it has, this goes on by itself."),
+        _stopped("consent_denied", "Its session was denied this; replay it only once somebody has consented."),
         _stopped("policy_snapshot_mismatch", "The policy changed meanwhile; decide again under the present one."),
         _stopped("idempotency_conflict", "Another job holds this key with another payload; decide which one is right."),
         _unknown("partial_external_write", "Some effects landed and some did not; check each before replaying."),

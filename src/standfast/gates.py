@@ -16,7 +16,7 @@ import msgspec
 
 from standfast.rules import Breaker, Limit, Rate
 
-Kind = Literal["thread", "limit", "rate", "breaker", "gate"]
+Kind = Literal["thread", "limit", "rate", "breaker", "gate", "probe"]
 LONGEST_KEY = 200
 """Characters of a key that stand in its gate's name; of longer ones a hash does."""
 SMOOTH = 0.1
@@ -30,6 +30,10 @@ PROBE_PATIENCE = 60.0
 """Seconds after which it is looked whether a probe is still under way."""
 UNWANTED_AFTER = 3600.0
 """Seconds after which a breaker that nobody waits at is forgotten, so that health does not tell of it for good."""
+SAID_HOLDS = 120.0
+"""Seconds for which counts what a process said of a handler's probes; it says so again as long as it lives."""
+SAID_AGAIN_AFTER = 20.0
+DENIAL_SHOWN = 60.0
 BLOCKING = frozenset({"open", "half", "probing"})
 """The states of a breaker in which nothing but its probe may start."""
 
@@ -315,3 +319,56 @@ class Closing(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str
     broken: bool = False
     """Whether it could not be asked, rather than said no."""
+
+
+# --- handlers whose probes say no
+
+
+class Disabled(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What processes say of a handler: that its probes say no, why and since when; or that one of them has it up."""
+
+    since: float
+    why: str
+    up: bool = False
+    denied_at: float = 0.0
+    """When a process last said no, while another one has it up."""
+
+
+_read_disabled = msgspec.json.Decoder(Disabled).decode
+
+
+def disabled(row: Row) -> Disabled:
+    """Read what is said of a handler."""
+    return _read_disabled(row.detail or '{"since":0,"why":""}')
+
+
+def denied(row: Row | None, key: str, why: str, now: float) -> Row:
+    """Give the gate of a handler after a process said no: shut, unless another one has it up."""
+    known = None if row is None else disabled(row)
+    if row is not None and known is not None and known.up:
+        lately = now - known.denied_at < SAID_AGAIN_AFTER
+        return row if lately else _as_said(row, msgspec.structs.replace(known, why=why, denied_at=now), row.opens_at)
+    if row is not None and known is not None and known.why == why and _holds(row, now):
+        return row
+    return _as_said(Row(key, "probe"), Disabled(now if known is None else known.since, why), now + SAID_HOLDS)
+
+
+def restored(row: Row, now: float) -> Row:
+    """Give the gate of a handler after a process said yes: open, for as long as others are told of that."""
+    known = disabled(row)
+    if known.up and (_holds(row, now) or now - known.denied_at > SAID_HOLDS):
+        return row
+    return _as_said(row, msgspec.structs.replace(known, up=True), now + SAID_HOLDS)
+
+
+def also_denied(found: Disabled, now: float) -> bool:
+    """Tell whether a process still says no, while another one has the handler up."""
+    return found.up and now - found.denied_at < DENIAL_SHOWN
+
+
+def _holds(row: Row, now: float) -> bool:
+    return (row.opens_at or 0.0) - now > SAID_HOLDS - SAID_AGAIN_AFTER
+
+
+def _as_said(row: Row, said: Disabled, opens_at: float | None) -> Row:
+    return row._replace(detail=msgspec.json.encode(said).decode(), opens_at=opens_at)

@@ -38,6 +38,13 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Whether the payload is a list of payloads, one for each job that was folded into this one, itself first."""
     amended: int = 0
     """How often somebody changed the payload: the job's generation."""
+    amenders: tuple[str, ...] = ()
+    """Who did."""
+
+    @property
+    def wanted_by(self) -> tuple[str, ...]:
+        """Everybody whose work this is: who requested it, and who changed it. None of them may approve it."""
+        return (*(() if self.requester is None else (self.requester,)), *self.amenders)
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -112,6 +119,14 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Whether its receipt came from a worker that had lost the job."""
 
 
+class Parent(msgspec.Struct, frozen=True, gc=False):
+    """A step that came before another one: its number and its result (JSON text), or that it is too big to bring."""
+
+    n: int
+    result: str | None = None
+    left_out: bool = False
+
+
 class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A job as its worker holds it: the right to run it now, under this token. Field order is the statement's."""
 
@@ -144,7 +159,11 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first_seen_at: float = 0.0
     replays: int = 0
     """How often it was replayed, by whomever."""
+    pending: int | None = None
+    """How many steps before it are not completed: none, as it was claimed; null for a job that is no step."""
     handler_risk: Risk | None = None
+    parents: dict[str, Parent] | None = None
+    """By name, the steps of its workflow that came before it."""
 
     @property
     def repeat(self) -> int:
@@ -168,6 +187,11 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
         What was given back or died without entering spent no attempt, and left nothing that may have landed.
         """
         return self.attempts > 1 or self.landed == Landed.MAYBE
+
+    @property
+    def first_hand(self) -> bool:
+        """Whether nothing of it ran before, and nobody had it replayed."""
+        return not self.entered_before and self.replays == 0
 
     @property
     def replayed(self) -> bool:

@@ -9,8 +9,10 @@ import msgspec
 
 from standfast.approval import Answer, Filing
 from standfast.chain import Decision
+from standfast.consent import Use
 from standfast.failure import Action, Failure, Landed
 from standfast.gates import Word
+from standfast.message import Origin
 from standfast.redrive import Leg
 
 
@@ -58,7 +60,7 @@ MOVES: dict[Move, tuple[frozenset[State], State]] = {
     Move.HOLD: (frozenset({State.RUNNING, State.QUEUED, State.DEAD}), State.HELD),
     Move.REPLAY: (frozenset({State.DEAD, State.HELD}), State.QUEUED),
     Move.RESOLVE: (frozenset({State.DEAD, State.HELD, State.QUEUED}), State.COMPLETED),
-    Move.RELEASE: (frozenset({State.WAITING}), State.QUEUED),
+    Move.RELEASE: (frozenset({State.WAITING, State.HELD}), State.QUEUED),
     Move.DISCARD: (LETTERS, State.CANCELLED),
     Move.CANCEL: (UNFINISHED, State.CANCELLED),
 }
@@ -102,6 +104,8 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     owner: str | None = None
     approver_group: str | None = None
+    approver_groups: tuple[str, ...] = ()
+    """All groups its approver must be in, where an approval was asked for."""
     replay_status: str = "pending_review"
     replay_at: float | datetime | None = None
     """When it is replayed by itself: queue time where it is stored, a moment where somebody reads it."""
@@ -149,7 +153,9 @@ class Transition(msgspec.Struct, frozen=True):
     answers: Answer | None = None
     """The approval this carries out or turns down: unless it still stands where it must, nothing moves."""
     leg: Leg | None = None
-    """The redrive this is a part of."""
+    """The redrive this is a part of: unless that still runs, nothing moves."""
+    ruled_under: str | None = None
+    """The policy that allowed this, by its hash: unless it is still in force, nothing moves."""
     looks: tuple[tuple[str, str], ...] = ()
     """What was seen of the job's effects: name and verdict of each."""
     reopens: tuple[str, ...] = ()
@@ -159,6 +165,10 @@ class Transition(msgspec.Struct, frozen=True):
     """The breaker of what the attempt depends on, and what its end says about that."""
     waits: bool = False
     """Whether it goes back to wait for the dependency rather than for a backoff."""
+    uses: Use | None = None
+    """The consent this takes a use of, which nobody else can have then."""
+    origin: Origin | None = None
+    """The session that is told of it, where whoever decided knows it; the store finds out about other ends."""
 
     def __post_init__(self) -> None:
         """Refuse a move the table does not have: a decision that cannot be is a bug of ours."""
@@ -193,6 +203,10 @@ def unwanted(decided: Transition) -> Transition:
         files=None,
         possible_duplicate=False,
     )
+
+
+VIEWS = (*State, "scheduled", "retry_pending", "parked")
+"""What `view` may say."""
 
 
 def view(state: str, *, attempts: int, due_later: bool, parked: bool) -> str:

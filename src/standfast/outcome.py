@@ -70,6 +70,8 @@ class Recovered(msgspec.Struct, frozen=True):
     """A look before the repeat found every effect there: nothing is left to run."""
 
     looks: tuple[Look, ...]
+    entered: bool = False
+    """Whether this attempt did it itself, and only its end is not known: then it is spent."""
 
 
 class Undetermined(msgspec.Struct, frozen=True):
@@ -77,6 +79,8 @@ class Undetermined(msgspec.Struct, frozen=True):
 
     looks: tuple[Look, ...]
     message: str
+    entered: bool = False
+    """Whether the look came after this attempt, rather than before it: then it is spent."""
 
 
 class Drained(msgspec.Struct, frozen=True):
@@ -103,8 +107,26 @@ class NotEntered(msgspec.Struct, frozen=True):
     why: str
 
 
+class Unconsented(msgspec.Struct, frozen=True):
+    """The session has not consented to this handler, or was denied it: the handler was not entered."""
+
+    message: str
+    denied: bool = False
+
+
 Outcome = (
-    Succeeded | Failed | Snooze | Cancel | Drained | TimedOut | Lapsed | Misfit | NotEntered | Recovered | Undetermined
+    Succeeded
+    | Failed
+    | Snooze
+    | Cancel
+    | Drained
+    | TimedOut
+    | Lapsed
+    | Misfit
+    | NotEntered
+    | Recovered
+    | Undetermined
+    | Unconsented
 )
 
 JSONValue = Any

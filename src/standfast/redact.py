@@ -81,23 +81,24 @@ _SEPARATOR_EVERY = 10
 """Random text has few of `/_-`; a path or a name made of words has one every few characters."""
 
 
-def redacted_text(text: str, *, emails: bool = False) -> str:
+def redacted_text(text: str, *, emails: bool = False, longest: int = LONGEST_TEXT) -> str:
     """Give a text without the secrets in it, cut to a length that can be shown."""
-    shown = _shapes.sub(_hide, text[: LONGEST_TEXT + MARGIN])
+    shown = _shapes.sub(_hide, text[: longest + MARGIN])
     shown = _email.sub(HIDDEN, shown) if emails else shown
-    return shown if len(text) <= LONGEST_TEXT else f"{shown[:-MARGIN]}{CUT}"
+    return shown if len(text) <= longest else f"{shown[:-MARGIN]}{CUT}"
 
 
-def redacted(value: Any, *, emails: bool = False) -> Any:
-    """Give a JSON value without the secrets in it, cut where it is deep or large."""
-    return _Walk(emails).walk(value, "", DEEPEST)
+def redacted(value: Any, *, emails: bool = False, longest: int = LONGEST_TEXT) -> Any:
+    """Give a JSON value without the secrets in it, cut where it is deep or large; no text longer than `longest`."""
+    return _Walk(emails, longest).walk(value, "", DEEPEST)
 
 
 class _Walk:
     """One way through a document, which counts what it has met."""
 
-    def __init__(self, emails: bool) -> None:  # noqa: FBT001 - said by name at the door
+    def __init__(self, emails: bool, longest: int) -> None:  # noqa: FBT001 - said by name at the door
         self._emails = emails
+        self._longest = longest
         self._left = MOST_VALUES
 
     def walk(self, value: Any, key: str, depth: int) -> Any:
@@ -137,7 +138,7 @@ class _Walk:
             return value
         if not isinstance(value, str):
             return f"<{type(value).__name__}>"
-        return value if _is_hash(key, value) else redacted_text(value, emails=self._emails)
+        return value if _is_hash(key, value) else redacted_text(value, emails=self._emails, longest=self._longest)
 
 
 def is_reference(value: dict[Any, Any]) -> bool:

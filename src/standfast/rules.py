@@ -200,6 +200,8 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     or every one is kept, in order."""
     destinations: tuple[str, ...] = ()
     """Hosts or networks HTTP jobs may call besides public addresses, as in `["127.0.0.1", "*.internal"]`."""
+    command: str | None = None
+    """The program that does the queue's work: the name of a `[commands.NAME]` in `standfast.toml`."""
     max_depth: int | None = None
     """With so many jobs due, new ones are refused with `Backpressure`. What is scheduled, parked or running does not
     count. Each commit that stores jobs counts up to this many: 1 000 take 0.1 ms, 10 000 take 0.7 ms. None is no
@@ -215,6 +217,9 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     keep_dead: Retention | None = None
     """How long a dead letter is kept: `"90d"`, or `{"age": "90d", "count": 10000}` for the newest so many. What goes is
     recorded, letter by letter. None keeps letters for good; held ones, and those a policy will replay, always stay."""
+    notify: Literal["quiet", "loud"] | None = None
+    """Whether letters of this queue alert somebody (`[notify]`): all, or none of them. None leaves it to their
+    reasons."""
 
     def __post_init__(self) -> None:
         """Refuse what could not work, naming the field."""

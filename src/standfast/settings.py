@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from standfast.approval import TTL
+from standfast.consent import LIFETIME
 from standfast.errors import ConfigurationError
 from standfast.profiles import PROFILES, rules_for
 from standfast.rules import QueueRules, seconds
@@ -21,7 +22,9 @@ DEFAULT_FILE = "standfast.toml"
 DEFAULT_POLICY = "standfast-policy.yaml"
 LOGS = ("auto", "text", "json")
 """How log lines are written; `auto` is text on a terminal and JSON elsewhere."""
-TABLES = ("queues", "store", "groups")
+KEEP_INBOX = 7 * 86400.0
+"""Seconds a message that was read is kept, unless the file says otherwise."""
+TABLES = ("queues", "store", "server", "groups", "commands", "ingest", "notify")
 """The tables of `standfast.toml`, one for each field of `File`."""
 
 
@@ -57,6 +60,18 @@ class Settings(msgspec.Struct, frozen=True):
     """Which rules of each queue the file names; the others are defaults."""
     groups: dict[str, tuple[str, ...]] = {}
     """The groups of each person the file names: who may approve what."""
+    commands: dict[str, dict[str, Any]] = {}
+    """The programs that queues may name with `command=`, as they are written; `queue.commands` reads them."""
+    notify: dict[str, Any] = {}
+    """Where alerts go, as it is written; `notify.surfaces` reads it."""
+    keep_inbox: Setting = Setting(KEEP_INBOX, "default")
+    """Seconds a session's message is kept once it was read."""
+    consent_lifetime: Setting = Setting(LIFETIME, "default")
+    """Seconds a consent lives at most."""
+    ingest: dict[str, dict[str, Any]] = {}
+    """The sources whose webhooks become jobs, as they are written; `ingest.sources` reads them."""
+    hosts: tuple[str, ...] = ()
+    """The names that the server answers to, beside those of the loopback and the address it listens at."""
 
     def over(self, queue: str, declared: QueueRules) -> QueueRules:
         """Put what the file says about a queue over what the code says, rule by rule."""
@@ -78,6 +93,14 @@ class StoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spool: str | None = None
     audit_file: str | None = None
     approval_ttl: float | str | None = None
+    keep_inbox: float | str | None = None
+    consent_lifetime: float | str | None = None
+
+
+class ServerTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[server]` of the file."""
+
+    hosts: tuple[str, ...] = ()
 
 
 class File(msgspec.Struct, frozen=True):
@@ -85,8 +108,12 @@ class File(msgspec.Struct, frozen=True):
 
     queues: dict[str, dict[str, Any]] = {}
     store: StoreTable = StoreTable()
+    server: ServerTable = ServerTable()
     groups: dict[str, list[str]] = {}
     """Who is in which groups, beside what their tokens say."""
+    commands: dict[str, dict[str, Any]] = {}
+    ingest: dict[str, dict[str, Any]] = {}
+    notify: dict[str, Any] = {}
 
 
 def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> Settings:
@@ -100,10 +127,16 @@ def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> 
         strict_queues=_first(None, None, file.store.strict_queues, default=False),
         spool=_first(None, environment.get("STANDFAST_SPOOL"), file.store.spool, None),
         audit_file=_first(None, None, file.store.audit_file, None),
-        approval_ttl=_ttl(config.value, file.store.approval_ttl),
+        approval_ttl=_lasting(config.value, "approval_ttl", file.store.approval_ttl, TTL),
+        keep_inbox=_lasting(config.value, "keep_inbox", file.store.keep_inbox, KEEP_INBOX),
+        consent_lifetime=_lasting(config.value, "consent_lifetime", file.store.consent_lifetime, LIFETIME),
+        notify=file.notify,
         policy=_first(None, environment.get("STANDFAST_POLICY"), None, DEFAULT_POLICY),
         log=_log(environment),
         groups={person: tuple(groups) for person, groups in file.groups.items()},
+        commands=file.commands,
+        ingest=file.ingest,
+        hosts=file.server.hosts,
         written={name: tuple(given) for name, given in file.queues.items()},
     )
 
@@ -122,15 +155,15 @@ def _rules(path: str, name: str, given: dict[str, Any]) -> QueueRules:
         raise ConfigurationError(f"{path} [queues.{name}]: {error}") from error
 
 
-def _ttl(path: str, given: float | str | None) -> Setting:
-    """Read how long an approval waits for its answer."""
-    found = _first(None, None, given, TTL)
+def _lasting(path: str, name: str, given: float | str | None, default: float) -> Setting:
+    """Read how long something lasts."""
+    found = _first(None, None, given, default)
     try:
         read = seconds(found.value)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{path} [store] approval_ttl: {error}") from error
+        raise ConfigurationError(f"{path} [store] {name}: {error}") from error
     if read is None or not 0 < read < float("inf"):
-        raise ConfigurationError(f"{path} [store] approval_ttl must be more than 0 seconds, not {given!r}")
+        raise ConfigurationError(f"{path} [store] {name} must be more than 0 seconds, not {given!r}")
     return Setting(read, found.source)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import pwd
 import random
 import re
 import time
@@ -19,7 +20,7 @@ from standfast.errors import ConfigurationError, IdempotencyConflict, PayloadRej
 from standfast.handlers.registry import Declaration, Handler, Registry
 from standfast.job import Details, Receipt
 from standfast.lifecycle import State
-from standfast.queue.accept import MOST_LABELS, Acceptor, check_shared_key, receipt
+from standfast.queue.accept import MOST_LABELS, Acceptor, check_shared_key, receipt, user
 from standfast.queue.ids import IDS, Ids
 from standfast.queue.payload import fingerprint
 from standfast.store.orders import Conflict
@@ -133,6 +134,17 @@ def test_the_requester_is_the_named_one_else_the_session_else_the_user(accept, g
     assert details(accept("mail", **given)).requester == expected
 
 
+def test_the_user_is_the_one_that_the_operating_system_knows(monkeypatch):
+    user.cache_clear()
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "bea")
+    assert user() == pwd.getpwuid(os.getuid()).pw_name
+    user.cache_clear()
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
+    assert user() == "uid-4000000"
+    user.cache_clear()
+
+
 # --- what is refused
 
 
@@ -142,7 +154,7 @@ def test_a_name_that_nobody_can_read_is_refused(accept, name):
         lambda: accept(name),
         lambda: accept("mail", handler=name if name is not None else ""),
         lambda: accept("mail", idempotency_key=name if name is not None else ""),
-        lambda: accept("mail", session=name if name is not None else ""),
+        lambda: accept("mail", session=name or "\n"),
         lambda: accept("mail", requester=name if name is not None else ""),
         lambda: accept("mail", labels={"a": name if name != "" else 5}),
     ):

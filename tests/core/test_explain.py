@@ -46,6 +46,13 @@ AWAY = "It waits for http://crm:80, which failed 3 times in a row: its breaker h
             "Its queue's gate has been closed for 1.0 m: it says no. It is asked again by itself.",
         ),
         (
+            Row("probe:mail:send:mail", "probe", None, None, 0, 200.0, '{"since":40,"why":"HTTP 503"}'),
+            (
+                "Its handler 'send:mail' has been disabled for 1.0 m: what it requires says no (HTTP 503). That is "
+                "asked again by itself, and no attempt is spent; `retry` calls it all the same."
+            ),
+        ),
+        (
             Row(CRM, "breaker", None, None, 3, 112.0, '{"state":"open","since":70}'),
             f"{AWAY}, and the next try is in 12.0 s. No attempt is spent.",
         ),

@@ -260,3 +260,36 @@ def test_rules_are_read_as_they_are_written(given_, field, expected):
 def test_rules_that_could_not_work_are_refused(given_):
     with pytest.raises(ConfigurationError):
         queue_rules(**given_)
+
+
+# --- handlers whose probes say no
+
+KEY = "probe:mail:send"
+HOLDS, AGAIN = gates.SAID_HOLDS, gates.SAID_AGAIN_AFTER
+
+
+def said(row: Row) -> tuple[Any, ...]:
+    found = gates.disabled(row)
+    return found.since, found.why, found.up, row.opens_at
+
+
+def test_a_no_shuts_and_lapses_unless_it_is_said_again():
+    shut = gates.denied(None, KEY, "HTTP 503", 100.0)
+    assert said(shut) == (100.0, "HTTP 503", False, 100.0 + HOLDS)
+    assert gates.denied(shut, KEY, "HTTP 503", 101.0) is shut, "nothing new is written"
+    assert said(gates.denied(shut, KEY, "HTTP 500", 101.0)) == (100.0, "HTTP 500", False, 101.0 + HOLDS)
+    later = 100.0 + AGAIN
+    assert said(gates.denied(shut, KEY, "HTTP 503", later)) == (100.0, "HTTP 503", False, later + HOLDS)
+
+
+def test_a_yes_opens_and_a_no_of_another_process_does_not_shut_it_then():
+    up = gates.restored(gates.denied(None, KEY, "HTTP 503", 100.0), 130.0)
+    assert said(up) == (100.0, "HTTP 503", True, 130.0 + HOLDS)
+    assert not gates.also_denied(gates.disabled(up), 131.0), "its own no is over"
+    assert gates.restored(up, 131.0) is up
+    assert gates.restored(up, 130.0 + AGAIN) is up, "nobody says no: it lapses, and is forgotten"
+    both = gates.denied(up, KEY, "HTTP 500", 140.0)
+    assert said(both) == (100.0, "HTTP 500", True, 130.0 + HOLDS)
+    assert gates.also_denied(gates.disabled(both), 141.0)
+    assert gates.denied(both, KEY, "HTTP 500", 141.0) is both
+    assert said(gates.restored(both, 130.0 + AGAIN)) == (100.0, "HTTP 500", True, 130.0 + AGAIN + HOLDS)

@@ -81,6 +81,13 @@ def test_queue(facts, expected):
             {"open_breakers": (("http://crm:80", 3, 61.0),)},
             ["http://crm:80 does not answer: 3 failures in a row, its breaker is open for 61 s"],
         ),
+        (
+            {"disabled_handlers": (("mail/send", "HTTP 503", 61.0, False), ("mail/read", "HTTP 503", 61.0, True))},
+            [
+                "mail/send: disabled for 61 s, because what it requires says no: HTTP 503",
+                "mail/read: disabled in one process, while another runs it, because what it requires says no: HTTP 503",
+            ],
+        ),
         ({"broken_gates": (("mail", "it answered None"),)}, ["mail: its gate counts as closed: it answered None"]),
         ({"conflicting_declarations": ("mail",)}, ["mail: two live processes declare different rules"]),
         (

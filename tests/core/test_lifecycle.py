@@ -18,7 +18,7 @@ WAYS = {
     "hold": ("running queued dead", "held"),
     "replay": ("dead held", "queued"),
     "resolve": ("dead held queued", "completed"),
-    "release": ("waiting", "queued"),
+    "release": ("waiting held", "queued"),
     "discard": ("dead held", "cancelled"),
     "cancel": ("queued waiting running held dead", "cancelled"),
 }

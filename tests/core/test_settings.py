@@ -94,6 +94,8 @@ def test_a_directory_in_place_of_the_file_is_refused(tmp_path):
         ("[store]\nurl = 5", "url"),
         ("queues = 5", "queues"),
         ("[queues]\nmail = 5", "mail|queues"),
+        ("commands = 5", "commands"),
+        ("[ingest]\ngithub = 5", "ingest"),
         ("[queues.mail]\natempts = 5", r"\[queues\.mail\]: unknown queue setting 'atempts' .*'attempts'"),
         ("[queues.mail]\nattempts = 0", r"\[queues\.mail\]: attempts must be at least 1"),
         ("[queues.mail]\nattempts = 'five'", r"\[queues\.mail\]"),

@@ -9,7 +9,17 @@ import pytest
 
 from standfast.decide.classify import of_result
 from standfast.decide.settle import LOOK_AGAIN, settle
-from standfast.decide.verdict import before_repeat, combine, of_answer, of_ledger, scope, seen, untold
+from standfast.decide.verdict import (
+    after_doubt,
+    before_repeat,
+    combine,
+    in_doubt,
+    of_answer,
+    of_ledger,
+    scope,
+    seen,
+    untold,
+)
 from standfast.failure import Landed, Verdict
 from standfast.job import ASKED, Entry
 from standfast.lifecycle import Move
@@ -236,3 +246,52 @@ def test_what_is_verified_first_is_no_possible_duplicate():
 def test_a_snooze_with_an_open_intent_is_looked_at_next_time(ledger, landed):
     assert decided(claim(ledger=ledger), Snooze(5.0)).landed == landed
     assert decided(claim(ledger=ledger), Cancel()).landed is None
+
+
+# --- after an attempt that may have done it
+
+
+def looked(*verdicts: Verdict) -> list[Look]:
+    return [Look(f"effect-{number}", verdict) for number, verdict in enumerate(verdicts)]
+
+
+MAYBE = failed("transient", "maybe")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("outcome", [TimedOut(), MAYBE])
+@pytest.mark.parametrize("verdicts", [[V], [V, V], [A], [V, A], [I], [V, I]])
+def test_what_is_there_is_done_and_what_cannot_be_told_is_held_where_it_must_be(mode, outcome, verdicts):
+    looks = looked(*verdicts)
+    found = after_doubt(claim(mode), outcome, looks)
+    if set(verdicts) == {V}:
+        assert found == Recovered(tuple(looks), entered=True)
+    elif I in verdicts and mode == "verify_first" and outcome == TimedOut():
+        assert isinstance(found, Undetermined)
+        assert found.entered
+    else:
+        assert found is outcome
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (TimedOut(), True),
+        (MAYBE, True),
+        (failed("transient", "no"), False),
+        (failed("permanent", "maybe"), False),
+        (of_result({"verified": False}), False),
+        (Drained(), False),
+        (Cancel(), False),
+        (Snooze(1), False),
+    ],
+)
+def test_only_what_may_have_been_done_is_looked_at(outcome, expected):
+    assert in_doubt(outcome) is expected
+
+
+@pytest.mark.parametrize(("entered", "spends"), [(True, 0), (False, -1)])
+def test_an_attempt_that_was_entered_is_spent(entered, spends):
+    looks = tuple(looked(I))
+    for outcome in (Recovered(looks, entered=entered), Undetermined(looks, "who knows", entered=entered)):
+        assert settle(claim(), outcome, RULES, roll=0.0).spends == spends

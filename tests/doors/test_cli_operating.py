@@ -50,7 +50,7 @@ class TestRetry:
         work(mail=refuse)
         said = cli("retry", job)
         assert said.exit_code == 0
-        assert said.stdout.startswith(f"{job} queued: It is not done yet")
+        assert said.stdout.startswith(f"{job} queued: It is not done")
         assert told(cli, "status", job)[1]["replays"] == 1
 
     def test_a_completed_job_answers_with_its_result(self, cli):

@@ -132,6 +132,17 @@ class TestMigrate:
 
 
 class TestConfig:
+    def test_shows_commands_and_sources_without_their_secrets(self, cli, here):
+        command = '[commands.deploy]\nargv = ["run"]\nenv = ["API_TOKEN=hunter2222"]\n'
+        (here / "standfast.toml").write_text(
+            command + '[ingest.github]\nsecret_env = "HOOK"\n[notify.surfaces.chat]\napprise_env = "CHAT"\n'
+        )
+        shown = cli("config").stdout
+        assert "commands.deploy.argv" in shown
+        assert "HOOK" in shown
+        assert "notify.chat.apprise_env" in shown
+        assert "hunter2222" not in shown
+
     def test_every_setting_has_a_value_and_a_source(self, cli, here, monkeypatch):
         def told():
             settings = json.loads(cli("config", "--json").stdout)["settings"]
@@ -144,12 +155,14 @@ class TestConfig:
             "spool": (None, "default"),
             "audit_file": (None, "default"),
             "approval_ttl": (86400.0, "default"),
+            "keep_inbox": (604800.0, "default"),
+            "consent_lifetime": (2592000.0, "default"),
             "policy": ("standfast-policy.yaml", "default"),
             "log": ("auto", "default"),
         }
         (here / "mine.toml").write_text(
             "[store]\nurl = 'file.db'\nstrict_queues = true\nspool = 'jobs.spool'\naudit_file = 'heads'\n"
-            "approval_ttl = '2h'\n"
+            "approval_ttl = '2h'\nkeep_inbox = '2d'\nconsent_lifetime = '1d'\n"
         )
         monkeypatch.setenv("STANDFAST_CONFIG", "mine.toml")
         monkeypatch.setenv("STANDFAST_POLICY", "rules.yaml")
@@ -161,6 +174,8 @@ class TestConfig:
             "spool": ("jobs.spool", "file"),
             "audit_file": ("heads", "file"),
             "approval_ttl": (7200.0, "file"),
+            "keep_inbox": (172800.0, "file"),
+            "consent_lifetime": (86400.0, "file"),
             "policy": ("rules.yaml", "environment"),
             "log": ("text", "environment"),
         }
@@ -227,5 +242,6 @@ def test_importing_the_command_line_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env=surroundings({}))
     loaded = set(done.stdout.decode().split())
     assert "standfast.cli.worker_command" in loaded
-    heavy = {"httpx2", "rich", "standfast.bench", "standfast.demo", "standfast.testing", "sqlite3", "cronsim"}
+    ours = {"standfast.bench", "standfast.demo", "standfast.testing"}
+    heavy = {*ours, "httpx2", "rich", "sqlite3", "cronsim", "mcp", "starlette"}
     assert loaded & heavy == set()

@@ -25,6 +25,8 @@ async def test_every_kind_of_gate_says_how_it_stands():
             "broken": False,
             "opens_in": None,
         },
+        {"key": "probe:a:b", "kind": "probe", "closed_seconds": 5.0, "why": "HTTP 503", "up": False, "opens_in": None},
+        {"key": "probe:a:c", "kind": "probe", "closed_seconds": 5.0, "why": "HTTP 503", "up": True, "opens_in": None},
     ]
     _, board = stats_board(counted, datetime.now(UTC))
     rows = [[getattr(cell, "text", cell) for cell in row] for row in board.rows]
@@ -33,4 +35,6 @@ async def test_every_kind_of_gate_says_how_it_stands():
         ["rate:mail", "", "0.2 s"],
         ["breaker:crm", "open, 3 failures", "12 s"],
         ["gate:mail", "closed for 60 s: it says no", ""],
+        ["probe:a:b", "closed for 5 s: HTTP 503", ""],
+        ["probe:a:c", "up in one process, not in another", ""],
     ]

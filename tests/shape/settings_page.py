@@ -30,8 +30,12 @@ value of the file and the environment and its source: `argument`, `environment`,
 
 `[store]` of the file takes `url`, `spool`, `strict_queues` (refuse a queue nobody declared; default `false`),
 `audit_file` (where the heads of the audit chain of a store on PostgreSQL are noted; a database file has its own beside
-it) and `approval_ttl` (how long an approval waits for its answer, such as `"12h"`; default a day). `[groups]` names the
-groups of each person, such as `bea = ["platform-governance"]`: who may approve what.
+it), `approval_ttl` (how long an approval waits for its answer, such as `"12h"`; default a day), `keep_inbox` (how long
+a [message](sessions.md) is kept that was read; default seven days) and `consent_lifetime` (how long a consent lives at
+most; default 30 days). `[server]` takes `hosts`: the names the [server](rest.md) answers
+to, beside the loopback's. `[notify]` says [where alerts go](sessions.md#alerts). `[groups]` names the
+groups of each person, such as `bea = ["platform-governance"]`: who may approve what. `[commands.NAME]` is a program
+that does a queue's work ([commands](commands.md)), `[ingest.NAME]` a source of webhooks ([ingest](ingest.md)).
 
 ## Queues
 

@@ -20,7 +20,7 @@ from standfast.store.statements import Statement
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
 
-GROWING = ("job", "body", "ending", "history", "idempotency", "journal")
+GROWING = ("job", "body", "ending", "history", "idempotency", "journal", "tick")
 """The tables that grow with the backlog or with what is kept. The others hold a row for each queue or worker."""
 
 INTENDED = {
@@ -42,7 +42,17 @@ INTENDED = {
     "prunable_numbers": "job_ended (queue=? AND state=? AND finished_at<?)",
     "delete_keys": "USING COVERING INDEX idempotency_until (until<?)",
     "job_by_id": "USING INDEX sqlite_autoindex_body_1 (id=?)",
-    "list_jobs": "SEARCH j USING INTEGER PRIMARY KEY (rowid<?)",
+    "walk_jobs": "SEARCH job USING INTEGER PRIMARY KEY (rowid<?)",
+    "walk_session": "USING INDEX body_session (<expr>=? AND n<?)",
+    "walk_stopped": "USING INDEX job_letter (n<?)",
+    "walk_running": "INDEX job_running",
+    "matching_jobs": "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
+    "list_jobs": "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
+    "unread_messages": "USING INDEX message_unread (session=?)",
+    "lock_consents": "USING INDEX consent_session (session=?)",
+    "due_alerts": "USING INDEX alert_due (tell_at<?)",
+    "jobs_by_ids": "USING INDEX sqlite_autoindex_body_1 (id=?)",
+    "origins_of": "SEARCH b USING INTEGER PRIMARY KEY (rowid=?)",
     "history_of": "SEARCH history USING PRIMARY KEY (n=?)",
     "last_journal_number": "SEARCH journal",
     "open_approvals": "USING INDEX approval_open (n=?)",
@@ -67,12 +77,16 @@ INTENDED = {
     "purgeable_letters": "job_ended (queue=? AND state=? AND finished_at<?)",
     "old_letters": "job_ended (queue=? AND state=? AND finished_at<?)",
     "surplus_letters": "job_ended (queue=? AND state=?",
+    "due_schedules": "INDEX schedule_next_wall (",
+    "known_ticks": "SEARCH tick USING PRIMARY KEY (schedule=? AND tick>? AND tick<?)",
+    "delete_ticks": "USING COVERING INDEX tick_at (at<?)",
 }
 
 SCANS = {
     "lapsed_numbers": "what runs now, by a partial index",
     "abandoned_jobs": "what runs now, by a partial index",
     "overdue_jobs": "what runs now, by a partial index",
+    "walk_running": "what runs now, by a partial index",
     "queue_counts": "what runs, is scheduled or parked, by partial indexes and up to a bound",
     "places_taken": "what runs or holds a ticket, by partial indexes",
     "doubtful_gates": "what runs or holds a ticket, by partial indexes",

@@ -19,6 +19,7 @@ from standfast.job import NewJob
 from standfast.store.anchor import Anchor
 from standfast.store.orders import Order, Want
 from standfast.store.store import Store
+from standfast.worker.timetable import Timetable
 
 CALLERS = 64
 
@@ -205,6 +206,19 @@ def fork_one(store: Store, name: str, go: int, wait: int) -> int:
         store.enqueue_blocking([job(f"{name}, without its parent")])
         os._exit(0)
     return child
+
+
+def tick_all(path: str) -> None:
+    """Add a schedule that others add too, and enqueue what is due now, as a worker does."""
+    asyncio.run(add_and_tick(Standfast(path)))
+
+
+async def add_and_tick(sf: Standfast) -> None:
+    await sf.open()
+    wait_for_go()
+    await sf.schedules.add("shared", "mail", every=3600)
+    say(await Timetable(sf._store).run_due())  # noqa: SLF001
+    await sf.close()
 
 
 def keep_enqueueing(store: Store, stop: threading.Event) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from standfast.decide.operate import cancel, replay
@@ -148,3 +149,10 @@ def everything(look: Look, *tables: str) -> list[list[tuple[Any, ...]]]:
 def journal(rows: list[tuple[Any, ...]]) -> list[list[tuple[str, str, list[str]]]]:
     """Read journal rows: for each transaction what happened, in which queue, to which jobs."""
     return [[(kind, queue, ids) for kind, queue, ids in json.loads(entries)] for (entries,) in rows]
+
+
+@contextmanager
+def begins_no_round(store: Store) -> Iterator[None]:
+    """Have whatever is asked of the store meanwhile share the one transaction that begins after."""
+    with store._engine._round:  # noqa: SLF001 - there is no other way to be sure of it
+        yield

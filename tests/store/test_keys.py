@@ -10,7 +10,7 @@ from standfast.errors import IdempotencyConflict
 from standfast.failure import Class
 from standfast.job import Receipt
 from standfast.outcome import Cancel, Succeeded
-from standfast.queue.outbox import in_conflict
+from standfast.queue.burials import in_conflict
 from standfast.rules import QueueRules
 from standfast.store.forward import Forward
 from standfast.store.orders import Conflict

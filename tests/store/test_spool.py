@@ -18,9 +18,9 @@ from standfast.handlers.registry import Registry
 from standfast.job import NewJob
 from standfast.outcome import Succeeded
 from standfast.queue import forwarder
+from standfast.queue.burials import in_conflict, unknown
 from standfast.queue.declarations import Declarations
 from standfast.queue.forwarder import Forwarder
-from standfast.queue.outbox import in_conflict, unknown
 from standfast.rules import QueueRules
 from standfast.store import spool as spool_module
 from standfast.store import spoolfile, spools
@@ -333,6 +333,9 @@ async def test_a_conflict_becomes_a_letter_and_stays_one(store):
     brought(store, late)
     found = await seen(store, late.id)
     assert (found.id, found.state, found.reason, found.payload) == (late.id, "dead", "idempotency_conflict", 2)
+    assert found.triage is not None
+    assert (found.triage.rule, found.policy_snapshot) == ("built-in", "built-in")
+    assert found.fingerprint is not None
     assert found.failure is not None
     assert owner in found.failure.message
 

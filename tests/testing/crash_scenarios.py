@@ -51,6 +51,14 @@ class Requests(Scenario):
             await sf.enqueue_http("feedback", "POST", world.url("feedback"), body={"n": n}, idempotency_key=f"f-{n}")
 
 
+class Called(Tickets):
+    """The same handler, called rather than enqueued: recorded before it is called, and gone on with by a worker."""
+
+    async def enqueue(self, sf: Standfast, world: World) -> None:  # noqa: ARG002
+        for n in range(self.jobs):
+            await sf.run("tickets", {"n": n}, idempotency_key=f"t-{n}")
+
+
 class Looks(Tickets):
     """A plain function that looks before it acts, fails once on the way, and waits long before it is tried again."""
 

@@ -23,6 +23,7 @@ from tests.testing.crash_scenarios import (
     Application,
     Assumes,
     Breaks,
+    Called,
     Careful,
     Hangs,
     Idle,
@@ -41,7 +42,7 @@ from tests.testing.crash_scenarios import (
     Verified,
 )
 
-SURVIVING: list[type[Scenario]] = [Tickets, Requests, Ledger, Verified, Looks, Careful, Application, Kills]
+SURVIVING: list[type[Scenario]] = [Tickets, Called, Requests, Ledger, Verified, Looks, Careful, Application, Kills]
 
 NEVER_AGAIN = [Verified, Looks, Careful]
 """Whoever looks first, or leaves it to a person, does nothing twice."""

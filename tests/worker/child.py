@@ -29,6 +29,8 @@ class Settings(msgspec.Struct):
     grace: float = 30.0
     poll: float = 2.0
     last_word: float = 5.0
+    consent: bool = False
+    """Whether the handler of mail asks the grants of its session."""
     bare: bool = False
     """Work inside `asyncio.run`, as an application of its own does."""
 
@@ -47,7 +49,7 @@ def application(path: str, log: str, settings: Settings) -> Standfast:
         wait = rules.pop("wait", None)
         sf.queue(name, **rules, **({} if wait is None else {"backoff": fixed(wait)}))
 
-    @sf.handler("mail", replay=settings.replay)
+    @sf.handler("mail", replay=settings.replay, consent=settings.consent)
     async def mail(job: Any) -> str:
         tell(log, "start", job.payload["name"], job.attempt, os.getpid())
         match job.payload.get("do"):

@@ -191,3 +191,14 @@ async def live_workers(sf: Standfast, *, at_least: int = 0) -> list[WorkerRow]:
     """Give the workers whose heartbeat is fresh, or nothing if they are too few."""
     facts = await sf._store.facts(silent_after=60.0)
     return facts.workers if len(facts.workers) >= at_least else []
+
+
+async def live_callers(sf: Standfast, *, at_least: int = 0) -> tuple[WorkerRow, ...]:
+    """Give the processes whose calls may run, or nothing if they are too few."""
+    facts = await sf._store.facts(silent_after=60.0)
+    return facts.callers if len(facts.callers) >= at_least else ()
+
+
+def listeners(sf: Standfast) -> int:
+    """Count who is told which queues get work."""
+    return len(sf._store._engine._listeners)

@@ -105,6 +105,8 @@ async def test_a_restored_store_runs_nothing_by_itself_and_what_a_person_replays
         await sf.queues.resume("mail")
         await sf.worker().run_due()
         assert ran == []
+        prints = {(await job_of(sf, ids[what])).fingerprint for what in ("waits", "thread")}
+        assert len(prints - {None}) == 1, "what was restored is one group"
         for what in ("waits", "thread"):
             await sf.dead_letters.replay(ids[what] or "", by="ann")
         await sf.worker().run_due()

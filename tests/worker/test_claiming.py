@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from functools import partial
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -12,6 +14,9 @@ import pytest
 from standfast import ConfigurationError, Standfast, StoreUnavailable, Transient, fixed
 from standfast.clock import SystemClock
 from standfast.handlers.http import Sender
+from standfast.handlers.probes import says_no
+from standfast.handlers.readiness import Readiness
+from standfast.handlers.registry import Registry
 from standfast.store.orders import Catch, Order
 from standfast.worker import worker as worker_module
 from standfast.worker.admission import Doorkeeper
@@ -185,8 +190,9 @@ NOTHING = Catch(claims=[], rules={}, next_due=None)
 
 
 def claimer_of(store: Any) -> Claimer:
-    doors = Doorkeeper({}, Sender().ask)
-    return Claimer(store, "me", {"mail": ("mail",)}, elsewhere=(), slots=4, start=lambda *_: None, doors=doors)
+    doors, ready = Doorkeeper({}, Sender().ask), Readiness(Registry(), partial(says_no, sender=Sender()), monotonic)
+    lanes: dict[str, tuple[str, ...]] = {"mail": ("mail",)}
+    return Claimer(store, "me", lanes, elsewhere=(), slots=4, start=lambda *_: None, doors=doors, readiness=ready)
 
 
 async def test_a_hint_that_comes_while_a_claim_is_under_way_is_not_lost():

@@ -138,6 +138,35 @@ async def test_checks_happen_when_the_caller_calls(disk, shop):
     assert shop.execute("SELECT name FROM sqlite_master WHERE name = 'standfast_outbox'").fetchall() == []
 
 
+BORN_DEAD = """
+version: v1
+dlq_rules:
+  - match: {reason_code: idempotency_conflict, labels: {team: red}}
+    action: require_approval
+    approver_group: governance
+  - match: {reason_code: idempotency_conflict}
+    action: quarantine
+    owner: integration-team
+"""
+
+
+async def test_letters_that_are_born_dead_are_judged_by_the_policy_in_the_same_write(disk, shop, outbox):
+    await disk.policy.load(BORN_DEAD)
+    await disk.enqueue("mail", 1, idempotency_key="k")
+    for payload, labels in ((2, None), (3, {"team": "red"})):
+        disk.enqueue_sync("mail", payload, idempotency_key="k", labels=labels, tx=shop)
+        shop.commit()
+        assert await outbox.relay() == 1
+    [held, dead] = await disk.dead_letters.list()
+    assert (dead.state, dead.triage.rule, dead.triage.owner) == ("dead", "dlq_rules#2", "integration-team")
+    assert (held.state, held.triage.rule) == ("held", "dlq_rules#1")
+    [asked] = await disk.approvals.list()
+    assert asked["job"] == held.id
+    assert dead.policy_snapshot == held.policy_snapshot == disk.policy.snapshot
+    [group] = await disk.dead_letters.groups()
+    assert (group["fingerprint"], group["count"]) == (dead.fingerprint, 2)
+
+
 async def test_a_key_is_kept_and_a_conflict_becomes_a_letter(disk, shop, outbox):
     first = await disk.enqueue("mail", 1, idempotency_key="k")
     same = disk.enqueue_sync("mail", 1, idempotency_key="k", tx=shop)

@@ -54,10 +54,10 @@ async def dead(sf: Any) -> str:
     return str(receipt.id)
 
 
-@pytest.mark.parametrize("no", [False, None, 0, RuntimeError("down"), ExceptionGroup("two", [OSError()])])
+@pytest.mark.parametrize("no", [False, (False, "down"), "no", RuntimeError("down"), ExceptionGroup("two", [OSError()])])
 async def test_the_job_is_due_when_the_probe_says_yes(sf, no):
     job = await scheduled(sf)
-    probe = saying(no, no, "up")
+    probe = saying(no, no, 1)
     reply = await sf.retry(job, probe=probe, timeout=PATIENCE)
     assert (reply["status"], "probe" in reply, vars(probe)["left"]) == ("queued", False, [])
     assert (await job_of(sf, job)).view == "queued"
@@ -161,7 +161,7 @@ async def test_a_waiting_retry_can_be_cancelled(sf):
 
 @pytest.mark.parametrize(
     ("probe", "why"),
-    [(7, "takes a function or a URL, not 7"), ("ftp://x/", "is no absolute url"), ("up", "no absolute")],
+    [(7, "a probe is a function or a URL, not 7"), ("ftp://x/", "is no absolute url"), ("up", "no absolute")],
 )
 async def test_what_cannot_be_asked_is_refused_at_once(sf, probe, why):
     with pytest.raises(ConfigurationError, match=why):

@@ -20,8 +20,10 @@ from standfast import ConfigurationError, IdempotencyConflict, JobView, Permanen
 from standfast.errors import StoreMoved
 from standfast.queue.promote import promote as promote_here
 from standfast.settings import without_password
+from standfast.store.alerts import Cause, Found
 from standfast.store.migrations import migrations, missing
 from standfast.store.promotion import BY_NUMBER, JOURNAL, KEYS, WHOLE
+from standfast.testing import drain
 from tests.postgres import connect
 from tests.waiting import ended, job_of, seen
 from tests.warm import Warm, run_warm
@@ -91,8 +93,16 @@ async def fill(sf: Standfast) -> None:
     await sf.enqueue("mail", "later", delay=3600, priority=5)
     await sf.cancel((await sf.enqueue("mail", "unwanted")).id)
     await sf.queues.pause("news")
+    await sf.schedules.add("often", "mail", every="2h")
+    await sf.schedules.add("nightly", "mail", cron="0 2 * * *", tz="Europe/Berlin")
     plan = await sf.dead_letters.plan()
     await sf.dead_letters.redrive(plan["token"], by="anna", rate="1/h")
+
+
+async def schedules(sf: Standfast) -> dict[str, Any]:
+    """Give when schedules run next, to the second."""
+    found = await sf.schedules.list()
+    return {each["name"]: pytest.approx([run.timestamp() for run in each["next_runs"]], abs=1) for each in found}
 
 
 async def redrives(sf: Standfast) -> list[tuple[Any, ...]]:
@@ -125,11 +135,13 @@ async def test_everything_arrives_as_it_was(in_file, path, home, postgres_url, b
     await in_file.close()
     with apsw.Connection(path) as beside:
         beside.execute("UPDATE clock SET offset = offset - ?", (behind,))
+        beside.execute("INSERT INTO tick VALUES ('nightly', 1700000000.25, 1700000000.5, 'job-1')")
     beside.close()
     await fill(in_file)
     before = await in_file.jobs()
     old = await in_file.stats()
     driven = await redrives(in_file)
+    runs = await schedules(in_file)
     told = await notices(in_file)
     chain = await in_file.audit.verify()
     done = await promote(path, postgres_url)
@@ -137,13 +149,19 @@ async def test_everything_arrives_as_it_was(in_file, path, home, postgres_url, b
     after = await home.jobs()
     assert [(state, waiting) for _, state, waiting, _ in driven] == [("running", 1)]
     assert await redrives(home) == driven
+    assert {
+        each["name"]: [run.timestamp() for run in each["next_runs"]] for each in await home.schedules.list()
+    } == runs
+    with connect(postgres_url) as there:
+        assert there.execute("SELECT schedule, tick, job FROM tick").fetchall() == [("nightly", 1700000000.25, "job-1")]
     assert [job.id for job in after] == [job.id for job in before]
     assert {job.id: unlike(job, new) for job, new in zip(before, after, strict=True) if unlike(job, new)} == {}
     assert {job.state for job in after} == {"completed", "dead", "queued", "cancelled"}
     new = await home.stats()
     assert new["counters"] == old["counters"]
     assert await notices(home) == told
-    assert await home.audit.verify() == {**chain, "anchored": None}, "the chain is the same, and goes on"
+    unanchored = {"anchored": None, "anchored_from": None}
+    assert await home.audit.verify() == {**chain, **unanchored}, "the chain is the same, and goes on"
     await home.dead_letters.replay((await home.dead_letters.list())[0].id, by="anna")
     longer = await home.audit.verify()
     assert (longer["ok"], longer["entries"]) == (True, chain["entries"] + 1)
@@ -541,3 +559,30 @@ async def test_of_two_promotions_the_later_goes_on(in_file, path, postgres_url, 
     assert (await accepted_by(in_file) is None) == ends
     with connect(postgres_url) as beside:
         beside.execute(f"DROP SCHEMA {postgres_url.rpartition('=')[2]}2 CASCADE")
+
+
+async def test_inboxes_consents_and_alerts_are_everywhere_on_arrival(in_file, path, home, postgres_url):
+    @in_file.handler("mail", consent=True)
+    async def mail(_job):
+        raise Permanent("no")
+
+    await in_file.consent.grant("s", mail, by="anna")
+    await in_file.enqueue_many("mail", [1, 2], session="s")
+    await drain(in_file)
+    found = Found("notify", 7, (Cause(5, "cause", ("ops",), "{}"),))
+    await in_file._store.agents.follow(found)  # noqa: SLF001
+    before = await _of_session(in_file)
+    await promote(path, postgres_url)
+    assert await _of_session(home) == before
+    assert [len(rows) for rows in before] == [1, 1, 2]
+    assert await home._store.agents.followed("notify") == 7  # noqa: SLF001
+    assert [each.number for each in await home._store.agents.due_alerts(home._store.now())] == [1]  # noqa: SLF001
+
+
+async def _of_session(sf):
+    """Give what is known of a session but for the times: two clocks are not one."""
+    rows = [await sf.consent.list("s"), await sf.consent.asks("s"), await sf.inbox.list("s")]
+    return [
+        [{**row, **{name: None for name in row if name in {"at", "history"} or name.endswith("_at")}} for row in each]
+        for each in rows
+    ]

@@ -12,7 +12,9 @@ from standfast.clock import Clock
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.queue import http
 from standfast.queue.accept import check_shared_key, several
+from standfast.queue.commands import Commands
 from standfast.queue.fallback import Otherwise, check_otherwise
+from standfast.queue.workflows import Workflow
 from standfast.rules import Seconds
 
 
@@ -22,6 +24,9 @@ class Accepting(Parts):
     def __init__(self, url: str | os.PathLike[str] | None = None, *, clock: Clock | None = None) -> None:
         super().__init__(url, clock=clock)
         self._registry.add_built_in(http.built_in(self, self._sender))
+        self._commands = Commands(self.settings.commands, self._registry, self)
+        for queue, rules in self.settings.queues.items():
+            self._commands.serve(queue, rules)
 
     async def enqueue(
         self, queue: str, payload: Any = None, *, otherwise: Otherwise | None = None, tx: Any = None, **options: Any
@@ -38,6 +43,15 @@ class Accepting(Parts):
             check_otherwise(otherwise)
             return await self._fallbacks.unless_stored(queue, otherwise, self._accept(job, tx))
         return await self._accept(job, tx)
+
+    async def ingest(self, queue: str, payload: Any = None, **options: Any) -> Receipt:
+        """Store one job that came from outside; it is on disk when this returns.
+
+        Where `enqueue` refuses a payload that does not fit its handler, this takes it: it dies as `schema_invalid` at
+        its first claim, where somebody here sees it.
+        """
+        [job] = self._acceptor.jobs(queue, (payload,), from_outside=True, **options)
+        return await self._accept(job, None)
 
     async def _accept(self, job: NewJob, tx: Any) -> Receipt:
         await self._admission.admit([job])
@@ -90,3 +104,7 @@ class Accepting(Parts):
         if tx is not None:
             return await self._transactions.enqueue(tx, jobs)
         return await self._reception.accept_together(jobs)
+
+    def workflow(self, name: str) -> Workflow:
+        """Begin to write down a workflow: add its steps with `step`, then `await start()`."""
+        return Workflow(name, self.workflows)

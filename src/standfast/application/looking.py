@@ -8,16 +8,17 @@ from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
+from standfast.access import Reach
 from standfast.application.parts import Parts
-from standfast.errors import StoreUnavailable, UnknownJob
+from standfast.errors import LowDisk, StoreUnavailable, UnknownJob
 from standfast.job import JobView
-from standfast.lifecycle import State
-from standfast.queue import backup, doctor, notices, overview
+from standfast.queue import backup, doctor, notices, overview, search
 from standfast.queue.ids import id_of
 from standfast.queue.notices import Notice
-from standfast.queue.view import Page, after, job_view, one_of, page, whole_page
+from standfast.queue.replies import part_of
+from standfast.queue.view import Page, job_view
 from standfast.rules import Seconds
-from standfast.store.reads import Filter
+from standfast.store.store import ROOM_TO_ACCEPT
 
 LOOK_AGAIN = (0.005, 0.25)
 """`wait` looks after the first pause, then less and less often, up to the second."""
@@ -36,12 +37,31 @@ class Looking(Parts):
         return record and job_view(record, now=self._store.now(), skew=self._store.skew())
 
     async def jobs(
-        self, *, queue: str | None = None, state: str | None = None, limit: int = 50, cursor: int | None = None
+        self,
+        *,
+        queue: str | None = None,
+        state: str | None = None,
+        view: str | None = None,
+        reason_code: str | None = None,
+        error_kind: str | None = None,
+        thread_key: str | None = None,
+        session: str | None = None,
+        label: str | None = None,
+        q: str | None = None,
+        limit: int = 50,
+        cursor: int | None = None,
+        reach: Reach = Reach(),  # noqa: B008 - a value that nobody changes
     ) -> Page:
-        """List jobs, newest first; the page's `next_cursor` leads to the older ones."""
+        """List jobs, newest first; the page's `next_cursor` leads to the older ones.
+
+        `label` is `name` or `name:value`. `q` is looked for, as it is written, in ids, keys, payloads and failures.
+        """
+        asked = {"queue": queue, "reason_code": reason_code, "error_kind": error_kind, "thread_key": thread_key}
+        named = {**asked, "state": state, "view": view, "session": session, "label": label, "q": q}
+        wanted = search.wanted(named, limit, cursor, reach)
         await self._ready()
-        wanted = Filter(queue, one_of("state", state, State), whole_page(limit), after(cursor) or Filter().before)
-        return page(await self._store.jobs(wanted), limit, now=self._store.now(), skew=self._store.skew())
+        found = await self._store.jobs(wanted)
+        return search.page(found, now=self._store.now(), skew=self._store.skew())
 
     async def wait(self, id: str | None, timeout: Seconds) -> JobView:
         """Wait until a job is settled: final, held, or dead with nothing left that happens by itself."""
@@ -60,11 +80,11 @@ class Looking(Parts):
             pause = min(longest, pause * 1.5)
 
     async def result(self, id: str | None, key: str | None = None) -> Any:
-        """Give a job's whole result, or one key of it."""
+        """Give a job's whole result, or one key of it; a job that is not done has none."""
         found = await self.status(id)
         if found is None:
             raise UnknownJob.named(id)
-        return found.result if key is None else found.result[key]
+        return found.result if key is None else part_of(found, key)
 
     def there(self) -> bool:
         """Tell whether there is a store to open; the first use makes one that is not."""
@@ -85,9 +105,17 @@ class Looking(Parts):
         await self._fallbacks.tell()
         return await overview.health(self._store, await self._reception.held())
 
+    async def ready(self) -> None:
+        """Return if work is taken right now: the store answers, is not in trouble and has room. Else raise why."""
+        await self._ready()
+        if self._store.trouble:
+            raise StoreUnavailable(self._store.trouble, definite=True)
+        if self._store.free_bytes() < ROOM_TO_ACCEPT:
+            raise LowDisk("the disk is low", definite=True)
+
     async def doctor(self) -> dict[str, Any]:
         """Examine the store, also one that cannot be opened; one that is not there yet is not created."""
-        return await doctor.examine(self._store, self._judged, self._reception.held)
+        return await doctor.examine(self._store, self._judged, self._reception.held, self.audit.verify)
 
     async def migrate(self) -> tuple[int, int]:
         """Bring the store's schema forward, as every opening does; give its number before and after."""

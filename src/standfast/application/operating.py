@@ -16,15 +16,16 @@ class Operating(Parts):
     """Changes what becomes of a job."""
 
     async def retry(
-        self, id: str | None, *, probe: Probe | None = None, timeout: Seconds = PROBE_FOR
+        self, id: str | None, *, probe: Probe | None = None, timeout: Seconds = PROBE_FOR, by: str | None = None
     ) -> dict[str, Any]:
         """Run a job again as soon as may be: a waiting one now, a letter by replay. A running one is left alone.
 
-        With `probe`, a function or a URL, once that says yes (something true, or 2xx); if it does not within `timeout`,
+        With `probe`, a function or a URL, once that says yes (True, or 2xx); if it does not within `timeout`,
         not at all, and the Reply says why as `probe`. Only this call waits; nothing of the waiting is stored.
+        `by` is who asks, where that is not the operating system's user.
         """
         await self._ready()
-        return await self._operations.retry(id, by=user(), probe=probe, timeout=timeout)
+        return await self._operations.retry(id, by=by or user(), probe=probe, timeout=timeout)
 
     async def cancel(self, id: str | None) -> JobView:
         """End a job that is not wanted any more. A running one is asked, and ends cancelled unless it succeeds."""

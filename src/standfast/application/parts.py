@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from weakref import WeakSet
 
 from standfast import settings
 from standfast.clock import Clock, SystemClock
 from standfast.handlers.http import Sender
+from standfast.handlers.probes import says_no
+from standfast.handlers.readiness import Readiness
 from standfast.handlers.registry import Registry
+from standfast.notify.follower import Follower
+from standfast.notify.surfaces import read as read_notify
 from standfast.queue.accept import Acceptor
 from standfast.queue.admission import Admission
 from standfast.queue.audit import Audit
+from standfast.queue.consent import Consent
 from standfast.queue.declarations import Declarations
 from standfast.queue.fallback import Fallbacks
+from standfast.queue.inbox import Inbox
 from standfast.queue.letters import DeadLetters
 from standfast.queue.operations import Operations, Queues
 from standfast.queue.policies import Policies
 from standfast.queue.reception import Reception
+from standfast.queue.schedules import Schedules
+from standfast.queue.tokens import Tokens
 from standfast.queue.transactions import Transactions
 from standfast.queue.verification import Verifier
+from standfast.queue.workflows import Workflows
 from standfast.store.store import Store
+from standfast.worker.admission import Doorkeeper
+from standfast.worker.caller import Caller, Callers
 from standfast.worker.worker import Worker
 
 
@@ -31,30 +43,63 @@ class Parts:
         self.settings = settings.load(url, os.environ)
         self.clock = clock or SystemClock()
         self._store = Store(self.settings.url.value, self.clock, audit_file=self.settings.audit_file.value)
+        self._store.governance.approval_ttl = self.settings.approval_ttl.value
         self._registry = Registry()
         self._sender = Sender()
         self._verifier = Verifier(self._sender)
+        self._readiness = Readiness(self._registry, partial(says_no, sender=self._sender), self.clock.elapsed)
         self._workers: WeakSet[Worker] = WeakSet()
         self._acceptor = Acceptor(self._registry, self.clock)
         self._declared = Declarations(self._store, self._registry, dict(self.settings.queues))
         self._ready = self._declared.publish
         self._admission = Admission(self._store, self._declared, strict=self.settings.strict_queues.value)
+        self.workflows = Workflows(self._store, self._ready, self._registry, self._acceptor, self._admission)
         self.policy = Policies(self._store, self._declared, self.settings.policy)
-        self.dead_letters = DeadLetters(
+        self.dead_letters = self._new_letters()
+        self.approvals = self.dead_letters.approvals
+        self.queues = Queues(self._store, self._ready)
+        self.inbox = Inbox(self._store, self._ready)
+        self.consent = Consent(
             self._store,
             self._ready,
             self._registry,
-            self._verifier,
-            permit=self.policy.permit,
-            groups=self.settings.groups,
-            ttl=self.settings.approval_ttl.value,
+            self.policy.known,
+            lifetime=self.settings.consent_lifetime.value,
         )
-        self.approvals = self.dead_letters.approvals
-        self.queues = Queues(self._store, self._ready)
+        self._notify = read_notify(self.settings.notify, self.settings.config.value)
+        self._follower = Follower(self._store, self._acceptor, self._notify)
+        self.schedules = Schedules(self._store, self._ready, self._acceptor, self._admission, self.clock)
         self.audit = Audit(self._store, self._ready)
+        self.tokens = Tokens(self._store, self._ready)
         self._operations = Operations(self._store, self.dead_letters, self._sender)
         self._fallbacks = Fallbacks(self._store)
         self._reception = Reception(
             self._store, self._store.spool(self.settings.spool.value), self._declared, self._fallbacks
         )
         self._transactions = Transactions(self._store, self._ready, self._declared.publish_blocking, self.clock)
+        self._callers = Callers(self._new_caller)
+
+    def _new_letters(self) -> DeadLetters:
+        """Make what decides about letters."""
+        return DeadLetters(
+            self._store,
+            self._ready,
+            self._registry,
+            self._verifier,
+            permit=self.policy.permit,
+            permit_many=self.policy.permit_many,
+            groups=self.settings.groups,
+            ttl=self.settings.approval_ttl.value,
+        )
+
+    def _new_caller(self) -> Caller:
+        """Make what runs the calls of one event loop."""
+        return Caller(
+            self._store,
+            self._registry,
+            verifier=self._verifier,
+            doors=Doorkeeper(self._registry.gates, self._sender.ask),
+            readiness=self._readiness,
+            policy=self.policy,
+            rules=self._declared.rules,
+        )

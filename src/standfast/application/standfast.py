@@ -10,21 +10,26 @@ from typing import Any, Literal, Self
 
 from standfast import settings
 from standfast.application.accepting import Accepting
+from standfast.application.calling import Calling
 from standfast.application.looking import Looking
 from standfast.application.operating import Operating
 from standfast.aside import aside
-from standfast.handlers.registry import Effects, Handler, declare
+from standfast.handlers.registry import Effects, Handler, Requires, declare
 from standfast.locks import ForkableLock
+from standfast.notify import delivery
+from standfast.notify.follower import EVERY as FOLLOW_EVERY
+from standfast.notify.follower import QUEUE
 from standfast.profiles import rules_for
 from standfast.queue.outbox import RELAY_EVERY, Connect, Outbox
 from standfast.rules import QueueRules, Seconds
+from standfast.store.upkeep import Prune
 from standfast.worker.admission import Doorkeeper
 from standfast.worker.loops import Loop
 from standfast.worker.standing import work_until_signalled
 from standfast.worker.worker import GRACE, SLOTS, Worker, drain_all
 
 
-class Standfast(Accepting, Looking, Operating):
+class Standfast(Accepting, Calling, Looking, Operating):
     """A durable queue on one store. Opens itself on first use; `await sf.close()` or `async with` to let go."""
 
     # --- declaring
@@ -37,6 +42,7 @@ class Standfast(Accepting, Looking, Operating):
         said = rules_for(name, **rules)
         declared = self.settings.over(name, said)
         overruled = [rule for rule in rules if getattr(said, rule) != getattr(declared, rule)]
+        self._commands.serve(name, declared)
         self._registry.add_gate(name, rules.get("gate"))
         self._declared.declare(name, declared, overruled)
         return declared
@@ -49,6 +55,8 @@ class Standfast(Accepting, Looking, Operating):
         input: Any = None,
         replay: Literal["replay", "verify_first", "manual"] = "replay",
         effects: Effects = (),
+        requires: Requires = (),
+        consent: bool = False,
         risk: str | None = None,
         timeout: float | None = None,
         soft: bool = True,
@@ -57,12 +65,15 @@ class Standfast(Accepting, Looking, Operating):
 
         The default `replay="replay"` repeats it after an unknown outcome. `"verify_first"` looks at its `effects`
         before every repeat; `"manual"` leaves every repeat to a person. See docs/effects.md.
+        With `consent`, it is entered only for sessions that have consented (`sf.consent`); see docs/sessions.md.
+        `requires` are probes, functions that say yes or URLs that answer 2xx: while one says no, the handler is
+        disabled in this process, and its jobs wait without spending attempts. See docs/agents.md.
         `input` is the type of one payload, read as `job.input`; where payloads are collected, that is a list of it.
         """
-        declaration = declare(queue, name, replay=replay, risk=risk, timeout=timeout, effects=effects)
+        declaration = declare(queue, name, replay=replay, risk=risk, timeout=timeout, effects=effects, consent=consent)
 
         def register(function: Callable[..., Any]) -> Handler:
-            handler = Handler(function, declaration, self, input=input, soft=soft, effects=effects)
+            handler = Handler(function, declaration, self, input=input, soft=soft, effects=effects, requires=requires)
             self._registry.add(handler)
             self._declared.changed()
             return handler
@@ -75,13 +86,18 @@ class Standfast(Accepting, Looking, Operating):
         self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
     ) -> Worker:
         """Run jobs in this process: `async with sf.worker(): ...`. `concurrency` is slots per queue."""
+        beside = self._alerting()
         made = Worker(
             self._store,
             self._registry,
             verifier=self._verifier,
             doors=Doorkeeper(self._registry.gates, self._sender.ask),
+            readiness=self._readiness,
             letters=self.dead_letters,
             policy=self.policy,
+            consent=self.consent,
+            prune=Prune(keep_messages=self.settings.keep_inbox.value),
+            beside=beside,
             rules=self._declared.rules,
             ready=self._ready,
             queues=queues,
@@ -90,6 +106,16 @@ class Standfast(Accepting, Looking, Operating):
         )
         self._workers.add(made)
         return made
+
+    def _alerting(self) -> list[Loop]:
+        """Serve the queue that carries alerts out, and give what finds them, where `[notify]` names surfaces."""
+        if not self._notify.surfaces:
+            return []
+        self._notify.check_extras()
+        if self._registry.find(QUEUE, QUEUE) is None:
+            self._registry.add(delivery.handler(self, self._notify, self._sender, self.clock))
+            self._declared.declare(QUEUE, self.settings.over(QUEUE, delivery.RULES), ())
+        return [Loop("alerts", FOLLOW_EVERY, self._follower.follow)]
 
     def run_worker(
         self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
@@ -115,6 +141,7 @@ class Standfast(Accepting, Looking, Operating):
     async def close(self) -> None:
         """Drain what still works here, and let go of the store and of receivers. Using it again opens it again."""
         await drain_all(self._workers)
+        await self._callers.close()
         await self._sender.close()
         await aside(self._reception.close)
         await self._fallbacks.tell()

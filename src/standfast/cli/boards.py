@@ -90,7 +90,9 @@ def _gate_state(gate: dict[str, Any]) -> list[str | Cell]:
         case "breaker":
             away = gate["state"] in {"open", "half", "probing"}
             return [Cell(f"{gate['state']}, {counted(gate['failures'], 'failure')}", "bold red" if away else ""), opens]
-        case "gate":
+        case "probe" if gate["up"]:
+            return ["up in one process, not in another", ""]
+        case "gate" | "probe":
             return [Cell(f"closed for {span(gate['closed_seconds'])}: {gate['why']}", "bold yellow"), opens]
         case _:
             return ["", opens]

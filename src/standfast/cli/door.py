@@ -107,7 +107,11 @@ def shared(command: Command) -> Command:
 
 def ask(url: str | None, question: Question[Answer]) -> Answer:
     """Open the store, ask it one thing, and let it go. One that is not there is made."""
-    sf = Standfast(url)
+    return ask_of(Standfast(url), question)
+
+
+def ask_of(sf: Standfast, question: Question[Answer]) -> Answer:
+    """Ask an application one thing, and let its store go."""
     _log(sf)
     return asyncio.run(_ask(sf, question))
 
@@ -131,6 +135,7 @@ def _log(sf: Standfast) -> None:
 
 
 async def _ask(sf: Standfast, question: Question[Answer]) -> Answer:
+    sf.policy.keep_out()  # a file that lies about is not put in force by asking: servers and workers do that
     try:
         return await question(sf)
     except UnknownJob as error:

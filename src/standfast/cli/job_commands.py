@@ -14,13 +14,15 @@ from standfast.cli.sheets import listing, sheet
 from standfast.cli.terminal import show, show_json, show_line
 from standfast.errors import UnknownJob
 from standfast.job import JobView
-from standfast.lifecycle import State
+from standfast.lifecycle import VIEWS, State
 from standfast.printable import escaped
 from standfast.queue.operations import PROBE_FOR
 from standfast.queue.view import Page
 
 STOPPED = frozenset({State.DEAD, State.HELD, State.CANCELLED})
 """Where a job is not done and will not be by itself."""
+MANY_SKIPPED = 2000
+"""From how many jobs on a page says how many it took."""
 POLICY = frozenset({"denied", "approval_required"})
 """Why a retry did not happen, where the policy stands in the way."""
 MOVING = frozenset({"ok", "queued", "running"})
@@ -103,25 +105,32 @@ def explain(*, job_id: str, url: str | None, as_json: bool) -> None:
 @click.command()
 @click.option("--queue", help="Only of this queue.")
 @click.option("--state", type=click.Choice([str(state) for state in State]), help="Only in this state.")
+@click.option("--view", type=click.Choice([str(word) for word in VIEWS]), help="Only what reads so.")
+@click.option("--reason-code", help="Only what stopped or repeats for this reason.")
+@click.option("--error-kind", help="Only what failed by this kind of error.")
+@click.option("--thread-key", help="Only of this thread.")
+@click.option("--session", help="Only of this session.")
+@click.option("--label", metavar="NAME[:VALUE]", help="Only with this label.")
+@click.option("--q", metavar="TEXT", help="Only with this in the id, a key, the payload or the failure.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
 @click.option("--cursor", type=click.IntRange(min=1), help="Go on where the last page ended.")
 @shared
-def jobs(
-    *, queue: str | None, state: str | None, limit: int, cursor: int | None, url: str | None, as_json: bool
-) -> None:
+def jobs(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **wanted: Any) -> None:
     """List jobs, newest first."""
-    page = look(url, lambda sf: sf.jobs(queue=queue, state=state, limit=limit, cursor=cursor))
+    page = look(url, lambda sf: sf.jobs(**wanted, limit=limit, cursor=cursor))
     show_page(page, as_json=as_json)
 
 
-def show_page(page: Page, *, as_json: bool) -> None:
+def show_page(page: Page, *, as_json: bool, letters: bool = False) -> None:
     """Write a page of jobs; on stderr stands how to go on."""
     if as_json:
-        show_json({"items": page, "next_cursor": page.next_cursor})
+        scanned = {} if page.scanned is None else {"scanned": page.scanned}
+        show_json({"items": page, "next_cursor": page.next_cursor, **scanned})
         return
-    show(listing(page, now()))
+    show(listing(page, now(), letters=letters))
     if page.next_cursor is not None:
-        click.echo(f"there is more: add --cursor {page.next_cursor}", err=True)
+        looked = f" ({page.scanned} jobs were looked through)" if (page.scanned or 0) > MANY_SKIPPED else ""
+        click.echo(f"there is more: add --cursor {page.next_cursor}{looked}", err=True)
 
 
 def now() -> datetime:

@@ -34,20 +34,21 @@ LONGEST_NOTE = 80
 LONGEST_VALUE = 2000
 
 
-def listing(jobs: Sequence[JobView], now: datetime) -> Table:
-    """Lay out many jobs, one a row."""
-    rows = [
+def listing(jobs: Sequence[JobView], now: datetime, *, letters: bool = False) -> Table:
+    """Lay out many jobs, one a row; letters with where each is in its triage."""
+    rows: list[tuple[str | Cell, ...]] = [
         (
             job.id,
             job.queue,
             _state(job),
+            *([job.triage.replay_status if job.triage else ""] if letters else []),
             f"{job.attempts}/{job.max_attempts}",
             ago(job.created_at, now),
             _note(job, now),
         )
         for job in jobs
     ]
-    return Table(rows, ("id", "queue", "state", "attempts", "age", "note"))
+    return Table(rows, ("id", "queue", "state", *(["triage"] if letters else []), "attempts", "age", "note"))
 
 
 def sheet(job: JobView, now: datetime, longest: int = LONGEST_VALUE) -> list[Table]:
@@ -64,10 +65,10 @@ def sheet(job: JobView, now: datetime, longest: int = LONGEST_VALUE) -> list[Tab
     return tables
 
 
-def letter(job: JobView, now: datetime) -> list[Table]:
-    """Lay out one letter, whole, and what to do with it."""
+def letter(job: JobView, now: datetime, approval: str | None = None) -> list[Table]:
+    """Lay out one letter, whole, and what to do with it; `approval` is the one it waits for."""
     facts, *tables = sheet(job, now, longest=sys.maxsize)
-    return [Table([*facts.rows, *_letter_facts(job)]), *tables, Table(list(_next_steps(job)), title="Next")]
+    return [Table([*facts.rows, *_letter_facts(job)]), *tables, Table(list(_next_steps(job, approval)), title="Next")]
 
 
 def _state(job: JobView) -> Cell:
@@ -145,8 +146,13 @@ def _letter_facts(job: JobView) -> Iterator[tuple[str, str]]:
         yield "first failure", _reason(first)
 
 
-def _next_steps(job: JobView) -> Iterator[tuple[str, str]]:
-    yield "put it back to work", f"standfast dead replay {job.id}"
+def _next_steps(job: JobView, approval: str | None) -> Iterator[tuple[str, str]]:
+    if approval is not None:
+        yield "let it go back to work", f"standfast approvals approve {approval}"
+        yield "leave it dead", f"standfast approvals deny {approval} --reason …"
+    else:
+        denied = job.triage is not None and job.triage.replay_status == "denied"
+        yield "ask again, it was denied" if denied else "put it back to work", f"standfast dead replay {job.id}"
     if job.failure is not None and job.failure.landed == Landed.MAYBE:
         yield "end it, if its effect is there", f"standfast dead resolve [app:sf] {job.id} --reason …"
         yield "end it by your word, unchecked", f"standfast dead resolve {job.id} --reason … --result JSON"

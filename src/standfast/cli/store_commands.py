@@ -12,7 +12,11 @@ from standfast import settings
 from standfast.cli.door import DONE, FAILED, ask, look, shared
 from standfast.cli.terminal import Cell, Table, as_text, show, show_json, show_line
 from standfast.errors import StandfastError
+from standfast.redact import redacted
 from standfast.settings import Setting, Settings
+
+PARTS = ("queues", "commands", "ingest", "notify")
+"""The tables of the file that have tables of their own."""
 
 
 @click.command()
@@ -64,7 +68,8 @@ def config(*, url: str | None, as_json: bool) -> None:
     if as_json:
         show_json(tree)
         return
-    groups = {"": tree["settings"], **{f"queues.{name}.": rules for name, rules in tree["queues"].items()}}
+    tables = {f"{part}.{name}.": rules for part in PARTS for name, rules in tree[part].items()}
+    groups = {"": tree["settings"], **tables}
     rows = [
         (f"{prefix}{name}", it.source, as_text(it.value))
         for prefix, group in groups.items()
@@ -109,4 +114,17 @@ def _effective(found: Settings) -> dict[str, dict[str, Any]]:
         name: {rule: Setting(value, found.source(name, rule)) for rule, value in msgspec.to_builtins(rules).items()}
         for name, rules in found.queues.items()
     }
-    return {"settings": plain, "queues": queues}
+    written = {"commands": found.commands, "ingest": found.ingest, "notify": found.notify.get("surfaces", {})}
+    return {"settings": plain, "queues": queues, **{name: _written(tables) for name, tables in written.items()}}
+
+
+def _written(tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Setting]]:
+    """Lay tables out as the file has them; a secret that somebody wrote there is hidden."""
+    return {
+        name: {key: Setting(_shown(key, value), "file") for key, value in of.items()} for name, of in tables.items()
+    }
+
+
+def _shown(key: str, value: Any) -> Any:
+    """Show a setting; `secret_env` names a variable, and is no secret."""
+    return redacted(value) if key == "secret_env" else redacted({key: value})[key]

@@ -63,4 +63,5 @@ def _tell_program(notice: Notice) -> None:
 def _tell_person(notice: Notice) -> None:
     at = f"{notice.at:%H:%M:%S}Z"
     kind = Cell(notice.kind, KIND_COLOURS.get(notice.kind, ""))
-    show_row([at, kind, notice.queue, notice.job or "", Cell(str(notice.seq), "dim")], WIDTHS)
+    what = notice.job or str(notice.data.get("schedule", ""))
+    show_row([at, kind, notice.queue, what, Cell(str(notice.seq), "dim")], WIDTHS)

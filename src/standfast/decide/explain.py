@@ -35,6 +35,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     found: tuple[str, ...] = ()
     """Its effects that are there."""
     superseded_by: str | None = None
+    waits_for: str | None = None
+    """What a step of a workflow waits for."""
     triage: Triage | None = None
     paused: bool = False
     handler_known: bool = True
@@ -70,7 +72,7 @@ def explain(job: Circumstances) -> str:
         case State.CANCELLED:
             return f"It was cancelled {_span(job.age)} ago" + (f": {job.warning}." if job.warning else ".")
         case State.WAITING:
-            return "It waits for an earlier step of its workflow."
+            return f"It {job.waits_for or 'waits for an earlier step of its workflow'}."
         case _:
             return _letter(job)
 
@@ -146,6 +148,8 @@ def _at(row: Row, now: float) -> str | None:
             return f"{closed} It is asked again by itself."
         case "breaker":
             return _circuit(row, now)
+        case "probe":
+            return _disabled(row, now)
         case _:
             return None
 
@@ -161,6 +165,14 @@ def _circuit(row: Row, now: float) -> str:
     return (
         f"It waits for {name}, which failed {_count(row.used, 'time')} in a row: its breaker has been open for "
         f"{_span(now - found.since)}, and {following}. No attempt is spent."
+    )
+
+
+def _disabled(row: Row, now: float) -> str:
+    found, handler = gates.disabled(row), row.key.split(":", 2)[2]
+    return (
+        f"Its handler {handler!r} has been disabled for {_span(now - found.since)}: what it requires says no "
+        f"({found.why}). That is asked again by itself, and no attempt is spent; `retry` calls it all the same."
     )
 
 

@@ -59,7 +59,7 @@ class QueueFacts(msgspec.Struct, frozen=True):
     denials: int = 0
     """How many letters had their replay denied in the last hour."""
     at_least: tuple[str, ...] = ()
-    """Which of `due` and `letters` stopped at the bound of counting."""
+    """Which of `due`, `letters` and `new_letters` stopped at the bound of counting."""
 
 
 class StoreFacts(msgspec.Struct, frozen=True):
@@ -80,6 +80,8 @@ class StoreFacts(msgspec.Struct, frozen=True):
     """How long ago the store's file was found removed under a process that used it."""
     open_breakers: tuple[tuple[str, int, float], ...] = ()
     """What does not answer, how often it failed in a row, and for how many seconds its breaker has been open."""
+    disabled_handlers: tuple[tuple[str, str, float, bool], ...] = ()
+    """Those, as queue/handler, whose probe says no, why, for how many seconds, and whether another process has it."""
     broken_gates: tuple[tuple[str, str], ...] = ()
     """The queues whose gate could not be asked, and why."""
     fallbacks: tuple[tuple[str, int], ...] = ()
@@ -116,7 +118,8 @@ def _queue_issues(facts: QueueFacts) -> Iterator[str]:
     if facts.letters > facts.rules.dead_warning:
         yield f"{facts.queue}: {_count(facts.letters, 'dead letter', 'letters' in facts.at_least)}"
     if facts.new_letters > max(facts.rules.dead_warning, GROWTH_LEAST):
-        yield f"{facts.queue}: {_count(facts.new_letters, 'dead letter')} in the last 10 minutes (growing)"
+        new = _count(facts.new_letters, "dead letter", "new_letters" in facts.at_least)
+        yield f"{facts.queue}: {new} in the last 10 minutes (growing)"
     if facts.denials >= DENIALS_WARNING:
         yield f"{facts.queue}: {facts.denials} replays denied in the last hour"
     if backed_up(facts):
@@ -153,6 +156,9 @@ def _store_issues(facts: StoreFacts) -> Iterator[str]:
         yield f"{queue}: {_count(calls, 'call')} went to {whose} fallback"
     for name, failures, seconds in facts.open_breakers:
         yield f"{name} does not answer: {_count(failures, 'failure')} in a row, its breaker is open for {seconds:.0f} s"
+    for handler, why, seconds, elsewhere in facts.disabled_handlers:
+        where = "in one process, while another runs it" if elsewhere else f"for {seconds:.0f} s"
+        yield f"{handler}: disabled {where}, because what it requires says no: {why}"
     for queue, why in facts.broken_gates:
         yield f"{queue}: its gate counts as closed: {why}"
     if facts.policy_issue is not None:

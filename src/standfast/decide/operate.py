@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from standfast.consent import Use
 from standfast.failure import Landed
 from standfast.lifecycle import FINAL, LETTERS, Move, Standing, State, Transition, Triage
 from standfast.printable import printable
@@ -64,6 +65,11 @@ def cancel(job: Standing) -> Transition | Refusal:
     if job.state == State.RUNNING:
         return Refusal("it is running and was asked to stop; it ends cancelled unless this attempt succeeds")
     return _moved(job, Move.CANCEL)
+
+
+def release(job: Standing, *, by: str, reason: str, uses: Use | None = None) -> Transition:
+    """Let a held job go on that got the answer it waited for: nothing was tried since, so this is no replay."""
+    return _moved(job, Move.RELEASE, by=printable(by), reason=printable(reason), uses=uses)
 
 
 def _moved(job: Standing, move: Move, **what: Any) -> Transition:

@@ -13,6 +13,7 @@ from standfast.decide.verdict import doubted
 from standfast.failure import Class, Failure, Landed, reason
 from standfast.job import Claim
 from standfast.lifecycle import Move, Standing, Transition
+from standfast.message import DEFERRED, Origin
 from standfast.outcome import (
     ALL,
     Cancel,
@@ -27,6 +28,7 @@ from standfast.outcome import (
     Snooze,
     Succeeded,
     TimedOut,
+    Unconsented,
     Undetermined,
 )
 from standfast.policy.facts import UNKNOWN, Facts, facts_of_claim, facts_of_failure
@@ -69,14 +71,14 @@ def _settled(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> 
             return _move(claim, Move.SNOOZE, delay=max(0.0, seconds), spends=-1, defers=1, **again)
         case Cancel(why):
             return _move(claim, Move.CANCEL, warning=printable(why) or None)
-        case Misfit(message):
-            return _die(claim, _never("schema_invalid", message), spends=-1)
+        case Misfit() | Unconsented():
+            return _kept_out(claim, outcome)
         case NotEntered():
             return _move(claim, Move.GIVE_BACK, spends=-1, defers=1)
-        case Recovered(looks):
-            return _move(claim, Move.COMPLETE, spends=-1, warning=RECOVERED, looks=_seen(looks))
-        case Undetermined(looks, message):
-            return _hold(claim, looks, message)
+        case Recovered(looks, entered):
+            return _move(claim, Move.COMPLETE, spends=entered - 1, warning=RECOVERED, looks=_seen(looks))
+        case Undetermined(looks, message, entered):
+            return _hold(claim, looks, message, spends=entered - 1)
         case Drained() if claim.replay_mode == "replay" and claim.repeatable and not claim.open_intents:
             landed = claim.told_by_ledger or Landed.MAYBE
             again = {"landed": landed, "possible_duplicate": landed == Landed.MAYBE}
@@ -119,11 +121,22 @@ def _by_ledger(claim: Claim, failure: Failure, *, said: bool = False) -> Failure
     return msgspec.structs.replace(failure, landed=known, message=message)
 
 
-def _hold(claim: Claim, looks: tuple[Look, ...], message: str) -> Transition:
+def _hold(claim: Claim, looks: tuple[Look, ...], message: str, *, spends: int) -> Transition:
     """Keep a job for whoever can tell what its checks could not."""
     code = "unknown_commit_state"
     failure = Failure(cls=Class.UNKNOWN, landed=Landed.MAYBE, reason_code=code, message=message, advice=LOOK_AGAIN)
-    return _move(claim, Move.HOLD, spends=-1, failure=failure, looks=_seen(looks))
+    return _move(claim, Move.HOLD, spends=spends, failure=failure, looks=_seen(looks))
+
+
+def _kept_out(claim: Claim, outcome: Misfit | Unconsented) -> Transition:
+    """Let a job die that may not enter its handler, or keep it until its session consents. Nothing was tried."""
+    match outcome:
+        case Misfit(message):
+            return _die(claim, _never("schema_invalid", message), spends=-1)
+        case Unconsented(message, denied=True):
+            return _die(claim, _never("consent_denied", message), spends=-1)
+        case Unconsented(message):
+            return _move(claim, Move.HOLD, spends=-1, failure=_never("consent_required", message))
 
 
 def _seen(looks: tuple[Look, ...]) -> tuple[tuple[str, str], ...]:
@@ -151,10 +164,16 @@ def given_back(job: Standing) -> Transition:
 
 
 def outlived(
-    job: Standing, code: str, facts: Facts = UNKNOWN, roll: float = 0.0, present: Present = PRESENT
+    job: Standing,
+    code: str,
+    facts: Facts = UNKNOWN,
+    roll: float = 0.0,
+    present: Present = PRESENT,
+    *,
+    message: str = "",
 ) -> Transition:
-    """Let a job die that waited too long in its queue; `facts` is what else is known of it."""
-    failure = _never(code)
+    """Let a job die that waited too long, or in vain; `facts` is what else is known of it."""
+    failure = _never(code, message)
     said = {name: value for name, value in msgspec.structs.asdict(facts_of_failure(failure)).items() if value}
     at = (job.n, job.token, job.id, job.queue)
     decided = Transition(*at, Move.DIE, job.state, attempt=facts.attempts, failure=failure, gate=job.gate)
@@ -183,4 +202,12 @@ def _die(claim: Claim, failure: Failure, *, spends: int = 0, last: Failure | Non
 
 def _move(claim: Claim, move: Move, **what: Any) -> Transition:
     what |= {"attempt": claim.attempts, "worker": claim.worker, "gate": claim.gate}
+    if claim.details.session is not None:
+        what["origin"] = _origin(claim, claim.details.session)
     return Transition(claim.n, claim.token, claim.id, claim.queue, move, **what)
+
+
+def _origin(claim: Claim, session: str) -> Origin:
+    """Say for whom a job is done, and what lies behind it."""
+    deferred = claim.details.queue_reason == DEFERRED
+    return Origin(session, claim.handler, deferred, tried=True, repeated=claim.attempts > 1 or claim.replays > 0)

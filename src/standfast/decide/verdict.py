@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from standfast.asking import asked
-from standfast.failure import Verdict
+from standfast.failure import Class, Landed, Verdict
 from standfast.job import ASKED, DOUBTED, Claim, Entry
-from standfast.outcome import ALL, Look, Recovered, Undetermined
+from standfast.outcome import ALL, Failed, Look, Outcome, Recovered, TimedOut, Undetermined
 from standfast.printable import printable
 from standfast.rules import ReplayMode
 
@@ -82,6 +82,31 @@ def before_repeat(looks: Sequence[Look], *, complete: bool) -> Recovered | Undet
             return Recovered(tuple(looks))
         case _:
             return None
+
+
+def after_doubt(claim: Claim, outcome: Outcome, looks: Sequence[Look]) -> Outcome:
+    """Say how an attempt ends that may have done its work, now that somebody has looked.
+
+    What is there is done. What times out and cannot be told is held where nothing may be repeated unverified. All else
+    ends as it would without the look.
+    """
+    verdict = combine(look.verdict for look in looks)
+    if verdict == Verdict.VERIFIED:
+        return Recovered(tuple(looks), entered=True)
+    if verdict == Verdict.INDETERMINATE and isinstance(outcome, TimedOut) and claim.replay_mode == "verify_first":
+        return Undetermined(tuple(looks), untold(looks), entered=True)
+    return outcome
+
+
+def in_doubt(outcome: Outcome) -> bool:
+    """Tell whether an attempt that did not succeed may have done its work, as far as it can say itself."""
+    match outcome:
+        case TimedOut():
+            return True
+        case Failed(failure, doubts=None):
+            return failure.landed == Landed.MAYBE and failure.cls != Class.PERMANENT
+        case _:
+            return False
 
 
 def untold(looks: Iterable[Look]) -> str:

@@ -51,6 +51,8 @@ class Trace(msgspec.Struct, frozen=True):
     key: str
     begun: bool = False
     receipt: Any = None
+    asked: bool = False
+    """Whether a person had the job run again since: their word that it may be done again."""
 
 
 class Effect:

@@ -52,6 +52,12 @@ class Sender:
         route = Route("", (host_of(url),), reuse=False)
         return await (await self._wire()).send(HttpRequest("GET", url), _asking(), route, within)
 
+    async def tell(self, request: HttpRequest) -> Reply:
+        """Send a request where the operator said; that one host may be private."""
+        route = Route("", (host_of(request.url),), reuse=False)
+        sent = [*_asking(), *((name.encode(), value.encode()) for name, value in request.headers.items())]
+        return await (await self._wire()).send(request, sent, route, request.timeout or TIMEOUT)
+
     async def close(self) -> None:
         """Close the connections of this event loop."""
         wire = self._wires.pop(asyncio.get_running_loop(), None)

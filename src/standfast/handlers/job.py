@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from standfast.handlers.ledger import Block, Ledger, undeclared
+from standfast.handlers.parents import Fetch, Parents
 from standfast.job import Claim, Coalesced
 from standfast.rules import QueueRules
 
@@ -35,9 +36,10 @@ class Job:
     thread key have a list of payloads in `payload`, also if only one came, and a list of such inputs in `input`.
     """
 
-    def __init__(self, claim: Claim, rules: QueueRules, input: Any = None) -> None:
+    def __init__(self, claim: Claim, rules: QueueRules, input: Any = None, *, fetch: Fetch | None = None) -> None:
         self._claim = claim
         self._ledger: Ledger | None = None
+        self._fetch = fetch
         self.rules = rules
         self.input = input
         self.cancelled = False
@@ -107,6 +109,11 @@ class Job:
         """The caller's labels."""
         return self._claim.details.labels or {}
 
+    @cached_property
+    def parents(self) -> Parents:
+        """By name, the results of the steps of its workflow that this one comes after; empty for other jobs."""
+        return Parents(self._claim.parents or {}, self._fetch)
+
     def effect(self, name: str) -> Block:
         """Open a block around one declared effect: `async with job.effect("ticket") as e:`; `with` in a plain function.
 
@@ -139,6 +146,13 @@ class Job:
                 effect.record(function(*args, **kwargs))
         return effect.receipt
 
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of this attempt, for built-in handlers; others use `effect` and `once`."""
+        if self._ledger is None:
+            raise undeclared("", self._claim.handler, self.queue, ())
+        return self._ledger
+
     def keep(self, ledger: Ledger) -> None:
         """Take the ledger of this attempt; a handler that declares no effects has none."""
         self._ledger = ledger
@@ -146,7 +160,7 @@ class Job:
     def of(self, payload: Any, input: Any = None) -> Job:
         """Give this job as if it had another payload, for checks of an operation that it only wraps."""
         text = msgspec.json.encode(payload).decode()
-        return Job(msgspec.structs.replace(self._claim, payload=text), self.rules, input)
+        return Job(msgspec.structs.replace(self._claim, payload=text), self.rules, input, fetch=self._fetch)
 
 
 def _check_callable(name: str, function: object, call: str) -> None:

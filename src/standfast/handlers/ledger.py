@@ -100,6 +100,18 @@ class Ledger:
             return self._note(block.name, "none")
         return None
 
+    def intent(self, name: str, receipt: str | None) -> Note:
+        """Give the note of an intent that leaves a trace: what was begun, so that a later attempt can look for it."""
+        return self._note(name, "begun", receipt)
+
+    def nothing(self, name: str) -> Note:
+        """Give the note that nothing came of an effect that this attempt began."""
+        return self._note(name, "none")
+
+    def found(self, name: str) -> bool:
+        """Tell whether a look found an effect before this attempt."""
+        return name in self._found
+
     def done(self, name: str, receipt: str | None) -> Note:
         """Give the note of a receipt."""
         return self._note(name, "done", receipt)

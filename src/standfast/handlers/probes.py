@@ -13,7 +13,7 @@ from standfast.handlers.request import HttpRequest
 from standfast.printable import printable
 
 Probe = str | Callable[[], Any]
-"""A URL, or a function without arguments, plain or async."""
+"""A URL, or a function without arguments, plain or async, that says True; a text or a collection is no yes."""
 LONGEST_ANSWER = 10.0
 """Seconds a probe may take to answer; then it says no."""
 LONGEST_WORDS = 200
@@ -24,11 +24,11 @@ def check_probe(probe: Probe) -> None:
     if callable(probe):
         return
     if not isinstance(probe, str):
-        raise ConfigurationError(f"probe= takes a function or a URL, not {probe!r}")
+        raise ConfigurationError(f"a probe is a function or a URL, not {probe!r}")
     try:
         HttpRequest("GET", probe)
     except ValueError as error:
-        raise ConfigurationError(f"probe={probe!r} cannot be asked: {error}") from error
+        raise ConfigurationError(f"probe {probe!r} cannot be asked: {error}") from error
 
 
 async def says_no(probe: Probe, sender: Sender, within: float = LONGEST_ANSWER) -> str | None:
@@ -47,4 +47,5 @@ async def _answer(probe: Probe, sender: Sender, within: float) -> str | None:
         reply = await sender.ask(probe, within)
         return f"HTTP {reply.status}" if reply.refuses else None
     said = await called(probe)
-    return None if said else printable(f"it said {said!r}"[:LONGEST_WORDS])
+    unclear = isinstance(said, str | tuple | list | dict)  # `(False, "down")` is something, and means no
+    return None if said and not unclear else printable(f"it said {said!r}"[:LONGEST_WORDS])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, cast
 
 import msgspec
 
@@ -14,6 +14,7 @@ from standfast.asking import asked
 from standfast.errors import ConfigurationError, PayloadRejected
 from standfast.handlers.effects import Effect
 from standfast.handlers.job import Job
+from standfast.handlers.probes import Probe, check_probe
 from standfast.job import Receipt, Risk
 from standfast.rules import ReplayMode
 
@@ -23,9 +24,23 @@ Effects = Effect | Sequence[Effect] | Callable[..., Any]
 
 A callable may also give `(handler, payload)`: that handler's effects, judged as if the job had this payload.
 """
+Requires = Probe | Sequence[Probe]
+"""What `requires=` takes: probes, each a function that says yes or a URL that answers 2xx."""
 REPLAY_MODES = ("replay", "verify_first", "manual")
 
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class Calls(Protocol):
+    """What a handler needs to be called by itself; the object that enqueues for it does that too."""
+
+    @property
+    def run(self) -> Callable[..., Coroutine[Any, Any, dict[str, Any]]]:
+        """Call a handler here and now."""
+
+    @property
+    def submit(self) -> Callable[..., Coroutine[Any, Any, dict[str, Any]]]:
+        """Have a handler called once, later."""
 
 
 class Enqueues(Protocol):
@@ -46,6 +61,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     replay_mode: ReplayMode = "replay"
     risk: Risk | None = None
     timeout: float | None = None
+    consent: bool = False
+    """Whether a session must have consented before this is entered for it."""
 
 
 class Handler:
@@ -60,6 +77,7 @@ class Handler:
         input: Any = None,
         soft: bool = True,
         effects: Any = (),
+        requires: Requires = (),
     ) -> None:
         called = getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is a handler too
         if any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in (function, called)):
@@ -72,6 +90,7 @@ class Handler:
         self.input = input
         self.soft = soft
         self._effects = _checked_effects(declaration, effects)
+        self.requires = _checked_probes(requires)
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
         self._door = door
         self.__doc__ = function.__doc__
@@ -122,6 +141,14 @@ class Handler:
         """Enqueue several jobs for this handler in one transaction."""
         return await self._door.enqueue_many(self.queue, payloads, handler=self.name, **options)
 
+    async def run(self, params: Any = None, **options: Any) -> dict[str, Any]:
+        """Call this handler here and now, recorded before it is called; the Reply says what came of it."""
+        return await cast("Calls", self._door).run(self, params, **options)
+
+    async def submit(self, params: Any = None, **options: Any) -> dict[str, Any]:
+        """Have a worker call this handler, once; the Reply comes at once and says that it is not done."""
+        return await cast("Calls", self._door).submit(self, params, **options)
+
     def read(self, payload: str, *, collected: bool = False) -> Any:
         """Read a payload's text as this handler's input; raise PayloadRejected if it does not fit.
 
@@ -150,6 +177,7 @@ class Registry:
     def __init__(self) -> None:
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._built_in: dict[str, Handler] = {}
+        self._requiring: dict[str, tuple[Handler, ...]] = {}
         self.gates: dict[str, Function] = {}
         """The functions that are asked before anything of a queue starts."""
 
@@ -161,6 +189,12 @@ class Registry:
         if key in self._handlers:
             raise ConfigurationError(f"queue {handler.queue!r} already has a handler named {handler.name!r}")
         self._handlers[key] = handler
+        if handler.requires:
+            self._requiring[handler.queue] = (*self.requiring(handler.queue), handler)
+
+    def requiring(self, queue: str) -> Sequence[Handler]:
+        """Give the handlers of a queue that require what a probe can tell of."""
+        return self._requiring.get(queue, ())
 
     def add_gate(self, queue: str, gate: Any) -> None:
         """Remember the function that is asked before anything of a queue starts; a URL is known by the rules."""
@@ -170,6 +204,7 @@ class Registry:
     def take_over(self, others: Registry) -> None:
         """Register the handlers of another registry here too."""
         self._handlers |= others._handlers
+        self._requiring |= others._requiring
         self.gates |= others.gates
 
     def add_built_in(self, handler: Handler) -> None:
@@ -184,6 +219,10 @@ class Registry:
     def find(self, queue: str, name: str) -> Handler | None:
         """Give a handler, if this process has it."""
         return self._handlers.get((queue, name)) or self._built_in.get(name)
+
+    def queues_of(self, name: str) -> list[str]:
+        """Give the queues that have a handler of this name, not counting those that every queue has."""
+        return sorted(queue for queue, each in list(self._handlers) if each == name)
 
     def lanes(self, queues: Sequence[str] | None = None) -> dict[str, tuple[str, ...]]:
         """Give the handlers' names of each queue (of all, or of those asked for)."""
@@ -234,6 +273,14 @@ def _checked_effects(declaration: Declaration, effects: Any) -> Any:
     return found
 
 
+def _checked_probes(requires: Any) -> tuple[Probe, ...]:
+    """Check what `requires=` was given: one probe or several, each a function or a URL."""
+    found = requires if isinstance(requires, Sequence) and not isinstance(requires, str) else (requires,)
+    for probe in found:
+        check_probe(probe)
+    return tuple(found)
+
+
 def _several(handler: str, effects: Any) -> tuple[Effect, ...]:
     found = (effects,) if isinstance(effects, Effect) else effects
     if not isinstance(found, Sequence) or not all(isinstance(effect, Effect) for effect in found):
@@ -246,7 +293,14 @@ def _several(handler: str, effects: Any) -> tuple[Effect, ...]:
 
 
 def declare(
-    queue: str, name: str | None, *, replay: str, risk: str | None, timeout: float | None, effects: Any = ()
+    queue: str,
+    name: str | None,
+    *,
+    replay: str,
+    risk: str | None,
+    timeout: float | None,
+    effects: Any = (),
+    consent: bool = False,
 ) -> Declaration:
     """Check what `@sf.handler` was given."""
     if not isinstance(queue, str):
@@ -254,6 +308,7 @@ def declare(
     if replay not in REPLAY_MODES:
         raise ConfigurationError(f"replay={replay!r} is unknown; known are {', '.join(REPLAY_MODES)}")
     given = {"queue": queue, "name": name or queue, "replay_mode": replay, "risk": risk, "timeout": timeout}
+    given |= {"consent": consent}
     try:
         declaration = msgspec.convert(given, Declaration)
     except msgspec.ValidationError as error:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import inspect
 import os
+import pwd
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache, partial
@@ -14,6 +14,7 @@ import msgspec
 
 from standfast.clock import Clock
 from standfast.errors import Backpressure, ConfigurationError, IdempotencyConflict
+from standfast.handlers.job import current_session
 from standfast.handlers.registry import Registry
 from standfast.handlers.request import HttpRequest
 from standfast.job import RISKS, Details, NewJob, Receipt
@@ -45,15 +46,30 @@ class Acceptor:
         self._clock = clock
         self._ids = ids
 
-    def jobs(self, queue: str, payloads: Iterable[Any], *, handler: str | None = None, **options: Any) -> list[NewJob]:
-        """Check everything a caller gave, what the payloads share once, and lay each out as a new job."""
+    def jobs(
+        self,
+        queue: str,
+        payloads: Iterable[Any],
+        *,
+        handler: str | None = None,
+        from_outside: bool = False,
+        **options: Any,
+    ) -> list[NewJob]:
+        """Check everything a caller gave, what the payloads share once, and lay each out as a new job.
+
+        What is `from_outside` is taken also if it does not fit its handler, unless every queue has that handler: nobody
+        there can mend it, and as a letter it is seen here.
+        """
         queue = checked_name("queue", queue)
         name = queue if handler is None else checked_name("handler", handler)
         _check_known(options)
+        inherited = current_session() if options.get("session") is None else None
+        if inherited is not None:
+            options["session"] = inherited
         shared = _read_options(**options) if options else _nothing_asked()
         _check_ahead(shared.get("expires"), self._clock.wall())
         lay_out = partial(NewJob, queue=queue, handler=name, **shared)
-        known = self._registry.find(queue, name)
+        known = None if from_outside and name not in self._registry.built_in else self._registry.find(queue, name)
         read = known.read if known is not None and known.input is not None else None
         keyed = "idempotency_key" in shared
         found = []
@@ -155,6 +171,7 @@ def _described(session: str | None, requester: str | None, risk: str | None, lab
         return _anonymous()
     if risk is not None and risk not in RISKS:
         raise ConfigurationError(f"risk={risk!r} is unknown; known are {', '.join(RISKS)}")
+    session = session or None  # a job of a handler that is told "" is nobody's
     for what, value in (("session", session), ("requester", requester)):
         if value is not None:
             checked_name(what, value)
@@ -183,10 +200,10 @@ def _anonymous() -> str:
 
 @cache
 def user() -> str:
-    """Name who runs this process."""
+    """Name who runs this process, as the operating system knows it: an environment variable may say anything."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # no name for this number, as in a bare container
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # no name for this number, as in a bare container
         return f"uid-{os.getuid()}"
 
 

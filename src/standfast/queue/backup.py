@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from standfast.aside import aside
 from standfast.chain import Decision
+from standfast.decide.fingerprint import fingerprint
 from standfast.decide.triage import triage
 from standfast.failure import Failure, Landed, reason
 from standfast.queue.accept import user
@@ -51,4 +53,4 @@ def _holding(path: str | Path) -> Holding:
     why = reason("restored")
     told = f"restored from {Path(path).name}"
     failure = Failure(cls=why.cls, landed=Landed.MAYBE, reason_code=why.code, message=told, advice=why.advice)
-    return Holding(failure, triage(failure))
+    return Holding(failure, triage(failure), name=partial(fingerprint, failure=failure))

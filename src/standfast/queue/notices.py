@@ -13,20 +13,31 @@ from standfast.approval import TOLD as APPROVALS
 from standfast.errors import ConfigurationError
 from standfast.store.reads import JournalRow
 from standfast.store.store import Store
+from standfast.workflow import STARTED, TOLD, WORKFLOW
 
+SCHEDULE = "schedule_"
+"""What the notices about schedules begin with; they name the schedule, not a job."""
 REDRIVE = "redrive_"
 """What the notices about redrives begin with; they name the redrive, not a job."""
+REGISTRY = "registry_"
+"""What the notices about handlers begin with, which a probe disabled or brought back; they name the handler."""
 KINDS = (
     *("enqueued", "coalesced", "claimed", "completed", "retry", "snoozed", "given_back", "dead_letter", "held"),
-    *("replayed", "resolved", "cancelled", "cancel_asked", "hurried", "paused", "resumed"),
+    *("released", "replayed", "resolved", "cancelled", "cancel_asked", "hurried", "paused", "resumed"),
     *("discarded", "quarantined", "amended", "purged", "evicted", "imported"),
     *("depth_warning", "depth_normal", "gap"),
     *("breaker_opened", "breaker_closed", "gate_closed", "gate_broken", "gate_opened"),
-    *("policy_changed", "policy_broken", "replay_denied"),
+    *(f"{REGISTRY}{word}" for word in ("disabled", "auto_recovered")),
+    *("policy_changed", "policy_broken", "replay_denied", "gave_up", "inbox"),
+    *("consent_asked", "consent_given", "consent_denied", "consent_revoked"),
     *APPROVALS.values(),
     *(f"{REDRIVE}{word}" for word in ("started", "approval_required", "paused", "resumed", "cancelled")),
     *(f"{REDRIVE}{word}" for word in ("halted", "finished")),
+    *(STARTED, *TOLD.values()),
+    *(f"{SCHEDULE}{word}" for word in ("added", "changed", "removed", "paused", "resumed", "missed", "ended")),
 )
+ABOUT = {REDRIVE: "redrive", SCHEDULE: "schedule", WORKFLOW: "workflow", REGISTRY: "handler"}
+"""What notices are about that name no job, by how they begin."""
 ROWS_AT_ONCE = 200
 LOOK_EVERY = 0.1
 
@@ -87,5 +98,5 @@ def _told(row: JournalRow, skew: float) -> Iterator[Notice]:
     places = iter(range(1 << _PLACES))
     for kind, queue, ids in _entries.decode(row.entries):
         for job_id in ids:
-            whose = {"redrive": job_id} if kind.startswith(REDRIVE) else {}
+            whose = {name: job_id for about, name in ABOUT.items() if kind.startswith(about)}
             yield Notice(row.seq << _PLACES | next(places), kind, at, (not whose and job_id) or None, queue, whose)

@@ -17,7 +17,7 @@ from standfast.decide.explain import Circumstances, explain
 from standfast.decide.operate import Refusal, cancel
 from standfast.errors import NotALetter, UnknownJob, UnknownQueue
 from standfast.failure import Verdict
-from standfast.gates import Row, of_queue
+from standfast.gates import Row, of_key, of_queue
 from standfast.handlers.http import Sender
 from standfast.handlers.probes import LONGEST_ANSWER, Probe, check_probe, says_no
 from standfast.job import JobView
@@ -29,7 +29,7 @@ from standfast.queue.letters import DeadLetters
 from standfast.queue.overview import SILENT_AFTER
 from standfast.queue.replies import NOT_REPLAYED, not_replayed, parked, reply, still_down
 from standfast.queue.returning import standing
-from standfast.queue.view import job_view
+from standfast.queue.view import job_view, waits
 from standfast.rules import Seconds, exponential
 from standfast.store.reads import Facts, Holder, JobRecord, JobRow
 from standfast.store.store import Store
@@ -73,11 +73,16 @@ class Operations:
                     return not_replayed(await self.view(id), said)
         elif record.row.state == State.QUEUED:
             await self._store.hurry(record.row.id)
-        job = await self.view(id)
-        if job.view == "parked":
+        job = await self._insisted(await self.view(id))
+        if job.view in {"parked", State.WAITING}:
             return parked(job, await self.explain(id))
         # Asked for while it ran, it is refused; one that a worker took up since was retried.
         return {**reply(job), **refused}
+
+    async def _insisted(self, job: JobView) -> JobView:
+        """Have a job called although its handler is disabled: whoever asks for it wants its own error to decide."""
+        disabled = job.state == State.QUEUED and await self._store.gates([of_key("probe", job.queue, job.handler)])
+        return await self.view(job.id) if disabled and await self._store.calls.insist(job.id) else job
 
     async def _awaited(self, record: JobRecord, probe: Probe, give_up: float) -> tuple[JobRecord, str | None]:
         """Wait until the probe says yes, while the job can be retried; give the job as it is then, and any last no."""
@@ -200,6 +205,7 @@ def _circumstances(record: JobRecord, facts: Facts, now: float, running: int, be
         warning=row.warning,
         found=tuple(effect["name"] for effect in view.effects if effect["verdict"] == Verdict.VERIFIED),
         superseded_by=row.superseded_by,
+        waits_for=waits(record),
         triage=view.triage,
         paused=bool(queue.paused),
         handler_known=(row.queue, row.handler) not in facts.unknown_handlers,

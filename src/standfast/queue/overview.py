@@ -11,6 +11,9 @@ from standfast import gates
 from standfast.decide.health import DENIALS_WITHIN, GROWTH_WITHIN, LATE_SWEEPS, QueueFacts, StoreFacts, issues, status
 from standfast.decide.redrive import issues_of_halts
 from standfast.decide.strain import issues as issues_of_strain
+from standfast.decide.timetable import OVERDUE_AFTER, Late
+from standfast.decide.timetable import issues as issues_of_schedules
+from standfast.decide.workflow import issues as issues_of_workflows
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.gates import Closing, Row
 from standfast.handlers.registry import Declaration
@@ -19,7 +22,7 @@ from standfast.profiles import defaults_for
 from standfast.queue.spooled import Held, said
 from standfast.queue.view import moments
 from standfast.rules import QueueRules
-from standfast.store.policies import Doings
+from standfast.store.policies import MOST_COUNTED, Doings
 from standfast.store.reads import Facts, QueueRow, Tallies, WorkerRow
 from standfast.store.store import ROOM_TO_ACCEPT, Store
 from standfast.store.upkeep import BLOCKED, JUMPED
@@ -29,6 +32,7 @@ SILENT_AFTER = 30.0
 BLOCKING_SHOWN = 60.0
 SWEEP_EVERY = 10.0
 JUMP_SHOWN = 86400.0
+STUCK_SHOWN = 10
 
 
 async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
@@ -40,8 +44,13 @@ async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
     strain = await store.strain()
     found += issues_of_strain(strain.snapshots, dead=strain.dead, live=strain.live, promotion=strain.promotion)
     found += issues_of_halts(await store.governance.halted())
+    found += issues_of_workflows(await store.flows.stuck(STUCK_SHOWN + 1), STUCK_SHOWN)
+    late = [Late(*each) for each in await store.schedules.late(OVERDUE_AFTER)]
+    found += issues_of_schedules(late, workers=bool(facts.workers))
     if store.trouble:
         found.append(f"store: {store.trouble}")
+    if store.unnoted:
+        found.append(f"audit: the chain's head cannot be noted in {store.unnoted}; a cut end would not show there")
     if spooled is not None and spooled.issue:
         found.append(spooled.issue)
     return {
@@ -125,18 +134,22 @@ def _gate(row: Row, now: float) -> dict[str, Any]:
     elif row.kind == "gate":
         said = msgspec.json.decode(row.detail or "{}", type=Closing)
         shown |= {"closed_seconds": round(now - said.since, 3), "why": said.why, "broken": said.broken}
-    opens_in = None if row.opens_at is None else round(max(0.0, row.opens_at - now), 3)
+    elif row.kind == "probe":
+        word = gates.disabled(row)
+        shown |= {"closed_seconds": round(now - word.since, 3), "why": word.why, "up": word.up}
+    opens_in = None if row.opens_at is None or row.kind == "probe" else round(max(0.0, row.opens_at - now), 3)
     return {**shown, "opens_in": opens_in}
+
+
+def _with_doings(facts: QueueFacts, doings: Doings) -> QueueFacts:
+    new, denials = doings.letters.get(facts.queue, 0), doings.refusals.get(facts.queue, 0)
+    at_least = (*facts.at_least, "new_letters") if new >= MOST_COUNTED else facts.at_least
+    return msgspec.structs.replace(facts, new_letters=new, denials=denials, at_least=at_least)
 
 
 def _governed(facts: StoreFacts, doings: Doings) -> StoreFacts:
     """Add what is known of the policy, and of letters that grow or may not be replayed."""
-    queues = [
-        msgspec.structs.replace(
-            each, new_letters=doings.letters.get(each.queue, 0), denials=doings.refusals.get(each.queue, 0)
-        )
-        for each in facts.queues
-    ]
+    queues = [_with_doings(each, doings) for each in facts.queues]
     issue = of_store(doings.kept.rules, doings.kept.problem).issue
     return msgspec.structs.replace(facts, queues=tuple(queues), policy_issue=issue)
 
@@ -144,6 +157,16 @@ def _governed(facts: StoreFacts, doings: Doings) -> StoreFacts:
 def _open_breakers(facts: Facts, now: float) -> tuple[tuple[str, int, float], ...]:
     found = [row for row in facts.gates if row.kind == "breaker" and gates.blocks(row)]
     return tuple((row.key.removeprefix("breaker:"), row.used, now - gates.circuit(row).since) for row in found)
+
+
+def _disabled_handlers(facts: Facts, now: float) -> tuple[tuple[str, str, float, bool], ...]:
+    """Give the handlers that a process cannot run just now. One that is up again everywhere is not among them."""
+    said = [(row.key.split(":", 2)[2], row, gates.disabled(row)) for row in facts.gates if row.kind == "probe"]
+    return tuple(
+        (f"{gates.queue_of(row.key)}/{handler}", found.why, now - found.since, found.up)
+        for handler, row, found in said
+        if not found.up or gates.also_denied(found, now)
+    )
 
 
 def _broken_gates(facts: Facts) -> tuple[tuple[str, str], ...]:
@@ -160,7 +183,7 @@ def _counters(tallies: Tallies) -> dict[str, int]:
 
 
 def _queue_counts(queue: QueueRow, tallies: Tallies) -> dict[str, Any]:
-    doing = {what: tallies.doing.get((queue.name, what), 0) for what in ("running", "scheduled", "parked")}
+    doing = {what: tallies.doing.get((queue.name, what), 0) for what in ("running", "scheduled", "parked", "waiting")}
     told = {kind: number for (of, kind), number in tallies.told.items() if of == queue.name}
     at_least = sorted({*queue.at_least, *tallies.at_least})
     counts = {"due": queue.due, **doing, "letters": queue.letters, "at_least": at_least}
@@ -177,11 +200,12 @@ def _store_facts(facts: Facts, now: float, *, disk_low: bool) -> StoreFacts:
         blocking_handlers=blocked_by(facts, now),
         disk_low=disk_low,
         clock_jumped=JUMPED in facts.upkeep and now - facts.upkeep[JUMPED] < JUMP_SHOWN,
-        conflicting_declarations=_conflicts(facts.workers),
+        conflicting_declarations=_conflicts([*facts.workers, *facts.callers]),
         overruled_declarations=_overruled(facts),
         fallbacks=tuple(facts.fallbacks),
         open_breakers=_open_breakers(facts, now),
         broken_gates=_broken_gates(facts),
+        disabled_handlers=_disabled_handlers(facts, now),
     )
 
 
@@ -236,7 +260,7 @@ def _overruled(facts: Facts) -> tuple[str, ...]:
     in_force = {name: _meaning(rules) for name, rules in facts.in_force.items()}
     found = {
         name
-        for worker in facts.workers
+        for worker in (*facts.workers, *facts.callers)
         for name, rules in msgspec.json.decode(worker.declares).items()
         if name in in_force and _meaning(rules) != in_force[name]
     }

@@ -23,6 +23,7 @@ from standfast.store.store import Accepted, Store
 
 log = logging.getLogger("standfast.queue")
 
+Enqueue = Callable[[Sequence[NewJob]], Awaitable[list[Accepted]]]
 LET_PASS = 1.0
 """Seconds that a call waits for the jobs before it while they are being brought."""
 
@@ -45,9 +46,9 @@ class Reception:
 
     # --- accepting
 
-    async def accept(self, job: NewJob) -> Receipt:
-        """Take one job in."""
-        [answer] = await self._stored([job], self._store.enqueue)
+    async def accept(self, job: NewJob, enqueue: Enqueue | None = None) -> Receipt:
+        """Take one job in; `enqueue` stores it, where that is more than that."""
+        [answer] = await self._stored([job], enqueue or self._store.enqueue)
         if self._fallbacks.untold and not _is_spooled(answer):
             await self._fallbacks.tell()
         return receipt(answer, job)
@@ -64,9 +65,7 @@ class Reception:
             self._fallbacks.tell_blocking()
         return receipt(answer, job)
 
-    async def _stored(
-        self, jobs: Sequence[NewJob], enqueue: Callable[[Sequence[NewJob]], Awaitable[list[Accepted]]]
-    ) -> list[Accepted]:
+    async def _stored(self, jobs: Sequence[NewJob], enqueue: Enqueue) -> list[Accepted]:
         spool = self._spool
         if spool is None:
             if self._declared.unpublished:

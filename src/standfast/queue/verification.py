@@ -7,7 +7,7 @@ queued. What a check raises, or that it hangs, says nothing about the world: it 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Any
 
 import msgspec
@@ -17,11 +17,12 @@ from standfast.failure import Verdict
 from standfast.handlers.beside import staying
 from standfast.handlers.effects import Effect, Trace
 from standfast.handlers.http import Sender
-from standfast.handlers.job import Job
+from standfast.handlers.job import Job, enter_session
 from standfast.handlers.ledger import key_of
+from standfast.handlers.parents import Fetch
 from standfast.handlers.registry import Handler
 from standfast.handlers.templates import Untold
-from standfast.job import Claim, Details, Entry
+from standfast.job import ASKED, Claim, Details, Entry, Parent
 from standfast.outcome import ALL, Look
 from standfast.printable import printable
 from standfast.rules import QueueRules, ReplayMode
@@ -65,8 +66,9 @@ class Verifier:
         if not effect.verifiable or (entry is not None and entry.state == "done"):
             return of_ledger(effect.name, entry, mode)
         kept = None if entry is None or entry.receipt is None else msgspec.json.decode(entry.receipt)
-        trace = Trace(effect.name, key_of(job.identity, effect.name), _is_open(entry), kept)
-        looking = asyncio.ensure_future(staying(effect.look(job, trace, self._sender)))
+        asked = entry is not None and entry.verdict == ASKED
+        trace = Trace(effect.name, key_of(job.identity, effect.name), _is_open(entry), kept, asked)
+        looking = asyncio.ensure_future(_in_session(job, effect.look(job, trace, self._sender)))
         try:
             await asyncio.wait([looking], timeout=effect.timeout)
             return _answered(effect, looking)
@@ -75,7 +77,14 @@ class Verifier:
 
 
 async def _resolved(handler: Handler, job: Job) -> tuple[tuple[Effect, ...], Job]:
+    enter_session(job.session)
     return handler.effects_of(job)
+
+
+async def _in_session(job: Job, look: Awaitable[Any]) -> Any:
+    """Look for the session that the job is done for, whoever asks: the task of a look has a context of its own."""
+    enter_session(job.session)
+    return await staying(look)
 
 
 def _answered(effect: Effect, looking: asyncio.Future[Any]) -> Look:
@@ -102,7 +111,13 @@ def _words(error: BaseException) -> str:
     return printable(f"{kind}{error}"[:LONGEST_NOTE])
 
 
-def job_of(record: JobRecord, handler: Handler, rules: QueueRules) -> Job:
+def job_of(
+    record: JobRecord,
+    handler: Handler,
+    rules: QueueRules,
+    parents: dict[str, Parent] | None = None,
+    fetch: Fetch | None = None,
+) -> Job:
     """Give a stored job as checks see it, without anybody running it."""
     row = record.row
     details = msgspec.json.decode(row.details, type=Details)
@@ -126,5 +141,6 @@ def job_of(record: JobRecord, handler: Handler, rules: QueueRules) -> Job:
         idempotency_key=row.idempotency_key,
         details=details,
         ledger=list(record.effects),
+        parents=parents,
     )
-    return Job(claim, rules, handler.read(row.payload, collected=details.collected))
+    return Job(claim, rules, handler.read(row.payload, collected=details.collected), fetch=fetch)

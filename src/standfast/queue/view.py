@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from standfast.decide.workflow import Blocker, waits_for
 from standfast.errors import ConfigurationError
 from standfast.failure import Class, Failure, Verdict, reason
 from standfast.job import HTTP, Attempt, Coalesced, Details, Entry, JobView, higher
@@ -50,13 +51,13 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
     return JobView(
         **{name: getattr(row, name) for name in SAME},
         **{name: moment(getattr(row, name)) for name in TIMES},
-        payload=_shown(row),
+        payload=shown_payload(row.handler, row.payload),
         result=_read(row.result),
         coalesced=None if row.coalesced is None else _decode(row.coalesced, type=Coalesced),
         state=State(row.state),
         view=_view(row, now),
         queue_reason=details.queue_reason,
-        reason=None if failure is None else failure.reason_code,
+        reason=waits(record) if failure is None else failure.reason_code,
         payload_sha256=sha256(row.payload),
         max_attempts=_max_attempts(row),
         first_seen_at=moment(row.first_seen_at or row.created_at),
@@ -74,10 +75,28 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
     )
 
 
+def waits(record: JobRecord) -> str | None:
+    """Say what a step waits for; None of a job that does not wait for another."""
+    if record.row.state != State.WAITING:
+        return None
+    return waits_for([blocker(*each) for each in record.waits_for])
+
+
+def blocker(step: str, state: str, failure: str | None) -> Blocker:
+    """Give a step that others wait for; what it failed by once does not count while it is at work."""
+    stopped = State(state) in LETTERS and failure is not None
+    return Blocker(step, State(state), msgspec.json.decode(failure, type=Failure) if stopped else None)  # type: ignore[arg-type]
+
+
 class Page(list[JobView]):
-    """Jobs, newest first. `next_cursor` leads to the older ones; it is None when there are none."""
+    """Jobs, newest first. `next_cursor` leads to the older ones; it is None when there are none.
+
+    `scanned` is how many jobs were looked at. A page that had to skip many ends early: it may be short, even empty,
+    and still have a `next_cursor`.
+    """
 
     next_cursor: int | None = None
+    scanned: int | None = None
 
 
 def whole_page(limit: int) -> int:
@@ -116,10 +135,10 @@ def _view(row: JobRow, now: float) -> str:
     return view(row.state, attempts=row.attempts, due_later=row.due_at > now, parked=row.parked_on is not None)
 
 
-def _shown(row: JobRow) -> Any:
+def shown_payload(handler: str, text: str) -> Any:
     """Give the payload with the secrets in a request's headers hidden. What is stored, hashed and sent has them."""
-    payload = _read(row.payload)
-    headers = payload.get("headers") if row.handler == HTTP and isinstance(payload, dict) else None
+    payload = _read(text)
+    headers = payload.get("headers") if handler == HTTP and isinstance(payload, dict) else None
     if not isinstance(headers, dict):
         return payload
     return payload | {"headers": {name: HIDDEN if is_secret_name(name) else value for name, value in headers.items()}}

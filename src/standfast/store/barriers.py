@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +19,7 @@ from standfast.store.steps import Round, Rows, Script, Step, text
 RELEASED_AT_ONCE = 1000
 """How many jobs an admission gate lets through when it opens; the others follow with the next claims."""
 EVERYTHING = 1 << 30
+NONE: Mapping[str, str] = MappingProxyType({})
 
 _read_keys = msgspec.json.Decoder(list[str]).decode
 _read_payload = msgspec.json.Decoder().decode
@@ -30,6 +32,8 @@ class Barrier(NamedTuple):
     rules: QueueRules
     breakers: frozenset[str]
     """The breakers that are not closed."""
+    shut: Mapping[str, str] = NONE
+    """The handlers that are disabled, and the gates at which their jobs are parked."""
 
     def before(self, handler: str, payload: str) -> tuple[str, ...]:
         """Name the gates a job must pass, those first that may be shut for long."""
@@ -37,7 +41,8 @@ class Barrier(NamedTuple):
         keyed = any(each is not None and each.key is not None for each in (limit, rate))
         read = _read_payload(payload) if keyed or (self.breakers and handler == HTTP) else None
         found = [depends_on(handler, read, self.rules)] if self.breakers else []
-        named = [gate for gate in found if gate in self.breakers]
+        named = [self.shut[handler]] if handler in self.shut else []
+        named += [gate for gate in found if gate in self.breakers]
         if rate is not None:
             named.append(_gate("rate", self.queue, rate.key, read))
         if limit is not None:
@@ -58,6 +63,8 @@ class Barrier(NamedTuple):
             return gates.rate_room(row, self.rules.rate, now)
         if kind == "breaker":
             return gates.breaker_room(row) or Room(EVERYTHING, stays=False)
+        if kind == "probe":
+            return Room(0 if key in self.shut.values() else EVERYTHING, stays=False)
         return Room(EVERYTHING, stays=kind != "rate")  # the rules have changed since it got a ticket
 
 
@@ -70,15 +77,17 @@ def depends_on(handler: str, payload: Any, rules: QueueRules) -> str | None:
     return gates.breaker_of(rules.breaker, payload if handler == HTTP else None)
 
 
-def barrier(queue: str, rules: QueueRules, handlers: Collection[str]) -> Generator[Step, Rows, Barrier | None]:
+def barrier(
+    queue: str, rules: QueueRules, handlers: Collection[str], disabled: Mapping[str, str] = NONE
+) -> Generator[Step, Rows, Barrier | None]:
     """Look what stands before a queue's jobs: nothing, for most queues, and then this costs nothing."""
     shut: frozenset[str] = frozenset()
     if rules.breaker is not None and (rules.breaker.dependency is not None or HTTP in handlers):
         known = [Row(*row) for row in (yield "breaker_gates", {})]
         shut = frozenset(row.key for row in known if gates.blocks(row))
-    if rules.concurrency is None and rules.rate is None and not shut:
+    if rules.concurrency is None and rules.rate is None and not shut and not disabled:
         return None
-    return Barrier(queue, rules, shut)
+    return Barrier(queue, rules, shut, disabled)
 
 
 def room_for(round_: Round, before: Barrier) -> Generator[Step, Rows, tuple[int, float | None]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from standfast.job import Claim
 from standfast.rules import QueueRules
-from standfast.store import barriers
+from standfast.store import barriers, probes, workflows
 from standfast.store.barriers import Barrier
 from standfast.store.orders import Want
 from standfast.store.steps import Round, Rows, Step, text
@@ -46,10 +46,16 @@ def claim_queue(
     """Choose, take and read the claims of one queue."""
     if rules.gate is not None and not (yield from _admitted(round_, want, rules, already)):
         return NOTHING
+    disabled: Mapping[str, str] = barriers.NONE
+    if want.ready is not None:
+        disabled, left = yield from probes.heed(round_, want.queue, want.ready)
+        if left:
+            served = tuple(handler for handler in want.handlers if handler not in left)
+            want = msgspec.structs.replace(want, handlers=served)
     lanes = yield from _lanes(want)
     if not lanes:
         return NOTHING
-    before = yield from barriers.barrier(want.queue, rules, {handler for handler, _ in lanes})
+    before = yield from barriers.barrier(want.queue, rules, {handler for handler, _ in lanes}, disabled)
     again: float | None = None
     if before is None:
         numbers = yield from _pick(round_, want, rules, lanes, already=already, wanted=want.slots)
@@ -58,10 +64,37 @@ def claim_queue(
         numbers, again, stamps = yield from _take_what_passes(round_, worker, want, before, already)
         if not numbers:
             return Found([], again)
-    yield "count_claims", {"queue": want.queue, "worker": worker, "claims": len(numbers), "now": round_.now}
+    return Found((yield from _taken(round_, worker, want.queue, numbers, stamps)), again)
+
+
+def claim_this(round_: Round, worker: str, want: Want, rules: QueueRules, n: int) -> Generator[Step, Rows, list[Claim]]:
+    """Take one job that waits, unless something stands before it: then it stays, or is parked, as for any claim.
+
+    A handler that is disabled is called all the same: its own error decides.
+    """
+    if want.ready is not None:
+        yield from probes.heed(round_, want.queue, want.ready)
+    if rules.gate is not None and not (yield from _admitted(round_, want, rules, 0)):
+        return []
+    before = yield from barriers.barrier(want.queue, rules, want.handlers)
+    if before is not None:
+        room, _ = yield from barriers.room_for(round_, before)
+        passed = (yield from barriers.passing(round_, before, [n], 1)) if room > 0 else None
+        if passed is None or not passed.places:
+            return []
+    lanes: Rows = [(handler, 0) for handler in want.handlers]
+    stamps = yield from _take(round_, worker, want.queue, rules, lanes=lanes, numbers=[n])
+    return (yield from _taken(round_, worker, want.queue, [n], stamps))
+
+
+def _taken(
+    round_: Round, worker: str, queue: str, numbers: Sequence[int], stamps: Stamps
+) -> Generator[Step, Rows, list[Claim]]:
+    """Count, read and tell of what was taken."""
+    yield "count_claims", {"queue": queue, "worker": worker, "claims": len(numbers), "now": round_.now}
     claims = with_risks((yield from held_claims(numbers)), stamps)
-    round_.told["claimed", want.queue] += [job.id for job in claims]
-    return Found(claims, again)
+    round_.told["claimed", queue] += [job.id for job in claims]
+    return claims
 
 
 def _lanes(want: Want) -> Generator[Step, Rows, Rows]:
@@ -182,4 +215,4 @@ def _take(
 def held_claims(numbers: Iterable[int], *, since: int = 1) -> Generator[Step, Rows, list[Claim]]:
     """Read running jobs as their worker holds them; with their effects beyond the token `since`."""
     [(claims,)] = yield "held_claims", {"numbers": text(list(numbers)), "since": since}
-    return _claims.decode(claims)
+    return (yield from workflows.with_parents(_claims.decode(claims)))

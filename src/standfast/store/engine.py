@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Generic, TypeVar
 
 from standfast.clock import Clock
-from standfast.errors import ConfigurationError, StoreMoved, StoreUnavailable
+from standfast.errors import ConfigurationError, LowDisk, StoreMoved
 from standfast.store import reads, scripts, turns
 from standfast.store.anchor import Anchor
 from standfast.store.hints import Hint
@@ -388,9 +388,9 @@ def _deadline(seconds: float | None) -> float:
     return NEVER if seconds is None else time.monotonic() + seconds
 
 
-def _disk_low(free: int, *, doubtful: bool) -> StoreUnavailable:
+def _disk_low(free: int, *, doubtful: bool) -> LowDisk:
     written = "an earlier try may have been written" if doubtful else "nothing was written"
-    return StoreUnavailable(
+    return LowDisk(
         f"the disk is low ({free // 1048576} MiB free); {written}: free some space, then call again",
         definite=not doubtful,
     )

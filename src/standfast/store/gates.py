@@ -23,7 +23,7 @@ LOOKED_AT_FOR_A_PROBE = 1000
 """How many of those who wait at a breaker are looked at for one that can start now."""
 UNTAKEN_AFTER = 60.0
 """Seconds after which a ticket that nobody claimed with goes to somebody else."""
-COUNTED = frozenset({"limit", "breaker"})
+COUNTED = frozenset({"limit", "breaker", "probe"})
 """Kinds of gates that say nothing while nothing is counted and no time is set."""
 NOTHING = Word(None, 1, 0.0)
 
@@ -125,6 +125,9 @@ def _opened(round_: Round, row: Row, served: Collection[str]) -> Generator[Step,
         moved = (yield from let_through(round_, {row.key: tokens}))[row.key]
         waiting = moved == tokens or (yield from _anyone(row.key))
         return gates.metered(row, found.spent(round_.now, moved), round_.now, waited_for=waiting)
+    if row.kind == "probe":  # whoever said so is gone, or says it no more
+        yield from let_through(round_, {row.key: OPENED_PER_CLAIM}, ticket=False)
+        return row._replace(opens_at=round_.now if (yield from _anyone(row.key)) else None)
     match gates.circuit(row).state:
         case "open" | "half":
             return (yield from _probe(round_, row, served))

@@ -7,3 +7,5 @@ Hint = dict[str, float]
 
 STOPS = ""
 """The name, no queue's, under which a hint says that a running job was asked to stop."""
+TIMETABLE = "\u00a0"
+"""The name, no queue's, under which a hint says that a schedule was added or goes on."""

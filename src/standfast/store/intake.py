@@ -112,11 +112,11 @@ def _insert(
     [(inserted,)] = yield "insert_bodies", bodies
     ids = {n: job_id for n, job_id, *_ in bodies} if inserted == len(bodies) else (yield from _came_now(numbers))
     for terms, theirs in _by_terms(admitted, numbers).items():
-        new = [ids[n] for n in theirs if n in ids]
+        new = [n for n in theirs if n in ids]
         if new:
-            row = _hot_row(round_, terms, known[terms.queue])
-            yield "insert_jobs", {"numbers": text(theirs), **row}
-            round_.told["enqueued", terms.queue] += new
+            row = hot_row(round_, terms, known[terms.queue])
+            yield "insert_jobs", {"numbers": text(new), **row}
+            round_.told["enqueued", terms.queue] += [ids[n] for n in new]
             round_.work_in(terms.queue, row["due_at"] - round_.now)
     return numbers[0]
 
@@ -126,7 +126,7 @@ def _came_now(numbers: Sequence[int]) -> Generator[Step, Rows, dict[int, str]]:
     return dict((yield "bodies_of", {"numbers": text(numbers)}))
 
 
-def _hot_row(round_: Round, terms: Terms, queue: depth.Known) -> dict[str, Any]:
+def hot_row(round_: Round, terms: Terms, queue: depth.Known) -> dict[str, Any]:
     """Lay the hot row of these terms out. Wall times become queue times here."""
     now = round_.now
     due_at = round_.due_at(terms.delay, terms.at)

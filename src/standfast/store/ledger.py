@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from standfast.job import Entry, Note
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
 
 Row = tuple[int, str, str, str | None, str | None, int, float, int]
 
@@ -38,7 +38,7 @@ class Standing(NamedTuple):
 
 def write(round_: Round, notes: Sequence[Note]) -> Script:
     """Write notes down; answer for each how its effect stands then, or None if the note was refused."""
-    yield "lock_jobs", {"numbers": text(sorted({note.n for note in notes}))}
+    yield from lock_jobs(round_, (note.n for note in notes))
     answers: dict[int, Entry | None] = {}
     for batch in _apart(notes):
         answers |= yield from _write(round_, {place: notes[place] for place in batch})

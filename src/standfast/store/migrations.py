@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 
 import msgspec
@@ -22,8 +23,9 @@ class Migration(msgspec.Struct, frozen=True):
     readable_by: int
 
 
-def migrations(dialect: str) -> list[Migration]:
-    """Read the numbered files of `store/<dialect>/migrations`, oldest first."""
+@cache
+def migrations(dialect: str) -> Sequence[Migration]:
+    """Read the numbered files of `store/<dialect>/migrations`, oldest first; they come with the library, so once."""
     found = []
     for file in (files(f"standfast.store.{dialect}") / "migrations").iterdir():
         match = _NUMBERED.fullmatch(file.name)

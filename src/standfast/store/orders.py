@@ -33,6 +33,8 @@ class Want(msgspec.Struct, frozen=True):
     slots: int
     admission: Literal["open"] | Closing | None = None
     """What the queue's gate said: that work may start, or why not."""
+    ready: dict[str, str | None] | None = None
+    """What the probes say of those handlers that require anything: why not, or None for a yes."""
 
 
 class Order(msgspec.Struct, frozen=True):

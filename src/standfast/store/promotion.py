@@ -71,7 +71,10 @@ def _words(text: str) -> tuple[str, ...]:
 BODY = Table(
     "body",
     ("n",),
-    _words("id payload idempotency_key details created_at first_seen_at thread_key generation workflow coalesced"),
+    _words(
+        "id payload idempotency_key details created_at first_seen_at thread_key generation workflow coalesced"
+        " step parents children"
+    ),
     frozenset({"created_at", "first_seen_at"}),
 )
 JOB = Table(
@@ -80,7 +83,7 @@ JOB = Table(
     _words(
         "queue handler priority state ready_at due_at entered_at attempts round_start budget max_attempts deferrals"
         " token worker claimed_at asked_lease lease timeout replay_mode asked_expiry expires_at finished_at cancelling"
-        " landed thread_gate parked_on occupies"
+        " landed thread_gate parked_on occupies pending"
     ),
     frozenset(_words("ready_at due_at entered_at claimed_at asked_expiry expires_at finished_at")),
 )
@@ -114,7 +117,31 @@ WHOLE = (
         frozenset({"claimed_at"}),
         source="(SELECT name AS queue, '' AS worker, claims, claimed_at FROM queue WHERE claimed_at IS NOT NULL)",
     ),
-    Table("handler", ("queue", "name"), _words("replay_mode risk timeout declared_at"), frozenset({"declared_at"})),
+    Table(
+        "handler", ("queue", "name"), _words("replay_mode risk timeout declared_at consent"), frozenset({"declared_at"})
+    ),
+    Table("message", ("id",), _words("session kind job queue handler at read_at body"), frozenset({"at", "read_at"})),
+    Table(
+        "consent",
+        ("id",),
+        _words("session queue handler mode given_by reason granted_at expires_at uses used revoked_at"),
+        frozenset(_words("granted_at expires_at revoked_at")),
+    ),
+    Table("consent_use", ("consent", "job"), ("at",), frozenset({"at"})),
+    Table(
+        "consent_ask",
+        ("n",),
+        _words("job session queue handler first asked_at"),
+        frozenset({"asked_at"}),
+        numbers=frozenset({"n"}),
+    ),
+    Table("follower", ("name",), ("seq",)),
+    Table(
+        "alert",
+        ("fingerprint",),
+        _words("surfaces sample opened_at tell_at number told"),
+        frozenset({"opened_at", "tell_at"}),
+    ),
     Table("gate", ("key",), _words("kind holder capacity used opens_at detail"), frozenset({"opens_at"})),
     Table("counter", ("queue", "name"), ("value",)),
     Table("upkeep", ("name",), ("at",), frozenset({"at"})),
@@ -145,11 +172,39 @@ WHOLE = (
         frozenset(_words("planned_at started_at ended_at next_at")),
     ),
     Table(
+        "workflow",
+        ("id",),
+        _words("name state first_n last_n total unfinished stopped dropped queues created_at finished_at kept_until"),
+        frozenset(_words("created_at finished_at kept_until")),
+    ),
+    Table(
         "redriven",
         ("redrive", "place"),
         _words("n token generation fate state outcome episode at"),
         frozenset({"at"}),
         numbers=frozenset({"place"}),
+    ),
+    Table(
+        "schedule",
+        ("name",),
+        _words(
+            "queue spec timing added_by anchor next_at next_wall paused last_tick last_job runs coalesced missed"
+            " ended_at"
+        ),
+        frozenset(_words("anchor next_at ended_at")),
+    ),
+    Table(
+        "tick",
+        ("schedule", "tick"),
+        _words("at job"),
+        frozenset({"at"}),
+        numbers=frozenset({"tick"}),
+    ),
+    Table(
+        "token",
+        ("id",),
+        _words("name hash person role groups queues created_by created_at expires_at revoked_at"),
+        frozenset(_words("created_at expires_at revoked_at")),
     ),
 )
 """Small tables, copied whole at the end."""

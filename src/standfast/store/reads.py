@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Generator, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import msgspec
 
 from standfast.gates import Row
 from standfast.job import HTTP, Entry, Risk
+from standfast.lifecycle import State
 from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
 from standfast.store.steps import Rows, Script, Step, text
@@ -66,15 +68,8 @@ class JobRecord(NamedTuple):
     row: JobRow
     history: list[str]
     effects: tuple[Entry, ...] = ()
-
-
-class Filter(NamedTuple):
-    """Which jobs to list, newest first, below the cursor."""
-
-    queue: str | None = None
-    state: str | None = None
-    limit: int = 50
-    before: int = 1 << 62
+    waits_for: tuple[tuple[str, str, str | None], ...] = ()
+    """The steps that a waiting one waits for in the end: name, state, and failure (JSON text) of one that stopped."""
 
 
 class LetterFilter(NamedTuple):
@@ -159,12 +154,6 @@ def gates(keys: Sequence[str]) -> Script:
     return [found[key] for key in keys if key in found]
 
 
-def jobs(wanted: Filter) -> Script:
-    """Read a page of jobs."""
-    rows = yield "list_jobs", wanted._asdict()
-    return (yield from with_history(rows))
-
-
 def with_history(rows: list[tuple[Any, ...]]) -> Script:
     """Put jobs together with their history and effects."""
     found = [JobRow(*row) for row in rows]
@@ -175,7 +164,17 @@ def with_history(rows: list[tuple[Any, ...]]) -> Script:
     effects: defaultdict[int, list[Entry]] = defaultdict(list)
     for n, *entry in (yield "effects_of", {"numbers": text([row.n for row in found])}):
         effects[n].append(Entry(*entry))
-    return [JobRecord(row, history[row.n], tuple(effects[row.n])) for row in found]
+    blockers = yield from _blockers([row.n for row in found if row.state == State.WAITING])
+    return [JobRecord(row, history[row.n], tuple(effects[row.n]), tuple(blockers[row.n])) for row in found]
+
+
+def _blockers(waiting: list[int]) -> Generator[Step, Rows, defaultdict[int, list[tuple[str, str, str | None]]]]:
+    """Read what steps wait for that wait for others."""
+    found: defaultdict[int, list[tuple[str, str, str | None]]] = defaultdict(list)
+    rows = (yield "waits_for", {"numbers": text(waiting), "most": LOOKED_THROUGH}) if waiting else []
+    for n, *blocker in rows:
+        found[n].append((*blocker,))
+    return found
 
 
 def published_rules(queue: str) -> Script:
@@ -223,6 +222,10 @@ class QueueRow(NamedTuple):
     at_least: tuple[str, ...] = ()
 
 
+CALLER = "caller:"
+"""What the id of a worker begins with that serves no queue and sweeps nothing: it runs what its process calls."""
+
+
 class WorkerRow(NamedTuple):
     """A worker whose heartbeat is fresh."""
 
@@ -257,6 +260,8 @@ class Facts(NamedTuple):
     """Limits, rates, breakers and admission gates that hold something back or count something, up to a bound."""
     deferred: tuple[tuple[str, int], ...] = ()
     """Jobs of each queue that wait at such a gate and were due more than an hour ago."""
+    callers: tuple[WorkerRow, ...] = ()
+    """The processes that call, and whose calls may run: they are no workers that anything else could wait for."""
 
 
 MOST_COUNTED = 100_000
@@ -281,17 +286,25 @@ def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | No
     unknown = [(queue, handler) for queue, handler in named if handler != HTTP]
     [(next_due_at, _)] = yield "next_due", {}
     found = [_with_late(QueueRow(*row), late.get(row[0], [0, None]), all_late) for row in queues]
-    live = [WorkerRow(*row) for row in workers]
+    callers, live = _told_apart([WorkerRow(*row) for row in workers])
     fallbacks = [(*row,) for row in (yield "recent_fallbacks", {"since": now - FALLBACKS_SHOWN})]
     since = {"boot": boot, "since": now - silent_after}
     abandoned: dict[str, int] = {} if live else dict((yield "abandoned_jobs", since))
     silent = {} if unmoved_for is None else (yield from _silent(now - unmoved_for, boot))
-    in_force: dict[str, str] = dict((yield "rules_and_handlers", {})) if live else {}
+    in_force: dict[str, str] = dict((yield "rules_and_handlers", {})) if live or callers else {}
     held_back = yield from _held_back(now)
     times: dict[str, float] = dict(upkeep)
     late_ones: dict[str, int] = dict(overdue)
     told = (next_due_at, fallbacks, abandoned, silent, in_force)
-    return Facts(found, live, times, late_ones, unknown, *told, *held_back)
+    return Facts(found, live, times, late_ones, unknown, *told, *held_back, callers)
+
+
+def _told_apart(found: Sequence[WorkerRow]) -> tuple[tuple[WorkerRow, ...], list[WorkerRow]]:
+    """Tell those that only call from those that work."""
+    calls = [each.id.startswith(CALLER) for each in found]
+    return tuple(compress(found, calls)), [
+        each for each, only_calls in zip(found, calls, strict=True) if not only_calls
+    ]
 
 
 def _held_back(now: float) -> Generator[Step, Rows, tuple[tuple[Row, ...], tuple[tuple[str, int], ...]]]:

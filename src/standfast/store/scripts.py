@@ -18,10 +18,22 @@ from standfast.job import ASKED, DOUBTED, Claim
 from standfast.lifecycle import FINAL, MOVES, Move, State, Transition
 from standfast.profiles import defaults_for
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.store import ages, approvals, audit, gates, operations, policies, redrives, threads
+from standfast.store import (
+    ages,
+    approvals,
+    audit,
+    consents,
+    gates,
+    operations,
+    policies,
+    redrives,
+    sessions,
+    threads,
+    workflows,
+)
 from standfast.store.claims import claim_queue
 from standfast.store.orders import Catch, Order, Publication
-from standfast.store.steps import End, Round, Rows, Script, Step, text
+from standfast.store.steps import End, Round, Rows, Script, Step, lock_jobs, text
 
 DUE_PER_CLAIM = 500
 """How many delayed jobs one claim makes claimable; more wait for the next claim, so that none takes long."""
@@ -37,6 +49,7 @@ TOLD = {
     Move.HOLD: "held",
     Move.REPLAY: "replayed",
     Move.RESOLVE: "resolved",
+    Move.RELEASE: "released",
     Move.DISCARD: "discarded",
     Move.CANCEL: "cancelled",
 }
@@ -53,12 +66,14 @@ DONE_TO_LETTERS = {"amend": "amended", "quarantine": "quarantined"}
 
 _rules = msgspec.json.Decoder(QueueRules)
 _states = msgspec.json.Decoder(list[str | None])
-_occupied = msgspec.json.Decoder(list[tuple[int, list[str]]])
+_marked = msgspec.json.Decoder(list[tuple[int, list[str] | None, workflows.Moved | None]])
 
 
 def close(round_: Round) -> Script:
     """Write the round's journal row, counters and link of the chain; the last statements of every transaction."""
+    yield from workflows.settle(round_)
     yield from gates.settle(round_)
+    yield from _start_calls(round_)
     if round_.told:
         entries = [(kind, queue, ids) for (kind, queue), ids in round_.told.items()]
         yield "write_journal", {"now": round_.now, "entries": text(entries)}
@@ -67,9 +82,18 @@ def close(round_: Round) -> Script:
         yield from audit.write_link(round_)
 
 
+def _start_calls(round_: Round) -> Script:
+    """Start what callers brought to run themselves: before a worker's claim, which would take it from them."""
+    starts, round_.starts = round_.starts, []
+    for start in starts:
+        yield from start(round_)
+
+
 def claim(round_: Round, orders: Sequence[Order]) -> Script:
     """Give each worker what it can start now, in the order of `decide.priority`."""
+    yield from workflows.settle(round_)
     yield from gates.settle(round_)
+    yield from _start_calls(round_)
     if round_.starts_nothing:
         return [Catch([], {}, None)] * len(orders)
     served = {want.queue for order in orders for want in order.wants}
@@ -107,7 +131,7 @@ def _fill(round_: Round, order: Order) -> Generator[Step, Rows, Catch]:
     queues = [want.queue for want in order.wants]
     known = yield "queue_rules", {"queues": text(queues)}
     open_queues = {name: claims for name, _, paused, claims, _ in known if not paused}
-    rules = _read_rules(queues, known)
+    rules = read_rules(queues, known)
     claims: list[Claim] = []
     again: float | None = None
     for want in order.wants:
@@ -122,10 +146,11 @@ def _fill(round_: Round, order: Order) -> Generator[Step, Rows, Catch]:
 def rules_in_force(queues: Iterable[str]) -> Generator[Step, Rows, dict[str, QueueRules]]:
     """Read the published rules of these queues; the defaults where nobody declared any."""
     known = yield "queue_rules", {"queues": text(list(queues))}
-    return _read_rules(queues, known)
+    return read_rules(queues, known)
 
 
-def _read_rules(queues: Iterable[str], known: Rows) -> dict[str, QueueRules]:
+def read_rules(queues: Iterable[str], known: Rows) -> dict[str, QueueRules]:
+    """Read rules out of the rows of `queue_rules`."""
     published = {name: rules for name, rules, *_ in known}
     return {name: _rules.decode(published[name]) if published.get(name) else defaults_for(name) for name in queues}
 
@@ -136,24 +161,23 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script:
     A death, its reason, its triage, its history line and its notice are in this one transaction.
     """
     yield from threads.lock(round_, (each.gate for each in transitions if each.gate is not None))
-    yield "lock_jobs", {"numbers": text(sorted(each.n for each in transitions))}
+    yield from lock_jobs(round_, (each.n for each in transitions))
     decided = yield from operations.unless_unwanted(transitions)
     for place, each in enumerate(decided):
         if each.gate is not None and each.target == State.QUEUED:
             rules = yield from rules_in_force([each.queue])
-            decided[place] = yield from threads.unless_superseded(each, rules[each.queue].coalesce)
+            decided[place] = yield from threads.unless_superseded(each, threads.mode_in(each.gate, rules[each.queue]))
     return (yield from apply_decided(round_, decided))
 
 
 def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Generator[Step, Rows, list[bool]]:
     """Move jobs, whatever was asked of them meanwhile."""
-    standing, places = yield from _standing(transitions)
-    stale = yield from approvals.stale(transitions)
+    standing, places, steps = yield from _standing(transitions)
+    allowed = yield from _allowed(transitions)
     pairs = list(zip(transitions, standing, strict=True))
     moved: dict[int, Transition] = {}
-    for transition, state in pairs:
-        allowed = transition.answers is None or transition.answers.id not in stale
-        if allowed and state == transition.source:  # of two ends of one attempt in one round, the first counts
+    for (transition, state), goes in zip(pairs, allowed, strict=True):
+        if goes and state == transition.source:  # of two ends of one attempt in one round, the first counts
             moved.setdefault(transition.n, transition)
     if moved:
         movable = list(moved.values())
@@ -161,7 +185,32 @@ def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Generator
         yield from _write_down(round_, movable)
         yield from threads.release(round_, movable)
         round_.ends += [_end(each, places) for each in movable if each.n in places or each.dependency is not None]
+        if steps:
+            yield from _follow(round_, movable, steps)
     return [_landed(each, state, moved.get(each.n)) for each, state in pairs]
+
+
+def _allowed(transitions: Sequence[Transition]) -> Generator[Step, Rows, list[bool]]:
+    """Tell of each move whether what it was decided by is still so: an approval, a policy, a redrive."""
+    stale = yield from approvals.stale(transitions)
+    outdated = yield from policies.outdated(transitions)
+    stopped = yield from redrives.stopped(transitions)
+    return [
+        (each.answers is None or each.answers.id not in stale)
+        and each.ruled_under not in outdated
+        and each.leg not in stopped
+        for each in transitions
+    ]
+
+
+def _follow(round_: Round, moved: Sequence[Transition], steps: workflows.Known) -> Script:
+    """Move the steps of workflows that waited for these: in this transaction or not at all."""
+    released, dropped = yield from workflows.following(round_, moved, steps)
+    if released:
+        yield from _move(round_.now, released)
+        yield from _write_down(round_, released)
+    if dropped:
+        yield from apply_decided(round_, dropped)
 
 
 def _landed(decided: Transition, state: str | None, moved: Transition | None) -> bool:
@@ -196,15 +245,17 @@ def _times(now: float, delay: float) -> tuple[float | None, float | None, float 
 
 def _standing(
     transitions: Sequence[Transition],
-) -> Generator[Step, Rows, tuple[list[str | None], dict[int, list[str]]]]:
+) -> Generator[Step, Rows, tuple[list[str | None], dict[int, list[str]], workflows.Known]]:
     """Read the state of each job that still has the mover's token; None where the token has moved on.
 
     A job that already stands where its move leads was moved before an unknown commit: that counts as landed. With it
-    come the gates that jobs take a place of, by number.
+    come the gates that jobs take a place of, by number, and those that are steps of workflows.
     """
     held = text([(each.n, each.token) for each in transitions])
-    [(states, occupied)] = yield "standing_states", {"held": held}
-    return _states.decode(states), dict(_occupied.decode(occupied))
+    [(states, marked)] = yield "standing_states", {"held": held}
+    found = _marked.decode(marked)
+    places = {n: occupied for n, occupied, _ in found if occupied is not None}
+    return _states.decode(states), places, {n: step for n, _, step in found if step is not None}
 
 
 def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
@@ -221,7 +272,7 @@ def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
     endings = [_ending(each) for each in moved if each.result or each.warning or each.triage or each.superseded_by]
     if endings:
         yield "write_endings", endings
-    lines = [_line(round_, each) for each in moved if each.move in KEPT_IN_HISTORY or each.effect is not None]
+    lines = [_line(round_, each) for each in moved if _is_kept(each)]
     if lines:
         yield "write_history", lines
     looks = [(each.n, name, "seen", verdict, each.token, round_.now) for each in moved for name, verdict in each.looks]
@@ -238,12 +289,18 @@ def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
         yield "count_replays", {"numbers": text(replayed)}
     discarded = [each.n for each in moved if each.move == Move.DISCARD]
     if discarded:
-        yield "set_replay_status", {"numbers": text(discarded), "status": "discarded", "group": None}
+        yield "set_replay_status", {"numbers": text(discarded), "status": "discarded", "groups": None}
         yield "fence_jobs", {"numbers": text(discarded)}
     yield from approvals.write_down(round_, moved)
     yield from redrives.mark_moved(round_, moved)
+    yield from consents.write_down(round_, moved)
+    yield from sessions.tell(round_, moved)
     if final:
         yield "release_keys", {"numbers": text(final), "now": round_.now, "keep_keys": DEFAULTS.keep_keys}
+
+
+def _is_kept(moved: Transition) -> bool:
+    return moved.move in KEPT_IN_HISTORY or moved.effect is not None or moved.by is not None
 
 
 def _is_a_persons(replay: Transition) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from standfast.chain import Decision, Head
 from standfast.gates import Word
+from standfast.workflow import Tally
 
 _encode = msgspec.json.encode
 
@@ -51,8 +52,16 @@ class Round:
         """Whether nothing may be claimed, because the store is about to move."""
         self.gates: set[str] = set()
         """The threads this transaction has locked."""
+        self.jobs: set[int] = set()
+        """The numbers of the jobs that its scripts will lock: the first that locks any locks all of them, in order."""
+        self.locked: set[int] = set()
+        """Those it has locked."""
         self.ends: list[End] = []
         """What ended attempts took of gates and say about what they depend on: given back before this closes."""
+        self.starts: list[Callable[[Round], Script]] = []
+        """What waits for nobody and comes when every script has its locks: calls, which start what they brought."""
+        self.tallies: dict[str, Tally] = {}
+        """By how many the steps of workflows changed: counted before this closes, after every job is locked."""
         self.mends = False
         """Whether the gates are compared with what runs before this closes."""
         self.decisions: list[Decision] = []
@@ -69,6 +78,10 @@ class Round:
         if delay < self.work.get(queue, 9e99):
             self.work[queue] = max(0.0, delay)
 
+    def tally(self, workflow: str, changed: Tally) -> None:
+        """Note by how many the steps of a workflow changed."""
+        self.tallies[workflow] = self.tallies.get(workflow, Tally()).plus(changed)
+
     def absorb(self, other: Round) -> None:
         """Make one's own what a part of this transaction told and gave."""
         for what, ids in other.told.items():
@@ -77,6 +90,16 @@ class Round:
             self.work_in(queue, delay)
         self.ends += other.ends
         self.decisions += other.decisions
+        for workflow, changed in other.tallies.items():
+            self.tally(workflow, changed)
+
+
+def lock_jobs(round_: Round, numbers: Iterable[int]) -> Script:
+    """Keep jobs as they are until the commit, with all others that this transaction will lock, in one order."""
+    wanted = {*numbers, *round_.jobs} - round_.locked
+    if wanted:
+        yield "lock_jobs", {"numbers": text(sorted(wanted))}
+        round_.locked |= wanted
 
 
 def text(value: Any) -> str:

@@ -21,6 +21,7 @@ from standfast.store import (
     forward,
     intake,
     ledger,
+    listing,
     operations,
     reads,
     scripts,
@@ -30,18 +31,24 @@ from standfast.store import (
     together,
     upkeep,
 )
+from standfast.store.agents import Agents
 from standfast.store.births import Burial, Holding
+from standfast.store.calling import Calls
 from standfast.store.disposal import Disposal
 from standfast.store.engine import Engine
 from standfast.store.finding import Finding
+from standfast.store.flows import Flows
 from standfast.store.forward import Forward, Unforwardable
 from standfast.store.governance import Governance
+from standfast.store.listing import Filter, Sought
 from standfast.store.orders import Catch, Conflict, Full, Order, Publication
 from standfast.store.places import place
-from standfast.store.reads import Facts, Filter, Holder, JobRecord, JournalRow, LetterFilter, Tallies
+from standfast.store.reads import Facts, Holder, JobRecord, JournalRow, LetterFilter, Tallies
 from standfast.store.spool import Spool, Stamp
 from standfast.store.spoolfile import usual_path
 from standfast.store.strain import Strain
+from standfast.store.timetable import Timetable
+from standfast.store.tokens import TokenShelf
 from standfast.store.trail import Trail
 from standfast.store.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
 
@@ -65,6 +72,11 @@ class Store:
         self.trail = Trail(lambda: self._engine)
         self.governance = Governance(lambda: self._engine)
         self.disposal = Disposal(lambda: self._engine)
+        self.flows = Flows(lambda: self._engine, ROOM_TO_ACCEPT)
+        self.schedules = Timetable(lambda: self._engine, ROOM_TO_ACCEPT)
+        self.agents = Agents(lambda: self._engine)
+        self.tokens = TokenShelf(lambda: self._engine)
+        self.calls = Calls(lambda: self._engine, ROOM_TO_ACCEPT)
         self._clock = clock or SystemClock()
         self._engine_of: tuple[int, Engine[Any]] | None = None
 
@@ -96,6 +108,11 @@ class Store:
     def free_bytes(self) -> int:
         """Give the disk space left where the store is."""
         return self._engine.free_bytes()
+
+    @property
+    def unnoted(self) -> str | None:
+        """Why the audit chain's head could not be noted outside of the store, if so."""
+        return self._engine.anchor.problem
 
     @property
     def trouble(self) -> str | None:
@@ -306,9 +323,9 @@ class Store:
         """Read the gates of these names that there are."""
         return await self._engine.read(reads.gates(keys))  # type: ignore[no-any-return]
 
-    async def jobs(self, wanted: Filter) -> list[JobRecord]:
+    async def jobs(self, wanted: Filter) -> Sought:
         """Read a page of jobs, newest first."""
-        return await self._engine.read(reads.jobs(wanted))  # type: ignore[no-any-return]
+        return await self._engine.read(listing.jobs(wanted, self.now()))  # type: ignore[no-any-return]
 
     async def rules(self, queue: str) -> QueueRules:
         """Read the rules in force for a queue."""

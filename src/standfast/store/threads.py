@@ -24,6 +24,12 @@ SAME_TIME = 0.25
 """Seconds by which the clocks of two hosts may differ: within it, what comes later counts as newer."""
 KEPT = 50
 """How many of the jobs that were folded into one are remembered one by one; all of them are counted."""
+NO_CALLERS = "\u00a0"
+"""A space that is not printable, so that no caller's key has it."""
+TICKS = f"ticks of{NO_CALLERS}"
+"""Before a schedule's name, the thread its ticks share."""
+EVERY_TICK = f"every tick of{NO_CALLERS}"
+"""The same, where none of them may be folded into another."""
 LARGEST_COLLECTION = 256 * 1024
 """Bytes of payload that are collected into one job; what comes then begins another."""
 
@@ -61,7 +67,14 @@ def gate_of(queue: str, thread_key: str) -> str:
 
 def mode_of(job: NewJob, rules: QueueRules) -> Coalesce:
     """Say how a newcomer meets its thread. Requests are not collected: a list of requests is no request."""
-    return "never" if rules.coalesce == "collect" and job.handler == HTTP else rules.coalesce
+    if rules.coalesce == "collect" and job.handler == HTTP:
+        return "never"
+    return mode_in(gate_of(job.queue, job.thread_key or ""), rules)
+
+
+def mode_in(gate: str, rules: QueueRules) -> Coalesce:
+    """Say how the jobs of a thread meet: as their queue says, unless the thread is one that keeps every job."""
+    return "never" if f":{EVERY_TICK}" in gate else rules.coalesce
 
 
 def gates_of(jobs: Iterable[NewJob]) -> list[str]:

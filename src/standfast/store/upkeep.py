@@ -10,7 +10,7 @@ import msgspec
 from standfast.job import Claim, Risk
 from standfast.lifecycle import Standing, State
 from standfast.rules import DEFAULTS, QueueRules, ReplayMode
-from standfast.store import ages, letters, redrives
+from standfast.store import ages, consents, graphs, letters, redrives, schedules, sessions
 from standfast.store.claims import decode_numbers, handler_stamps, held_claims, with_risks
 from standfast.store.policies import Kept, kept
 from standfast.store.scripts import rules_in_force
@@ -213,6 +213,10 @@ class Prune(msgspec.Struct, frozen=True):
     keep_workers: float = 3600.0
     keep_aliases: float = 30 * 86400.0
     """How long after a job was brought it is known when it is brought again, even if it is long gone."""
+    keep_messages: float = 7 * 86400.0
+    """How long a session's message is kept once it was read."""
+    keep_unread: float = 90 * 86400.0
+    """How long one is kept that nobody came for."""
 
 
 def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
@@ -226,11 +230,14 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
         if numbers != "[]":
             for table in letters.TABLES:
                 yield table, {"numbers": numbers}
-        evicted = yield from letters.evict(round_, limit)
+        evicted = max((yield from letters.evict(round_, limit)), (yield from graphs.prune(round_, limit)))
         [(keys,)] = yield "delete_keys", {"now": now, "limit": limit}
         [(rows,)] = yield "delete_journal", {"before": now - prune_.keep_journal, "limit": limit}
         yield "delete_workers", {"before": now - prune_.keep_workers}
         yield from redrives.prune(now)
+        yield from schedules.prune(now, limit)
+        yield from sessions.prune(now, limit, prune_.keep_messages, prune_.keep_unread)
+        yield from consents.prune(now, limit)
         yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}
         answers.append(max(len(decode_numbers(numbers)), evicted, keys, rows) >= limit)
     return answers

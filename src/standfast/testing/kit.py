@@ -57,7 +57,7 @@ def move(sf: Standfast, home: Standfast) -> None:
 
 
 async def drain(sf: Standfast) -> Counter[str]:
-    """Run everything that is due, repeats included, until nothing is; give how often each queue ran.
+    """Run everything that is due, ticks of schedules and repeats included; give how often each queue ran.
 
     Time does not pass by itself: a repeat with a backoff stays queued until the clock is advanced.
     """

@@ -17,7 +17,7 @@ from standfast.errors import ConfigurationError
 from standfast.handlers.job import Job
 from standfast.handlers.registry import Function
 from standfast.job import NewJob, Receipt
-from standfast.queue.reception import Reception
+from standfast.queue.reception import Enqueue, Reception
 from standfast.store.engine import Engine
 from standfast.store.requests import Answer, Request
 from standfast.store.steps import Round
@@ -114,8 +114,8 @@ class _WatchedReception(Reception):
 
     promised: Callable[[str], None]
 
-    async def accept(self, job: NewJob) -> Receipt:
-        return self._told(await super().accept(job))
+    async def accept(self, job: NewJob, enqueue: Enqueue | None = None) -> Receipt:
+        return self._told(await super().accept(job, enqueue))
 
     async def accept_together(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         return [self._told(receipt) for receipt in await super().accept_together(jobs)]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from standfast.asking import asked
 from standfast.decide import classify
-from standfast.decide.verdict import Scope, before_repeat, scope
+from standfast.decide.verdict import Scope, after_doubt, before_repeat, in_doubt, scope
 from standfast.errors import PayloadRejected
 from standfast.failure import Class, Failure, Landed, reason
 from standfast.handlers.job import Job, enter_session
@@ -24,6 +24,7 @@ from standfast.handlers.registry import Handler, Registry
 from standfast.job import Claim
 from standfast.outcome import Cancel, Drained, Failed, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
 from standfast.queue import payload
+from standfast.queue.consent import consented
 from standfast.queue.verification import Seen, Verifier
 from standfast.rules import QueueRules
 from standfast.store.store import Store
@@ -101,6 +102,7 @@ class Attempts:
         self._registry = registry
         self._verifier = verifier
         self._entered = entered
+        self._fetch = store.flows.result_blocking
         self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="standfast-handler")
 
     async def run(self, running: Running) -> Outcome:
@@ -110,7 +112,8 @@ class Attempts:
         if handler is None or running.cut is not None:
             return NotEntered(running.cut or "handler_missing")
         try:
-            job = Job(claim, running.rules, handler.read(claim.payload, collected=claim.details.collected))
+            given = handler.read(claim.payload, collected=claim.details.collected)
+            job = Job(claim, running.rules, given, fetch=self._fetch)
         except PayloadRejected as error:
             return Misfit(str(error))
         enter_session(claim.details.session)
@@ -118,6 +121,10 @@ class Attempts:
             ended = await self._with_effects(running, handler, job)
             if ended is not None:
                 return ended
+        if handler.declaration.consent:
+            refused = await consented(self._store, claim)
+            if refused is not None or running.cut is not None:
+                return refused or NotEntered(running.cut or "drain")
         running.job = job
         running.is_async = handler.is_async
         self._entered(running)
@@ -153,6 +160,21 @@ class Attempts:
             return None
         finally:
             running.looking = False
+
+    async def look_back(self, running: Running, outcome: Outcome) -> Outcome:
+        """Look whether an attempt did its work although its end does not say so; give how it ends, knowing that."""
+        claim, job = running.as_it_stands, running.job
+        handler = self._registry.find(claim.queue, claim.handler)
+        if handler is None or job is None or not handler.has_effects or not in_doubt(outcome):
+            return outcome
+        running.looking = True
+        try:
+            seen = await self._verifier.look(handler, job, claim.ledger)
+        except asyncio.CancelledError:  # nobody waits for the answer any more
+            return outcome
+        finally:
+            running.looking = False
+        return after_doubt(claim, outcome, seen.looks)
 
     async def _in_thread(self, handler: Handler, job: Job, running: Running) -> Any:
         """Wait until a plain function returns, whoever is cancelled meanwhile: no thread can be.

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 
 from standfast.errors import StoreUnavailable
+from standfast.handlers.readiness import Readiness
 from standfast.job import Claim
 from standfast.queue.known_policy import KnownPolicy
 from standfast.rules import QueueRules
@@ -42,6 +43,7 @@ class Claimer:
         slots: int,
         start: Start,
         doors: Doorkeeper,
+        readiness: Readiness,
         policy: KnownPolicy | None = None,
     ) -> None:
         self._store = store
@@ -53,6 +55,7 @@ class Claimer:
         self._slots = slots
         self._start = start
         self._doors = doors
+        self._readiness = readiness
         self._policy = policy or KnownPolicy()
         self._free = Counter(dict.fromkeys(lanes, slots))
         self._hungry = set(lanes)
@@ -112,17 +115,25 @@ class Claimer:
         if self._claiming is not None or self._stopped:
             return
         ready = [queue for queue in self._hungry if self._free[queue] > 0 and self._answered(queue)]
-        wants = tuple(Want(queue, self._lanes[queue], self._share(queue), self._doors.answer(queue)) for queue in ready)
+        wants = tuple(self._want(queue, self._share(queue)) for queue in ready)
         if wants:
             # What is heard while the claim is under way counts for the next one: this one may have looked before.
             self._hungry.difference_update(want.queue for want in wants)
             self._claiming = asyncio.get_running_loop().create_task(self._claim(self._order(wants)))
 
+    def _want(self, queue: str, slots: int) -> Want:
+        return Want(queue, self._lanes[queue], slots, self._doors.answer(queue), self._readiness.words(queue))
+
     def _order(self, wants: tuple[Want, ...]) -> Order:
         return Order(self._worker, wants, self._policy.mark)
 
     def _answered(self, queue: str) -> bool:
-        """Tell whether a queue may be claimed from; one whose gate must be asked first is looked at again after."""
+        """Tell whether a queue may be claimed from; one whose gate must be asked first is looked at again after.
+
+        So is one with a handler whose probes were never asked. Those that said no are asked again beside its work.
+        """
+        if self._readiness.must_wait(queue, lambda seconds: self.heard({queue: seconds})):
+            return False
         if not self._doors.must_ask(queue):
             return True
         self._doors.ask(queue, lambda seconds: self.heard({queue: seconds}))
@@ -135,8 +146,9 @@ class Claimer:
         while True:
             for queue in filter(self._doors.must_ask, self._lanes):
                 await self._doors.asked(queue)
-            lanes = self._lanes.items()
-            order = self._order(tuple(Want(name, of, self._slots, self._doors.answer(name)) for name, of in lanes))
+            for queue in self._lanes:
+                await self._readiness.all_asked(queue)
+            order = self._order(tuple(self._want(name, self._slots) for name in self._lanes))
             catch = await self._store.claim(order)
             self._policy.learn(catch.policy)
             unasked = self._unasked(order, catch)

@@ -12,6 +12,7 @@ from contextvars import copy_context
 from typing import Any
 
 from standfast.decide import classify
+from standfast.decide.breaker import answered
 from standfast.decide.settle import settle, too_old
 from standfast.handlers.registry import Registry
 from standfast.job import Claim
@@ -43,12 +44,18 @@ class Executor:
         freed: Callable[[Counter[str]], None],
         *,
         policy: KnownPolicy | None = None,
+        looks_back: bool = False,
+        doubted: Callable[[str, str], None] | None = None,
         roll: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
         self._attempts = Attempts(store, registry, verifier, self._watch)
         self._ends = Ends(store, freed)
         self._policy = policy or KnownPolicy()
+        self._doubted = doubted
+        """Who is told of a handler, by queue and name, whose attempt got no answer from what it depends on."""
+        self._looks_back = looks_back
+        """Whether somebody waits for each end: then what may have done its work is looked at before it is settled."""
         self._roll = roll
         self._timer: asyncio.TimerHandle | None = None
         self._next_check = float("inf")
@@ -103,6 +110,8 @@ class Executor:
                 self._end(running, Drained())
                 raise
             outcome = with_place(classify.of_exception(error), error)
+        if self._looks_back:
+            outcome = await self._attempts.look_back(running, outcome)
         self._end(running, outcome)
 
     def _end(self, running: Running, outcome: Outcome) -> None:
@@ -110,6 +119,8 @@ class Executor:
         if isinstance(outcome, Succeeded):  # most are, and need no policy
             self._ends.settle(running, settle(claim, outcome, running.rules, roll))
             return
+        if self._doubted is not None and answered(outcome) is False:
+            self._doubted(claim.queue, claim.handler)
         end = settle(claim, outcome, running.rules, roll, self._policy.present(self._store))
         self._ends.settle(running, self._filed(claim, end))
 
@@ -195,6 +206,20 @@ class Executor:
     def attempt_of(self, task: asyncio.Task[Any]) -> Claim | None:
         """Give the job that a task of the loop runs, if any; this may be asked on any thread."""
         return next((running.claim for running in list(self.held.values()) if running.task is task), None)
+
+    async def ended(self, claim: Claim) -> None:
+        """Wait until the end of a job is on disk; what is left behind, or cannot be written, has none."""
+        key = (claim.n, claim.token)
+        running = self.held.get(key)
+        if running is not None and running.task is not None:
+            await asyncio.wait([running.task])
+        while key in self.held and key not in self._ends.unwritten:
+            await (asyncio.wait(self._ends.flushes) if self._ends.flushes else asyncio.sleep(0))
+
+    def goes_on(self, claim: Claim) -> bool:
+        """Tell whether a job runs as a plain function, which nobody can stop."""
+        running = self.held.get((claim.n, claim.token))
+        return running is not None and running.thread is not None and not running.thread.done()
 
     async def idle(self) -> None:
         """Wait until nothing runs and every end is on disk."""

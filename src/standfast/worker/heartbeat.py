@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 from standfast.errors import StoreUnavailable
+from standfast.job import Claim
 from standfast.store.store import Store
 from standfast.store.upkeep import Beat, WorkerCard
 
@@ -76,6 +77,10 @@ class Heartbeat:
         Leases are counted in queue time, which goes on while the machine sleeps.
         """
         return self._store.now() - self._last < lease * MARGIN
+
+    def still_holds(self, claim: Claim, now: float) -> bool:
+        """Tell whether a claim may be started: so much time may have passed since that its lease is over."""
+        return now - claim.claimed_at < claim.lease * MARGIN or self.covers(claim.lease)
 
     def keep_up_with(self, lease: float) -> None:
         """Beat often enough for a lease that is shorter than those known before."""

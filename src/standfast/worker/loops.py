@@ -55,7 +55,10 @@ class Loop:
             with suppress(asyncio.CancelledError):
                 await task
 
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._every)
+
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._every)
+            await self._pause()
             await self._guard.run(self._do)

@@ -20,5 +20,8 @@ def tell(end: Transition, handler: str, allowed: int) -> None:
     about = (end.id, end.queue, handler, end.attempt, allowed, told)
     if end.move == Move.RETRY:
         log.warning("%s; it is tried again in %.3g s", SUBJECT % about, end.delay)
+    elif end.triage is not None and end.triage.replay_status == "scheduled":
+        why = (end.target, end.failure.reason_code, end.triage.rule)
+        log.warning("%s; it is %s (%s), and %s replays it by itself", SUBJECT % about, *why)
     else:
         log.error("%s; it is %s (%s): %s", SUBJECT % about, end.target, end.failure.reason_code, end.failure.advice)

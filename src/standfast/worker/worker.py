@@ -15,27 +15,30 @@ from typing import Any, Self
 import msgspec
 
 from standfast.aside import aside
-from standfast.decide.settle import given_back
 from standfast.errors import ConfigurationError, StoreMoved
+from standfast.handlers.readiness import Readiness
 from standfast.handlers.registry import Declaration, Registry
 from standfast.job import Claim
+from standfast.queue.consent import Consent
 from standfast.queue.letters import DeadLetters
 from standfast.queue.policies import Policies
 from standfast.queue.verification import Verifier
 from standfast.rules import QueueRules
-from standfast.store.hints import STOPS
+from standfast.store.hints import STOPS, TIMETABLE
 from standfast.store.store import Store
-from standfast.store.upkeep import Beat, Sweep, WorkerCard
+from standfast.store.upkeep import Beat, Prune, Sweep, WorkerCard
 from standfast.worker.admission import Doorkeeper
 from standfast.worker.claimer import Claimer
+from standfast.worker.comparison import Comparison
 from standfast.worker.executor import Executor
-from standfast.worker.heartbeat import LONGEST_BEAT, MARGIN, Heartbeat, beat_for
+from standfast.worker.heartbeat import LONGEST_BEAT, Heartbeat, beat_for
 from standfast.worker.loops import Loop
 from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
 from standfast.worker.redriver import EVERY as REDRIVE_EVERY
 from standfast.worker.redriver import Redriver
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.timetable import Timetable
 from standfast.worker.watch import Watch
 
 log = logging.getLogger("standfast.worker")
@@ -44,6 +47,7 @@ SLOTS = 64
 """Slots per queue, unless `concurrency` says otherwise."""
 GRACE = 30.0
 """Seconds a drain lets attempts finish before it cuts them."""
+TOO_LATE = "its lease is too old to start under"
 POLL_EVERY = 2.0
 POLICY = "the policy"
 """Under this name a worker tells which policy it has."""
@@ -61,8 +65,12 @@ class Worker:
         *,
         verifier: Verifier,
         doors: Doorkeeper,
+        readiness: Readiness,
         letters: DeadLetters,
         policy: Policies,
+        consent: Consent | None = None,
+        prune: Prune | None = None,
+        beside: Sequence[Loop] = (),
         rules: dict[str, QueueRules],
         ready: Callable[[], Awaitable[None]],
         queues: Sequence[str] | None = None,
@@ -79,7 +87,7 @@ class Worker:
         self._ready = ready
         self._grace = grace
         self._policy = policy
-        self._executor = Executor(store, registry, verifier, self._freed, policy=policy.known)
+        self._executor = Executor(store, registry, verifier, self._freed, policy=policy.known, doubted=readiness.doubt)
         elsewhere = registry.built_in if queues is None else ()
         self._unserved = registry.unserved(tuple(lanes))
         """The queues it was asked to serve and has no handler for."""
@@ -92,28 +100,30 @@ class Worker:
             slots=concurrency,
             start=self._start,
             doors=doors,
+            readiness=readiness,
             policy=policy.known,
         )
         self._rules = rules
         self._registry = registry
         self._heartbeat = Heartbeat(store, self._card, beat, self._reported, self._alive)
         self._watch = Watch(self._is_busy, self._executor.attempt_of, self._heartbeat.hurry)
-        self._redriver = Redriver(store, letters, self.id)
-        self._loops = self._made_loops(beat)
-        self._strangers: dict[tuple[int, int], float] = {}
-        """Jobs the store gave us and we do not know, with the number of answered claims that must have brought them."""
+        self._redriver = Redriver(store, letters, self.id, consent)
+        self._timetable = Timetable(store)
+        self._loops = [*self._made_loops(beat, prune), self._timetable, *beside]
+        self._comparison = Comparison(self._executor)
         self._seen = (0, 0)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving: asyncio.Task[None] | None = None
 
-    def _made_loops(self, beat: float) -> list[Loop]:
+    def _made_loops(self, beat: float, prune: Prune | None) -> list[Loop]:
         """Make what runs beside the jobs."""
         sweep = Sweep(every=beat, patience=beat)
         return [
             Loop("sweeper", beat, Sweeper(self._store, sweep, wait=beat_for).sweep),
-            Loop("pruner", PRUNE_EVERY, Pruner(self._store).prune),
+            Loop("pruner", PRUNE_EVERY, Pruner(self._store, prune).prune),
             Loop("poll", POLL_EVERY, self._poll),
             Loop("redriver", REDRIVE_EVERY, self._redriver.go_on),
+            Loop("replayer", REDRIVE_EVERY, self._redriver.replay),
         ]
 
     @property
@@ -130,7 +140,7 @@ class Worker:
 
     def _card(self) -> WorkerCard:
         queues = msgspec.json.encode(self._claimer.queues).decode()
-        declares = _declared(self._rules, self._registry.declarations(), self._policy.declares())
+        declares = declared(self._rules, self._registry.declarations(), self._policy.declares())
         return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, declares, self._watch.report())
 
     # --- life
@@ -203,6 +213,7 @@ class Worker:
         await self._ready()
         self._loop = asyncio.get_running_loop()
         await aside(self._heartbeat.beat)
+        await self._timetable.run_due()
         self._claimer.learn(await self._store.queue_names())
         try:
             ran: Counter[str] = Counter()
@@ -220,10 +231,10 @@ class Worker:
         now = self._store.now()
         for claim in claims:
             self._heartbeat.keep_up_with(claim.lease)
-            if now - claim.claimed_at < claim.lease * MARGIN or self._heartbeat.covers(claim.lease):
+            if self._heartbeat.still_holds(claim, now):
                 self._executor.start(claim, rules[claim.queue])
             else:
-                self._executor.refuse(claim, rules[claim.queue], "its lease is too old to start under")
+                self._executor.refuse(claim, rules[claim.queue], TOO_LATE)
 
     def _freed(self, queues: Counter[str]) -> None:
         self._claimer.freed(queues)
@@ -232,9 +243,11 @@ class Worker:
         """Hand a hint to the loop; the store calls this on a thread of its own."""
         if STOPS in hint:
             self._heartbeat.hurry()
-        work = {queue: seconds for queue, seconds in hint.items() if queue != STOPS}
+        work = {queue: seconds for queue, seconds in hint.items() if queue not in {STOPS, TIMETABLE}}
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed, and nobody is left to hear it
+                if TIMETABLE in hint:
+                    self._loop.call_soon_threadsafe(self._timetable.wake)
                 self._loop.call_soon_threadsafe(self._claimer.heard, work)
 
     async def _poll(self) -> None:
@@ -268,22 +281,7 @@ class Worker:
         return bool(self._executor.held)
 
     def _compare(self, beat: Beat) -> None:
-        """Stop attempts that lost their lease or are not wanted any more; give back claims that never arrived here."""
-        stored = {(job.n, job.token): job for job in beat.held}
-        for key, running in list(self._executor.held.items()):
-            if key not in stored and running.claim.claimed_at < beat.at:
-                self._executor.cut(running, "lost")
-            elif key in stored and stored[key].cancelling:
-                self._executor.cut(running, "cancel")
-        due = self._claimer.answers_due
-        unknown = [key for key in stored if key not in self._executor.held]
-        strangers = {key: self._strangers.get(key, due) for key in unknown}
-        for key in strangers.keys() & self._strangers.keys():
-            if strangers[key] <= self._claimer.answers:  # the claim that took it is answered, and did not bring it
-                job = stored[key]
-                self._executor.hand_in(given_back(job.standing))
-                strangers[key] = float("inf")
-        self._strangers = strangers
+        self._comparison.judge(beat, answers=self._claimer.answers, due=self._claimer.answers_due)
 
 
 async def drain_all(workers: Iterable[Worker]) -> None:
@@ -299,9 +297,9 @@ async def drain_all(workers: Iterable[Worker]) -> None:
         await worker.drain()
 
 
-def _declared(rules: dict[str, QueueRules], handlers: list[Declaration], policy: str | None) -> str:
+def declared(rules: dict[str, QueueRules], handlers: list[Declaration], policy: str | None) -> str:
     """Give what a process declares, for others to compare: queue, queue/handler or policy → its rules, as JSON text."""
-    declared: dict[str, Any] = {**rules, **{f"{handler.queue}/{handler.name}": handler for handler in handlers}}
+    found: dict[str, Any] = {**rules, **{f"{handler.queue}/{handler.name}": handler for handler in handlers}}
     if policy is not None:
-        declared[POLICY] = policy
-    return msgspec.json.encode({name: msgspec.json.encode(what).decode() for name, what in declared.items()}).decode()
+        found[POLICY] = policy
+    return msgspec.json.encode({name: msgspec.json.encode(what).decode() for name, what in found.items()}).decode()

@@ -66,9 +66,9 @@ SELECT n, id FROM body WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:nu
 -- name: insert_jobs
 -- One hot row for each of these bodies, all alike.
 INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at)
-SELECT n, :queue, :handler, :priority, 'queued', :due_at, :ready_at::double precision, :now, :budget::integer,
+SELECT n::bigint, :queue, :handler, :priority, 'queued', :due_at, :ready_at::double precision, :now, :budget::integer,
   :asked_lease::double precision, :asked_expiry::double precision, :expires_at::double precision
-FROM body WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+FROM jsonb_array_elements_text(:numbers::jsonb) AS e(n)
 
 -- name: promote_due
 WITH due AS MATERIALIZED (
@@ -149,7 +149,7 @@ SELECT coalesce(json_agg(json_build_array(j.n, j.token, b.id, j.queue, j.handler
   b.details::json, j.thread_gate, b.coalesced::json, j.landed, j.occupies::json, CASE WHEN j.token > :since THEN (
     SELECT json_agg(json_build_array(f.name, f.state, f.receipt, f.verdict, f.late)) FROM effect AS f WHERE f.n = j.n) END,
   coalesce(b.first_seen_at, b.created_at),
-  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END
+  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending
   ) ORDER BY e.place), '[]')::text
 FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
@@ -205,7 +205,7 @@ FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
 SELECT EXISTS (SELECT 1 FROM job WHERE state = 'queued' AND parked_on = :gate)
 
 -- name: all_gates
-SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind <> 'thread' ORDER BY key LIMIT :limit
+SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind <> 'thread' ORDER BY kind <> 'probe', key LIMIT :limit
 
 -- name: doubtful_gates
 -- Limits whose count is not what is taken, or that have room for who waits; probes that nobody has; rates that open for nobody.
@@ -262,9 +262,11 @@ ON CONFLICT (queue, worker) DO UPDATE SET claims = tally.claims + excluded.claim
 
 -- name: standing_states
 -- The state of each job that still has its mover's token, in the order of the moves; null where the token moved on.
--- And what of them takes places of gates.
+-- And what of them takes places of gates, or is a step of a workflow.
 SELECT coalesce(json_agg(j.state ORDER BY e.place), '[]')::text,
-  coalesce(json_agg(json_build_array(j.n, j.occupies::json)) FILTER (WHERE j.occupies IS NOT NULL), '[]')::text
+  coalesce(json_agg(json_build_array(j.n, j.occupies::json, CASE WHEN j.pending IS NOT NULL THEN (
+    SELECT json_build_array(b.workflow, b.step, b.children) FROM body AS b WHERE b.n = j.n) END))
+    FILTER (WHERE j.occupies IS NOT NULL OR j.pending IS NOT NULL), '[]')::text
 FROM jsonb_array_elements(:held::jsonb) WITH ORDINALITY AS e(r, place)
 LEFT JOIN job AS j ON j.n = (e.r->>0)::bigint AND j.token = (e.r->>1)::integer
 
@@ -459,11 +461,13 @@ UPDATE job SET parked_on = NULL, ready_at = :now
 WHERE state = 'queued' AND parked_on IS NOT NULL AND parked_on NOT LIKE 'thread:%' AND queue = :queue
 
 -- name: publish_handlers
-INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at)
-SELECT r->>'queue', r->>'name', r->>'replay_mode', r->>'risk', (r->>'timeout')::double precision, :now
+INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at, consent)
+SELECT r->>'queue', r->>'name', r->>'replay_mode', r->>'risk', (r->>'timeout')::double precision, :now,
+  coalesce((r->>'consent')::boolean, false)::integer
 FROM jsonb_array_elements(:handlers::jsonb) AS r ORDER BY r->>'queue', r->>'name'
 ON CONFLICT (queue, name) DO UPDATE
-SET replay_mode = excluded.replay_mode, risk = excluded.risk, timeout = excluded.timeout, declared_at = excluded.declared_at
+SET replay_mode = excluded.replay_mode, risk = excluded.risk, timeout = excluded.timeout, declared_at = excluded.declared_at,
+  consent = excluded.consent
 
 -- name: beat
 INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at)
@@ -482,6 +486,12 @@ SELECT name, at FROM upkeep
 
 -- name: mark_upkeep
 INSERT INTO upkeep (name, at) VALUES (:name, :now) ON CONFLICT (name) DO UPDATE SET at = excluded.at
+
+-- name: take_upkeep
+-- A turn that one worker has until then, unless it gives it up or takes it again; `held` is what it has of it.
+INSERT INTO upkeep (name, at) VALUES (:name, :until) ON CONFLICT (name) DO UPDATE SET at = excluded.at
+WHERE upkeep.at <= :now OR upkeep.at = :held::double precision
+RETURNING at
 
 -- name: forget_upkeep
 DELETE FROM upkeep WHERE name = :name
@@ -510,9 +520,10 @@ FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
 WHERE j.state = 'queued' AND j.expires_at <= :now ORDER BY j.expires_at LIMIT :limit
 
 -- name: prunable_numbers
+-- A step goes with its workflow.
 SELECT coalesce(json_agg(n), '[]')::text FROM (
   SELECT j.n FROM queue AS q CROSS JOIN LATERAL (
-    SELECT n FROM job WHERE job.queue = q.name AND job.state IN ('completed', 'cancelled')
+    SELECT n FROM job WHERE job.queue = q.name AND job.state IN ('completed', 'cancelled') AND job.pending IS NULL
       AND job.finished_at < :now - CASE WHEN q.rules IS NULL THEN :keep_completed ELSE (q.rules::json->>'keep_completed')::double precision END
     LIMIT :limit) AS j
   LIMIT :limit
@@ -561,10 +572,46 @@ SET claims = tally.claims + excluded.claims, claimed_at = greatest(tally.claimed
 -- An id that another job answers for gives that job.
 SELECT * FROM job_row WHERE id = coalesce((SELECT owner FROM alias WHERE alias.id = :id), :id)
 
+-- name: walk_jobs
+SELECT n FROM job WHERE n < :before ORDER BY n DESC LIMIT :most
+
+-- name: walk_session
+-- A name is looked for as it stands in JSON: no index may read that, because reading it could change.
+SELECT b.n FROM body AS b
+WHERE strpos(b.details, '"session":') > 0 AND substring(b.details FROM '"session":"((?:[^"\\]|\\.)*)"') = :quoted::text AND b.n < :before
+ORDER BY b.n DESC LIMIT :most
+
+-- name: walk_stopped
+SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DESC LIMIT :most
+
+-- name: walk_running
+-- By the index of what runs, which is little; its order is another.
+SELECT n FROM job WHERE state = 'running' AND n < :before ORDER BY n + 0 DESC LIMIT :most
+
+-- name: matching_jobs
+-- Those of some jobs that fit. `view` is lifecycle.view; a failure is what stands in a job's way now, as its view shows it.
+SELECT j.n FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
+WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+  AND (:queue::text IS NULL OR j.queue = :queue) AND (:state::text IS NULL OR j.state = :state)
+  AND (:queues::text IS NULL OR j.queue = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb))))
+  AND (:view::text IS NULL OR :view = CASE WHEN j.state <> 'queued' THEN j.state WHEN j.parked_on IS NOT NULL THEN 'parked'
+    WHEN j.attempts > 0 THEN 'retry_pending' WHEN j.due_at > :now THEN 'scheduled' ELSE 'queued' END)
+  AND (:session::text IS NULL OR b.details::json->>'session' = :session)
+  AND (:requester::text IS NULL OR b.details::json->>'requester' = :requester)
+  AND (:thread_key::text IS NULL OR b.thread_key = :thread_key)
+  AND (:label::text IS NULL OR CASE WHEN :label_value::text IS NULL THEN b.details::json->'labels'->>:label IS NOT NULL
+    ELSE b.details::json->'labels'->>:label = :label_value END)
+  AND (:reason_code::text IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :reason_code = coalesce(
+    CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
+    (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry::json->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))::json->>'reason_code')
+  AND (:error_kind::text IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :error_kind = coalesce(
+    CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
+    (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry::json->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))::json->>'error_kind')
+  AND (:q::text IS NULL OR strpos(b.id, :q) > 0 OR strpos(b.idempotency_key, :q) > 0 OR strpos(b.thread_key, :q) > 0
+    OR strpos(b.payload, :quoted::text) > 0 OR strpos(e.failure, :quoted) > 0)
+
 -- name: list_jobs
-SELECT * FROM job_row
-WHERE n < :before AND (:queue::text IS NULL OR queue = :queue) AND (:state::text IS NULL OR state = :state)
-ORDER BY n DESC LIMIT :limit
+SELECT * FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n DESC
 
 -- name: history_of
 SELECT n, entry FROM history WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n, line
@@ -627,7 +674,8 @@ WHERE NOT EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = asked.queue AND h.n
 SELECT name, rules FROM queue WHERE rules IS NOT NULL
 UNION ALL
 SELECT queue || '/' || name,
-  json_build_object('queue', queue, 'name', name, 'replay_mode', replay_mode, 'risk', risk, 'timeout', timeout)::text FROM handler
+  json_build_object('queue', queue, 'name', name, 'replay_mode', replay_mode, 'risk', risk, 'timeout', timeout,
+    'consent', consent = 1)::text FROM handler
 
 -- name: live_workers
 SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since
@@ -698,6 +746,8 @@ UNION ALL
 SELECT queue, 'parked', count(*) FROM (
   SELECT queue FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most
 ) AS parked GROUP BY queue
+UNION ALL
+SELECT queue, 'waiting', count(*) FROM (SELECT queue FROM job WHERE state = 'waiting' LIMIT :most) AS waiting GROUP BY queue
 
 -- name: thread_members
 -- Field order is that of Member. Their rows are locked: whoever decides by what they are must find them so when it writes.
@@ -832,7 +882,7 @@ ROLLBACK TO batch
 RELEASE batch
 
 -- name: restored_jobs
-SELECT j.n, b.id, j.queue, j.attempts FROM job AS j JOIN body AS b ON b.n = j.n
+SELECT j.n, b.id, j.queue, j.handler, j.attempts FROM job AS j JOIN body AS b ON b.n = j.n
 WHERE j.state IN ('queued', 'running') LIMIT :limit
 
 -- name: hold_jobs
@@ -883,11 +933,19 @@ WITH seen AS (
   SELECT j.queue, 1 FROM (
     SELECT n, queue FROM job WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL LIMIT :most
   ) AS j LEFT JOIN ending AS e ON e.n = j.n WHERE e.failure IS NULL
+  UNION ALL
+  -- A step that waits although every step before it is final.
+  SELECT j.queue, 1 FROM (SELECT n, queue FROM job WHERE state = 'waiting' LIMIT :most) AS j WHERE NOT EXISTS (
+    SELECT 1 FROM body AS b CROSS JOIN LATERAL jsonb_array_elements_text(b.parents::jsonb) AS p JOIN job AS k ON k.n = p::bigint
+    WHERE b.n = j.n AND k.state NOT IN ('completed', 'cancelled'))
 )
 SELECT queue, sum(number)::bigint FROM silent GROUP BY queue HAVING sum(number) > 0
 
 -- name: open_approvals
-SELECT id, state, bound, expires_at FROM approval WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state IN ('pending', 'approved')
+SELECT id, state, bound, expires_at, groups, requesters FROM approval WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state IN ('pending', 'approved')
+
+-- name: set_requesters
+UPDATE approval SET requesters = :requesters WHERE id = :id AND state = 'pending'
 
 -- name: file_approvals
 INSERT INTO approval (id, n, redrive, state, asked_by, reason, requesters, groups, bound, rule, asked_at, expires_at)
@@ -912,7 +970,8 @@ UPDATE approval SET state = 'void', answer = :why WHERE n = ANY (ARRAY(SELECT js
 -- name: set_replay_status
 UPDATE ending SET replay_at = NULL, refused_under = NULL,
   triage = (triage::jsonb || jsonb_build_object('replay_status', :status::text, 'replay_at', NULL,
-  'approver_group', coalesce(:group::text, triage::jsonb->>'approver_group')))::text
+  'approver_group', coalesce(:groups::jsonb->>0, triage::jsonb->>'approver_group'),
+  'approver_groups', coalesce(nullif(:groups::jsonb, '[]'), triage::jsonb->'approver_groups', '[]')))::text
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: approval_by_id
@@ -937,7 +996,7 @@ WHERE a.id IN (SELECT id FROM approval WHERE state = 'pending' AND expires_at <=
 LIMIT :limit
 
 -- name: standing_business
-SELECT EXISTS (SELECT 1 FROM redrive WHERE state = 'running'),
+SELECT EXISTS (SELECT 1 FROM redrive WHERE state = 'running'), EXISTS (SELECT 1 FROM consent_ask),
   EXISTS (SELECT 1 FROM approval WHERE state = 'pending' AND expires_at <= :now)
   OR EXISTS (SELECT 1 FROM approval WHERE state = 'approved' AND answered_at <= :before),
   coalesce((SELECT min(replay_at) FROM ending WHERE replay_at IS NOT NULL) <= :now, false)
@@ -997,7 +1056,7 @@ WHERE r.redrive = :redrive AND r.state = 'released' ORDER BY r.place
 -- name: mark_redriven
 UPDATE redriven SET state = r->>2, outcome = r->>3, episode = coalesce((r->>4)::integer, redriven.episode), at = (r->>5)::double precision
 FROM jsonb_array_elements(:rows::jsonb) AS r
-WHERE redriven.redrive = r->>0 AND redriven.place = (r->>1)::integer AND redriven.state <> 'ended'
+WHERE redriven.redrive = r->>0 AND redriven.place = (r->>1)::integer AND redriven.state = r->>6
 
 -- name: redrive_tally
 SELECT state, outcome, episode, count(*) FROM redriven WHERE redrive = :redrive GROUP BY state, outcome, episode
@@ -1011,13 +1070,29 @@ ORDER BY at DESC, place DESC LIMIT :limit
 SELECT place, n, token, generation, fate FROM redriven WHERE redrive = :redrive AND state = 'waiting' ORDER BY place LIMIT :limit
 
 -- name: advance_redrive
-UPDATE redrive SET next_at = :next_at, driven_until = :until WHERE id = :id AND driver = :driver AND state = 'running'
+UPDATE redrive SET next_at = coalesce(:next_at::double precision, next_at), driven_until = :until
+WHERE id = :id AND driver = :driver AND state = 'running'
 RETURNING id
 
 -- name: steer_redrive
 UPDATE redrive SET state = :target, note = :note::text, episode = episode + :again, ended_at = CASE WHEN :ends::boolean THEN :now ELSE ended_at END
-WHERE id = :id AND state = :source
+WHERE id = :id AND state = :source AND (:driver::text IS NULL OR driver = :driver)
 RETURNING id
+
+-- name: driven_redrives
+-- Whoever moves letters of these keeps them running until its commit.
+SELECT id, driver FROM redrive WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb))) AND state = 'running'
+ORDER BY id FOR UPDATE
+
+-- name: void_plans_approval
+UPDATE approval SET state = 'void', answer = :why WHERE id = (SELECT approval FROM redrive WHERE id = :redrive) AND state IN ('pending', 'approved')
+RETURNING id
+
+-- name: fail_deleted
+-- Letters of redrives that are deleted as they stopped again.
+UPDATE redriven SET state = 'ended', outcome = 'failed', at = :now
+WHERE redrive IN (SELECT id FROM redrive WHERE state IN ('running', 'paused', 'halted', 'cancelled')) AND state = 'released'
+  AND n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: letters_by_number
 SELECT * FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
@@ -1076,7 +1151,7 @@ WHERE ending.n = (r->>0)::bigint AND ending.fingerprint IS NULL
 -- What is dead, and what was discarded and is not pruned yet; a held letter waits for its answer.
 SELECT count(*) FROM job AS j LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
-  AND (j.state = 'dead' OR e.triage::json->>'replay_status' = 'discarded')
+  AND (j.state = 'dead' OR e.triage::json->>'replay_status' = 'discarded') AND j.pending IS NULL
   AND (:queue::text IS NULL OR j.queue = :queue)
   AND (:reason_code::text IS NULL OR e.failure::json->>'reason_code' = :reason_code)
   AND (:failure_class::text IS NULL OR e.failure::json->>'class' = :failure_class)
@@ -1088,7 +1163,7 @@ WHERE j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
 -- name: purgeable_letters
 SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
-  AND (j.state = 'dead' OR e.triage::json->>'replay_status' = 'discarded')
+  AND (j.state = 'dead' OR e.triage::json->>'replay_status' = 'discarded') AND j.pending IS NULL
   AND (:queue::text IS NULL OR j.queue = :queue)
   AND (:reason_code::text IS NULL OR e.failure::json->>'reason_code' = :reason_code)
   AND (:failure_class::text IS NULL OR e.failure::json->>'class' = :failure_class)
@@ -1101,13 +1176,14 @@ ORDER BY j.n LIMIT :limit FOR UPDATE OF j
 -- name: old_letters
 SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.queue = :queue AND j.state = 'dead' AND j.finished_at < :before AND e.triage::json->>'replay_status' IS DISTINCT FROM 'scheduled'
+  AND j.pending IS NULL
 ORDER BY j.finished_at LIMIT :limit FOR UPDATE OF j SKIP LOCKED
 
 -- name: surplus_letters
--- All but the newest; each look walks past those that stay, in the index alone.
+-- All but the newest; each look walks past those that stay. A step is no surplus: it goes with its workflow.
 SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.state = 'dead' AND e.triage::json->>'replay_status' IS DISTINCT FROM 'scheduled' AND j.n IN (
-  SELECT n FROM job WHERE queue = :queue AND state = 'dead' AND finished_at IS NOT NULL
+  SELECT n FROM job WHERE queue = :queue AND state = 'dead' AND finished_at IS NOT NULL AND pending IS NULL
   ORDER BY finished_at DESC, n DESC LIMIT :limit OFFSET :keep)
 FOR UPDATE OF j SKIP LOCKED
 
@@ -1123,8 +1199,8 @@ SELECT (r->>0)::bigint, r->>1, r->>2, (r->>3)::integer, 'dead', (r->>4)::double 
 FROM jsonb_array_elements(:rows::jsonb) AS r
 
 -- name: import_endings
-INSERT INTO ending (n, failure, triage, replays)
-SELECT (r->>0)::bigint, r->>1, r->>2, (r->>3)::integer FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO ending (n, failure, triage, replays, fingerprint)
+SELECT (r->>0)::bigint, r->>1, r->>2, (r->>3)::integer, r->>4 FROM jsonb_array_elements(:rows::jsonb) AS r
 
 -- name: import_history
 INSERT INTO history (n, line, entry)
@@ -1139,6 +1215,13 @@ SELECT snapshot, source, text, rules, published_by, published_at, problem, probl
 
 -- name: policy_mark
 SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy
+
+-- name: replay_modes
+SELECT queue, name, replay_mode FROM handler
+
+-- name: hold_policy
+-- What was decided under it is written before another one comes into force, or not at all.
+SELECT coalesce(snapshot, 'broken') FROM policy FOR SHARE
 
 -- name: write_policy
 INSERT INTO policy (only_one, snapshot, source, text, rules, published_by, published_at)
@@ -1189,8 +1272,8 @@ SELECT triage::json->>'replay_status', refused_under, refused_at FROM ending WHE
 -- name: recent_letters
 -- How many became letters lately and still are, by queue.
 SELECT q.name, (SELECT count(*) FROM (
-  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since LIMIT :most)) + (SELECT count(*) FROM (
-  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since LIMIT :most))
+  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since LIMIT :most) AS dead) + (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since LIMIT :most) AS held)
 FROM queue AS q
 
 -- name: recent_refusals
@@ -1201,3 +1284,397 @@ SELECT queue, count(*) FROM (
 
 -- name: halted_redrives
 SELECT id, note FROM redrive WHERE state = 'halted' ORDER BY started_at LIMIT :limit
+
+-- name: called_job
+-- A call that was just stored. One that came before may be in somebody else's hands, and is left there.
+SELECT j.n, j.state, j.worker, j.token, j.ready_at IS NOT NULL FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id FOR UPDATE OF j SKIP LOCKED
+
+-- name: insist_on_job
+-- Past the probe of its handler, if that says no: the gate's key is the ticket.
+UPDATE job SET due_at = least(due_at, :now), parked_on = NULL, ready_at = :now,
+  occupies = (coalesce(job.occupies, '[]')::jsonb || jsonb_build_array(g.key))::text
+FROM gate AS g
+WHERE job.n = (SELECT n FROM body WHERE id = :id) AND job.state = 'queued' AND g.kind = 'probe'
+  AND g.key = 'probe:' || replace(replace(job.queue, '%', '%25'), ':', '%3A') || ':' || job.handler
+  AND (job.parked_on IS NULL AND job.ready_at IS NOT NULL OR job.parked_on = g.key) AND coalesce(job.occupies, '') NOT LIKE '%"probe:%'
+RETURNING job.n, job.queue
+
+-- name: handlers_named
+-- The handlers that a name may mean: a queue's, or one of this name, or one written as queue/handler.
+SELECT queue, name FROM handler WHERE queue = :name OR name = :name OR queue || '/' || name = :name ORDER BY queue, name
+
+-- ---------------------------------------------------------------------- tokens
+
+-- name: create_token
+INSERT INTO token (id, name, hash, person, role, groups, queues, created_by, created_at, expires_at)
+VALUES (:id, :name, :hash, :person, :role, :groups, :queues, :created_by, :now, :expires_at)
+ON CONFLICT DO NOTHING
+RETURNING id
+
+-- name: revoke_token
+UPDATE token SET revoked_at = :now WHERE name = :name AND revoked_at IS NULL RETURNING id
+
+-- name: token
+SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at
+FROM token WHERE id = :id
+
+-- name: tokens
+SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at
+FROM token WHERE revoked_at IS NULL ORDER BY created_at DESC LIMIT :limit
+
+-- name: schedule_rows
+-- Field order is that of Schedule, here and below. Schedules.
+SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+FROM schedule ORDER BY name
+
+-- name: schedule_row
+SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+FROM schedule WHERE name = :name
+
+-- name: lock_schedule
+SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+FROM schedule WHERE name = :name FOR UPDATE
+
+-- name: lock_free_schedules
+-- Whoever comes first has it; the others do not wait.
+SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+FROM schedule WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:names::jsonb))) ORDER BY name FOR UPDATE SKIP LOCKED
+
+-- name: due_schedules
+SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+FROM schedule WHERE next_at <= :now AND next_at IS NOT NULL AND paused = 0
+UNION ALL
+SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+FROM schedule WHERE next_wall <= :wall AND next_wall IS NOT NULL AND paused = 0
+LIMIT :limit
+
+-- name: next_ticks
+SELECT (SELECT min(next_at) FROM schedule WHERE next_at IS NOT NULL AND paused = 0),
+  (SELECT min(next_wall) FROM schedule WHERE next_wall IS NOT NULL AND paused = 0)
+
+-- name: write_schedule
+INSERT INTO schedule (name, queue, spec, timing, added_by, anchor, next_at, next_wall, ended_at)
+VALUES (:name, :queue, :spec, :timing, :by, :anchor, :next_at, :next_wall, :ended_at)
+ON CONFLICT (name) DO UPDATE
+SET queue = excluded.queue, spec = excluded.spec, timing = excluded.timing, added_by = excluded.added_by, anchor = excluded.anchor,
+  next_at = excluded.next_at, next_wall = excluded.next_wall, ended_at = excluded.ended_at
+
+-- name: pause_schedule
+UPDATE schedule SET paused = :paused, next_at = :next_at, next_wall = :next_wall, ended_at = :ended_at WHERE name = :name
+
+-- name: move_schedule
+UPDATE schedule SET next_at = :next_at, next_wall = :next_wall, ended_at = :ended_at, last_tick = coalesce(:last_tick::double precision, last_tick),
+  last_job = coalesce(:last_job::text, last_job), runs = runs + :runs, coalesced = coalesced + :coalesced, missed = missed + :missed
+WHERE name = :name
+
+-- name: delete_schedule
+DELETE FROM schedule WHERE name = :name
+
+-- name: known_ticks
+SELECT tick FROM tick WHERE schedule = :name AND tick BETWEEN :first AND :last
+
+-- name: write_ticks
+INSERT INTO tick (schedule, tick, at, job)
+SELECT r->>0, (r->>1)::double precision, (r->>2)::double precision, r->>3 FROM jsonb_array_elements(:rows::jsonb) AS r
+
+-- name: late_schedules
+-- What should have run by now, and what runs into a queue that is paused.
+SELECT s.name, s.queue, s.next_at, s.next_wall, coalesce(q.paused, 0) FROM schedule AS s LEFT JOIN queue AS q ON q.name = s.queue
+WHERE s.paused = 0 AND (s.next_at < :now OR s.next_wall < :wall OR (q.paused = 1 AND s.ended_at IS NULL))
+ORDER BY s.name LIMIT :limit
+
+-- name: delete_ticks
+DELETE FROM tick WHERE (schedule, tick) IN (SELECT schedule, tick FROM tick WHERE at < :before ORDER BY at LIMIT :limit)
+
+-- name: delete_ended_schedules
+DELETE FROM schedule WHERE ended_at < :before
+
+-- ---------------------------------------------------------------------- inbox
+
+-- name: origins_of
+-- For which session jobs are done that somebody else than a worker moved: number, session, handler, whether it was
+-- deferred, attempts, replays, failure.
+SELECT b.n, b.details::json->>'session', j.handler, coalesce(b.details::json->>'queue_reason', '') = 'deferred_submit', j.attempts,
+  coalesce(e.replays, 0), e.failure
+FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n
+WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND b.details::json->>'session' IS NOT NULL
+
+-- name: write_messages
+INSERT INTO message (id, session, kind, job, queue, handler, at, body)
+SELECT r->>0, r->>1, r->>2, r->>3, r->>4, r->>5, (r->>6)::double precision, r->>7
+FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (id) DO NOTHING
+
+-- name: unread_messages
+-- Field order is that of Message.
+SELECT id, session, kind, job, queue, handler, at, read_at, body FROM message
+WHERE session = :session AND read_at IS NULL ORDER BY at DESC, id DESC LIMIT :limit
+
+-- name: all_messages
+SELECT id, session, kind, job, queue, handler, at, read_at, body FROM message
+WHERE session = :session ORDER BY at DESC, id DESC LIMIT :limit
+
+-- name: read_messages
+UPDATE message SET read_at = coalesce(read_at, :now) WHERE id IN (
+  SELECT id FROM message WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+    AND (:session::text IS NULL OR session = :session) ORDER BY id FOR UPDATE)
+RETURNING id
+
+-- name: delete_messages
+DELETE FROM message WHERE id IN (SELECT id FROM message WHERE read_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED)
+
+-- name: delete_surplus_messages
+-- What a session has beyond its newest ones, and what nobody came for in all the time.
+DELETE FROM message WHERE id IN (
+  SELECT m.id FROM (SELECT session FROM message GROUP BY session HAVING count(*) > :most::bigint LIMIT :limit) AS f
+  JOIN message AS m ON m.session = f.session
+  WHERE m.at < (SELECT k.at FROM message AS k WHERE k.session = f.session ORDER BY k.at DESC LIMIT 1 OFFSET :most::bigint - 1)
+  UNION ALL
+  SELECT id FROM message WHERE at < :oldest
+)
+
+-- Workflows
+
+-- name: insert_workflows
+-- One handed in again after an unknown commit is already here: its id says so.
+INSERT INTO workflow (id, name, state, first_n, last_n, total, unfinished, queues, created_at)
+SELECT r->>0, r->>1, r->>2, (r->>3)::bigint, (r->>4)::bigint, (r->>5)::integer, (r->>6)::integer, r->>7, (r->>8)::double precision
+FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (id) DO NOTHING
+
+-- name: insert_step_bodies
+INSERT INTO body (n, id, payload, details, created_at, workflow, step, parents, children)
+SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, (r->>4)::double precision, r->>5, r->>6, r->>7, r->>8 FROM jsonb_array_elements(:rows::jsonb) AS r
+
+-- name: insert_step_jobs
+INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at,
+  pending)
+SELECT (r->>0)::bigint, r->>1, r->>2, (r->>3)::integer, r->>4, (r->>5)::double precision, (r->>6)::double precision,
+  (r->>7)::double precision, (r->>8)::integer, (r->>9)::double precision, (r->>10)::double precision, (r->>11)::double precision,
+  (r->>12)::integer
+FROM jsonb_array_elements(:rows::jsonb) AS r
+
+-- name: count_parents_down
+-- So many of the steps before each of these completed. With the last one it enters its queue, and its age counts from then.
+-- Their rows are locked: of two transactions that complete the last two, the second one sees what the first has counted.
+UPDATE job SET pending = pending - :completed,
+  entered_at = CASE WHEN pending = :completed THEN :now ELSE entered_at END,
+  expires_at = CASE WHEN pending = :completed
+    THEN least(asked_expiry, :now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue)) ELSE expires_at END
+WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+RETURNING n, pending, state, token, queue, due_at, CASE WHEN pending = 0 THEN (SELECT id FROM body WHERE body.n = job.n) END
+
+-- name: waiting_behind
+-- The steps that wait for any of these, directly or for one that does.
+WITH RECURSIVE behind (n) AS (
+  SELECT j.n FROM body AS b CROSS JOIN LATERAL jsonb_array_elements_text(b.children::jsonb) AS c
+    JOIN job AS j ON j.n = c::bigint AND j.state = 'waiting'
+  WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+  UNION
+  SELECT j.n FROM behind JOIN body AS b ON b.n = behind.n CROSS JOIN LATERAL jsonb_array_elements_text(b.children::jsonb) AS c
+    JOIN job AS j ON j.n = c::bigint AND j.state = 'waiting'
+)
+SELECT j.n, j.token, b.id, j.queue FROM behind JOIN job AS j ON j.n = behind.n JOIN body AS b ON b.n = j.n ORDER BY j.n
+
+-- name: tally_workflows
+-- Locked in the order of their ids, after every job.
+WITH locked AS MATERIALIZED (
+  SELECT id FROM workflow WHERE id = ANY (ARRAY(SELECT e->>0 FROM jsonb_array_elements(:tallies::jsonb) AS e)) ORDER BY id FOR UPDATE
+)
+UPDATE workflow SET unfinished = unfinished + (e->>1)::integer, stopped = stopped + (e->>2)::integer, dropped = dropped + (e->>3)::integer
+FROM jsonb_array_elements(:tallies::jsonb) AS e JOIN locked ON locked.id = e->>0 WHERE workflow.id = e->>0
+RETURNING workflow.id, state, unfinished, stopped, dropped
+
+-- name: set_progress
+UPDATE workflow SET state = :state WHERE id = :id
+
+-- name: end_workflow
+-- Its steps are kept as long as the queue of theirs that keeps what ended longest; for good if one of them does.
+UPDATE workflow SET state = :state, finished_at = :now, kept_until = :now + (
+  SELECT CASE WHEN count(*) = count(keep) THEN max(keep) END FROM (
+    SELECT CASE WHEN q.rules IS NULL THEN :keep_completed ELSE (q.rules::json->>'keep_completed')::double precision END AS keep
+    FROM jsonb_array_elements_text(workflow.queues::jsonb) AS e LEFT JOIN queue AS q ON q.name = e) AS kept)
+WHERE id = :id
+
+-- name: release_workflow_key
+UPDATE idempotency SET until = :now::double precision + :keep_keys::double precision WHERE until IS NULL AND id = :id
+
+-- name: parents_of
+-- The steps before claimed ones, each once, with whom it comes before, and its result as far as so many bytes go in all.
+SELECT p.n, p.step, p.whose, p.size, CASE WHEN p.sum <= :most THEN (SELECT result FROM ending WHERE ending.n = p.n) END FROM (
+  SELECT q.n, b.step, q.whose, octet_length(g.result) AS size, sum(coalesce(octet_length(g.result), 0)) OVER (ORDER BY q.n) AS sum FROM (
+    SELECT a::bigint AS n, json_agg(b.n)::text AS whose
+    FROM body AS b CROSS JOIN LATERAL jsonb_array_elements_text(b.parents::jsonb) AS a
+    WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) GROUP BY a::bigint
+  ) AS q JOIN body AS b ON b.n = q.n LEFT JOIN ending AS g ON g.n = q.n
+) AS p ORDER BY p.n
+
+-- name: result_of_step
+SELECT result FROM ending WHERE n = :n
+
+-- name: waits_for
+-- What waiting steps wait for in the end: the steps before them that are neither final nor waiting themselves.
+WITH RECURSIVE above (n, at) AS (
+  SELECT n::bigint, n::bigint FROM jsonb_array_elements_text(:numbers::jsonb) AS n
+  UNION
+  SELECT above.n, p::bigint FROM above JOIN job AS j ON j.n = above.at AND j.state = 'waiting'
+    JOIN body AS b ON b.n = j.n CROSS JOIN LATERAL jsonb_array_elements_text(b.parents::jsonb) AS p
+)
+SELECT above.n, b.step, j.state, g.failure FROM (SELECT n, at FROM above LIMIT :most) AS above
+JOIN job AS j ON j.n = above.at AND j.state IN ('queued', 'running', 'dead', 'held') AND above.at <> above.n
+JOIN body AS b ON b.n = j.n LEFT JOIN ending AS g ON g.n = j.n
+ORDER BY above.n, j.state NOT IN ('dead', 'held'), j.n LIMIT :most
+
+-- name: workflow_by_id
+-- Field order is that of WorkflowRow, here and wherever one is read.
+SELECT id, name, state, first_n, last_n, total, unfinished, stopped, dropped, created_at, finished_at FROM workflow WHERE id = :id
+
+-- name: list_workflows
+SELECT id, name, state, first_n, last_n, total, unfinished, stopped, dropped, created_at, finished_at FROM workflow
+WHERE id < :before AND (:state::text IS NULL OR state = :state) ORDER BY id DESC LIMIT :limit
+
+-- name: stuck_workflows
+SELECT id, name, stopped, unfinished FROM workflow WHERE finished_at IS NULL AND state = 'stuck' ORDER BY id LIMIT :limit
+
+-- name: steps_of_workflow
+-- Field order is that of StepRow. A result beyond so many bytes is not read.
+SELECT j.n, b.id, b.step, j.queue, j.handler, j.state, j.attempts, j.due_at, j.parked_on, j.pending, b.parents,
+  octet_length(g.result), CASE WHEN octet_length(g.result) <= :most THEN g.result END, g.failure, g.warning, j.finished_at
+FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS g ON g.n = b.n
+WHERE b.n > :after AND b.n <= :last AND b.workflow = :id ORDER BY b.n LIMIT :limit
+
+-- name: unfinished_steps
+SELECT j.n, j.token, b.id, j.queue, j.state, j.attempts FROM body AS b JOIN job AS j ON j.n = b.n
+WHERE b.n >= :first AND b.n <= :last AND b.workflow = :id AND j.state NOT IN ('completed', 'cancelled') ORDER BY b.n FOR UPDATE OF j
+
+-- name: ask_all_to_stop
+UPDATE job SET cancelling = 1 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: recount_workflows
+-- After something moved their steps by another way than one by one.
+UPDATE workflow SET unfinished = c.unfinished, stopped = c.stopped, dropped = c.dropped,
+  state = CASE WHEN c.stopped > 0 THEN 'stuck' ELSE 'running' END
+FROM (
+  SELECT w.id, count(*) FILTER (WHERE j.state NOT IN ('completed', 'cancelled')) AS unfinished,
+    count(*) FILTER (WHERE j.state IN ('dead', 'held')) AS stopped, count(*) FILTER (WHERE j.state = 'cancelled') AS dropped
+  FROM workflow AS w JOIN body AS b ON b.n >= w.first_n AND b.n <= w.last_n AND b.workflow = w.id JOIN job AS j ON j.n = b.n
+  WHERE w.finished_at IS NULL GROUP BY w.id
+) AS c WHERE workflow.id = c.id AND c.unfinished > 0
+
+-- name: prunable_workflows
+SELECT id, first_n, last_n, total FROM workflow WHERE kept_until IS NOT NULL AND kept_until < :now ORDER BY kept_until LIMIT :limit
+
+-- name: numbers_of_steps
+SELECT coalesce(json_agg(n), '[]')::text FROM body WHERE n >= :first AND n <= :last AND workflow = :id
+
+-- name: delete_workflows
+DELETE FROM workflow WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+
+-- ---------------------------------------------------------------------- consent
+
+-- name: lock_consents
+-- Field order is that of Grant, here and wherever one is read. Whoever spends one keeps them until its commit.
+SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id FOR UPDATE
+
+-- name: consents_of
+SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id
+
+-- name: consents_used
+SELECT u.consent FROM jsonb_array_elements_text(:ids::jsonb) AS e JOIN consent_use AS u ON u.consent = e AND u.job = :job
+
+-- name: spend_consent
+INSERT INTO consent_use (consent, job, at) VALUES (:id, :job, :now) ON CONFLICT DO NOTHING
+
+-- name: count_consent
+UPDATE consent SET used = used + 1 WHERE id = :id AND used < uses RETURNING id
+
+-- name: give_consents
+INSERT INTO consent (id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at)
+SELECT r->>0, r->>1, r->>2, r->>3, r->>4, r->>5, r->>6, (r->>7)::double precision, (r->>8)::double precision, (r->>9)::integer,
+  (r->>10)::integer, (r->>11)::double precision
+FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (id) DO NOTHING
+
+-- name: revoke_consents
+UPDATE consent SET revoked_at = :now WHERE id IN (
+  SELECT id FROM consent WHERE session = :session AND revoked_at IS NULL AND expires_at > :now
+    AND (:handler::text IS NULL OR (queue = :queue::text AND handler = :handler)) ORDER BY id FOR UPDATE)
+RETURNING id
+
+-- name: list_consents
+SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+FROM consent WHERE (:session::text IS NULL OR session = :session) AND expires_at > :now AND revoked_at IS NULL
+ORDER BY granted_at DESC, id LIMIT :limit
+
+-- name: file_asks
+-- What names the work is the job's id, and with an amended payload its generation; `first` is Claim.first_hand.
+INSERT INTO consent_ask (n, job, session, queue, handler, first, asked_at)
+SELECT b.n, CASE WHEN b.generation > 0 THEN b.id || '~g' || b.generation ELSE b.id END, coalesce(b.details::json->>'session', ''),
+  j.queue, j.handler, (j.attempts = 0 AND j.landed IS DISTINCT FROM 'maybe' AND coalesce(e.replays, 0) = 0)::integer, :now
+FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n
+WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+ON CONFLICT (n) DO NOTHING
+
+-- name: drop_asks
+DELETE FROM consent_ask WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: list_asks
+-- Field order is that of Ask, as in the next one.
+SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
+FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
+WHERE (:session::text IS NULL OR a.session = :session) ORDER BY a.asked_at, a.n LIMIT :limit
+
+-- name: answered_asks
+SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
+FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
+WHERE EXISTS (SELECT 1 FROM consent AS c WHERE c.session = a.session AND c.expires_at > :now AND c.revoked_at IS NULL
+  AND (c.handler = '*' OR (c.queue = a.queue AND c.handler = a.handler)) AND (c.uses IS NULL OR c.used < c.uses
+    OR EXISTS (SELECT 1 FROM consent_use AS u WHERE u.consent = c.id AND u.job = a.job)))
+ORDER BY a.asked_at, a.n LIMIT :limit
+
+-- name: uses_left
+SELECT uses - used FROM consent WHERE id = :id
+
+-- name: delete_consent_uses
+DELETE FROM consent_use WHERE consent IN (SELECT id FROM consent WHERE expires_at < :before LIMIT :limit)
+
+-- name: delete_consents
+DELETE FROM consent WHERE id IN (SELECT id FROM consent WHERE expires_at < :before LIMIT :limit)
+  AND NOT EXISTS (SELECT 1 FROM consent_use AS u WHERE u.consent = consent.id)
+
+-- ---------------------------------------------------------------------- alerts
+
+-- name: begin_following
+INSERT INTO follower (name, seq) VALUES (:name, :seq) ON CONFLICT (name) DO NOTHING
+
+-- name: lock_follower
+SELECT seq FROM follower WHERE name = :name FOR UPDATE
+
+-- name: move_follower
+UPDATE follower SET seq = greatest(seq, :seq) WHERE name = :name
+
+-- name: follower
+SELECT seq FROM follower WHERE name = :name
+
+-- name: raise_alert
+INSERT INTO alert (fingerprint, surfaces, sample, opened_at, tell_at, number)
+VALUES (:fingerprint, :surfaces, :sample, :now, :tell_at, :number::integer)
+ON CONFLICT (fingerprint) DO UPDATE SET number = alert.number + excluded.number, surfaces = excluded.surfaces, sample = excluded.sample
+
+-- name: due_alerts
+-- Field order is that of Alert.
+SELECT fingerprint, surfaces, sample, opened_at, number, told FROM alert WHERE tell_at <= :now ORDER BY tell_at LIMIT :limit
+
+-- name: alert_told
+UPDATE alert SET told = :number, tell_at = :tell_at
+WHERE fingerprint = :fingerprint AND told = :told AND tell_at <= :now
+RETURNING fingerprint
+
+-- name: close_alert
+DELETE FROM alert WHERE fingerprint = :fingerprint AND told = :told AND number = :told AND tell_at <= :now
+RETURNING fingerprint
+
+-- name: jobs_by_ids
+SELECT * FROM job_row WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -13,7 +14,7 @@ import apsw
 
 from standfast.clock import Clock
 from standfast.errors import StandfastError, StoreUnavailable
-from standfast.store import audit, reads, scripts
+from standfast.store import reads, scripts
 from standfast.store.anchor import Anchor
 from standfast.store.engine import FAULTS, MOST_ITEMS, Doubt, Engine
 from standfast.store.hints import Hint
@@ -90,7 +91,7 @@ class SqliteEngine(Engine[apsw.Connection]):
             refused.callback(self._shut)
             self._connection, self._offset = self._first_connection(time.monotonic() + LONGEST_OPENING)
             with self._files.worded():
-                self.anchor.catch_up(drive(self._connection, audit.peek()))
+                self.anchor.catch_up(partial(drive, self._connection))
             refused.pop_all()
         self._start()
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import apsw
 
 from standfast.store.migrations import Migration, missing
 from standfast.store.migrations import migrations as of_dialect
 
 
-def migrations() -> list[Migration]:
+def migrations() -> Sequence[Migration]:
     """Read the numbered steps of SQLite's schema, oldest first."""
     return of_dialect("sqlite")
 

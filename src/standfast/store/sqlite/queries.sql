@@ -126,7 +126,7 @@ SELECT json_group_array(json_array(j.n, j.token, b.id, j.queue, j.handler, j.wor
   json(b.details), j.thread_gate, json(b.coalesced), j.landed, json(j.occupies), json(CASE WHEN j.token > :since THEN (
     SELECT nullif(json_group_array(json_array(f.name, f.state, f.receipt, f.verdict, f.late)), '[]')
     FROM effect AS f WHERE f.n = j.n) END), coalesce(b.first_seen_at, b.created_at),
-  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END))
+  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending))
 FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
 
 -- name: read_gates
@@ -180,7 +180,7 @@ FROM fresh WHERE job.n = fresh.n
 SELECT EXISTS (SELECT 1 FROM job WHERE state = 'queued' AND parked_on = :gate)
 
 -- name: all_gates
-SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind <> 'thread' ORDER BY key LIMIT :limit
+SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind <> 'thread' ORDER BY kind <> 'probe', key LIMIT :limit
 
 -- name: doubtful_gates
 -- Limits whose count is not what is taken, or that have room for who waits; probes that nobody has; rates that open for nobody.
@@ -233,8 +233,9 @@ UPDATE queue SET claims = claims + :claims, claimed_at = :now WHERE name = :queu
 
 -- name: standing_states
 -- The state of each job that still has its mover's token, in the order of the moves; null where the token moved on.
--- And what of them takes places of gates.
-SELECT json_group_array(j.state), json_group_array(json_array(j.n, json(j.occupies))) FILTER (WHERE j.occupies IS NOT NULL)
+-- And what of them takes places of gates, or is a step of a workflow.
+SELECT json_group_array(j.state), json_group_array(json_array(j.n, json(j.occupies), json(CASE WHEN j.pending IS NOT NULL THEN (
+  SELECT json_array(b.workflow, b.step, b.children) FROM body AS b WHERE b.n = j.n) END))) FILTER (WHERE j.occupies IS NOT NULL OR j.pending IS NOT NULL)
 FROM json_each(:held) AS e LEFT JOIN job AS j ON j.n = e.value->>0 AND j.token = e.value->>1
 
 -- name: move_jobs
@@ -400,11 +401,13 @@ UPDATE job SET parked_on = NULL, ready_at = :now
 WHERE state = 'queued' AND parked_on IS NOT NULL AND parked_on NOT LIKE 'thread:%' AND queue = :queue
 
 -- name: publish_handlers
-INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at)
-SELECT e.value->>'queue', e.value->>'name', e.value->>'replay_mode', e.value->>'risk', CAST(e.value->>'timeout' AS REAL), :now
+INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at, consent)
+SELECT e.value->>'queue', e.value->>'name', e.value->>'replay_mode', e.value->>'risk', CAST(e.value->>'timeout' AS REAL), :now,
+  coalesce(e.value->>'consent', 0)
 FROM json_each(:handlers) AS e WHERE true
 ON CONFLICT (queue, name) DO UPDATE
-SET replay_mode = excluded.replay_mode, risk = excluded.risk, timeout = excluded.timeout, declared_at = excluded.declared_at
+SET replay_mode = excluded.replay_mode, risk = excluded.risk, timeout = excluded.timeout, declared_at = excluded.declared_at,
+  consent = excluded.consent
 
 -- name: beat
 INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at)
@@ -423,6 +426,12 @@ SELECT name, at FROM upkeep
 
 -- name: mark_upkeep
 INSERT INTO upkeep (name, at) VALUES (:name, :now) ON CONFLICT (name) DO UPDATE SET at = excluded.at
+
+-- name: take_upkeep
+-- A turn that one worker has until then, unless it gives it up or takes it again; `held` is what it has of it.
+INSERT INTO upkeep (name, at) VALUES (:name, :until) ON CONFLICT (name) DO UPDATE SET at = excluded.at
+WHERE upkeep.at <= :now OR upkeep.at = :held
+RETURNING at
 
 -- name: forget_upkeep
 DELETE FROM upkeep WHERE name = :name
@@ -446,12 +455,12 @@ FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
 WHERE j.state = 'queued' AND j.expires_at <= :now LIMIT :limit
 
 -- name: prunable_numbers
--- CROSS JOIN looks into each queue's ended jobs at the old end only, and never at all of them.
+-- CROSS JOIN looks into each queue's ended jobs at the old end only, and never at all of them. A step goes with its workflow.
 SELECT json_group_array(n) FROM (
   SELECT j.n FROM queue AS q CROSS JOIN job AS j
     ON j.queue = q.name AND j.state IN ('completed', 'cancelled')
    AND j.finished_at < :now - iif(q.rules IS NULL, :keep_completed, q.rules->>'keep_completed')
-  LIMIT :limit
+  WHERE j.pending IS NULL LIMIT :limit
 )
 
 -- name: delete_jobs
@@ -484,10 +493,44 @@ DELETE FROM worker WHERE beat_at < :before AND NOT EXISTS (SELECT 1 FROM job WHE
 -- name: job_by_id
 SELECT * FROM job_row WHERE id = :id
 
+-- name: walk_jobs
+SELECT n FROM job WHERE n < :before ORDER BY n DESC LIMIT :most
+
+-- name: walk_session
+SELECT b.n FROM body AS b
+WHERE instr(b.details, '"session":') > 0 AND b.details->>'session' = :session AND b.n < :before ORDER BY b.n DESC LIMIT :most
+
+-- name: walk_stopped
+SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DESC LIMIT :most
+
+-- name: walk_running
+-- By the index of what runs, which is little; its order is another.
+SELECT n FROM job INDEXED BY job_running WHERE state = 'running' AND n < :before ORDER BY n DESC LIMIT :most
+
+-- name: matching_jobs
+-- Those of some jobs that fit. `view` is lifecycle.view; a failure is what stands in a job's way now, as its view shows it.
+SELECT j.n FROM json_each(:numbers) AS a CROSS JOIN job AS j ON j.n = a.value CROSS JOIN body AS b ON b.n = j.n
+  LEFT JOIN ending AS e ON e.n = j.n
+WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :state)
+  AND (:queues IS NULL OR j.queue IN (SELECT value FROM json_each(:queues)))
+  AND (:view IS NULL OR :view = CASE WHEN j.state <> 'queued' THEN j.state WHEN j.parked_on IS NOT NULL THEN 'parked'
+    WHEN j.attempts > 0 THEN 'retry_pending' WHEN j.due_at > :now THEN 'scheduled' ELSE 'queued' END)
+  AND (:session IS NULL OR b.details->>'session' = :session)
+  AND (:requester IS NULL OR b.details->>'requester' = :requester)
+  AND (:thread_key IS NULL OR b.thread_key = :thread_key)
+  AND (:label IS NULL OR EXISTS (SELECT 1 FROM json_each(b.details, '$.labels') AS l
+    WHERE l.key = :label AND (:label_value IS NULL OR l.value = :label_value)))
+  AND (:reason_code IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :reason_code = coalesce(
+    CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
+    (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))->>'reason_code')
+  AND (:error_kind IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :error_kind = coalesce(
+    CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
+    (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))->>'error_kind')
+  AND (:q IS NULL OR instr(b.id, :q) > 0 OR instr(b.idempotency_key, :q) > 0 OR instr(b.thread_key, :q) > 0
+    OR instr(b.payload, :quoted) > 0 OR instr(e.failure, :quoted) > 0)
+
 -- name: list_jobs
-SELECT * FROM job_row
-WHERE n < :before AND (:queue IS NULL OR queue = :queue) AND (:state IS NULL OR state = :state)
-ORDER BY n DESC LIMIT :limit
+SELECT * FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n DESC
 
 -- name: history_of
 SELECT n, entry FROM history WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, line
@@ -546,7 +589,8 @@ WHERE NOT EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = asked.queue AND h.n
 SELECT name, rules FROM queue WHERE rules IS NOT NULL
 UNION ALL
 SELECT queue || '/' || name,
-  json_object('queue', queue, 'name', name, 'replay_mode', replay_mode, 'risk', risk, 'timeout', timeout) FROM handler
+  json_object('queue', queue, 'name', name, 'replay_mode', replay_mode, 'risk', risk, 'timeout', timeout,
+    'consent', json(iif(consent, 'true', 'false'))) FROM handler
 
 -- name: live_workers
 SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since
@@ -615,6 +659,8 @@ UNION ALL
 SELECT queue, 'parked', count(*) FROM (
   SELECT queue FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most
 ) GROUP BY queue
+UNION ALL
+SELECT queue, 'waiting', count(*) FROM (SELECT queue FROM job WHERE state = 'waiting' LIMIT :most) GROUP BY queue
 
 -- name: thread_members
 -- Field order is that of Member.
@@ -723,7 +769,7 @@ ROLLBACK TO batch
 RELEASE batch
 
 -- name: restored_jobs
-SELECT j.n, b.id, j.queue, j.attempts FROM job AS j JOIN body AS b ON b.n = j.n
+SELECT j.n, b.id, j.queue, j.handler, j.attempts FROM job AS j JOIN body AS b ON b.n = j.n
 WHERE j.state IN ('queued', 'running') LIMIT :limit
 
 -- name: hold_jobs
@@ -773,11 +819,19 @@ WITH silent (queue, number) AS (
     SELECT j.n, j.queue FROM queue AS q CROSS JOIN job AS j
       ON j.queue = q.name AND j.state IN ('dead', 'held') AND j.finished_at IS NOT NULL LIMIT :most
   ) AS j LEFT JOIN ending AS e ON e.n = j.n WHERE e.failure IS NULL
+  UNION ALL
+  -- A step that waits although every step before it is final.
+  SELECT j.queue, 1 FROM (SELECT n, queue FROM job WHERE state = 'waiting' LIMIT :most) AS j WHERE NOT EXISTS (
+    SELECT 1 FROM body AS b CROSS JOIN json_each(b.parents) AS p CROSS JOIN job AS k ON k.n = p.value
+    WHERE b.n = j.n AND k.state NOT IN ('completed', 'cancelled'))
 )
 SELECT queue, sum(number) FROM silent GROUP BY queue HAVING sum(number) > 0
 
 -- name: open_approvals
-SELECT id, state, bound, expires_at FROM approval WHERE n IN (SELECT value FROM json_each(:numbers)) AND state IN ('pending', 'approved')
+SELECT id, state, bound, expires_at, groups, requesters FROM approval WHERE n IN (SELECT value FROM json_each(:numbers)) AND state IN ('pending', 'approved')
+
+-- name: set_requesters
+UPDATE approval SET requesters = :requesters WHERE id = :id AND state = 'pending'
 
 -- name: file_approvals
 INSERT INTO approval (id, n, redrive, state, asked_by, reason, requesters, groups, bound, rule, asked_at, expires_at) VALUES :rows
@@ -797,7 +851,8 @@ UPDATE approval SET state = 'void', answer = :why WHERE n IN (SELECT value FROM 
 
 -- name: set_replay_status
 UPDATE ending SET replay_at = NULL, refused_under = NULL, triage = json_set(triage, '$.replay_status', :status, '$.replay_at', NULL,
-  '$.approver_group', coalesce(:group, triage->>'approver_group'))
+  '$.approver_group', coalesce(:groups->>0, triage->>'approver_group'),
+  '$.approver_groups', json(coalesce(nullif(:groups, '[]'), triage->'approver_groups', '[]')))
 WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: approval_by_id
@@ -822,7 +877,7 @@ WHERE a.id IN (SELECT id FROM approval WHERE state = 'pending' AND expires_at <=
 LIMIT :limit
 
 -- name: standing_business
-SELECT EXISTS (SELECT 1 FROM redrive WHERE state = 'running'),
+SELECT EXISTS (SELECT 1 FROM redrive WHERE state = 'running'), EXISTS (SELECT 1 FROM consent_ask),
   EXISTS (SELECT 1 FROM approval WHERE state = 'pending' AND expires_at <= :now)
   OR EXISTS (SELECT 1 FROM approval WHERE state = 'approved' AND answered_at <= :before),
   coalesce((SELECT min(replay_at) FROM ending WHERE replay_at IS NOT NULL) <= :now, false)
@@ -877,9 +932,9 @@ FROM redriven AS r LEFT JOIN job AS j ON j.n = r.n LEFT JOIN ending AS e ON e.n 
 WHERE r.redrive = :redrive AND r.state = 'released' ORDER BY r.place
 
 -- name: mark_redriven
-WITH fresh (redrive, place, state, outcome, episode, at) AS (VALUES :rows)
+WITH fresh (redrive, place, state, outcome, episode, at, source) AS (VALUES :rows)
 UPDATE redriven SET state = fresh.state, outcome = fresh.outcome, episode = coalesce(fresh.episode, redriven.episode), at = fresh.at
-FROM fresh WHERE redriven.redrive = fresh.redrive AND redriven.place = fresh.place AND redriven.state <> 'ended'
+FROM fresh WHERE redriven.redrive = fresh.redrive AND redriven.place = fresh.place AND redriven.state = fresh.source
 
 -- name: redrive_tally
 SELECT state, outcome, episode, count(*) FROM redriven WHERE redrive = :redrive GROUP BY state, outcome, episode
@@ -893,13 +948,28 @@ ORDER BY at DESC, place DESC LIMIT :limit
 SELECT place, n, token, generation, fate FROM redriven WHERE redrive = :redrive AND state = 'waiting' ORDER BY place LIMIT :limit
 
 -- name: advance_redrive
-UPDATE redrive SET next_at = :next_at, driven_until = :until WHERE id = :id AND driver = :driver AND state = 'running'
+UPDATE redrive SET next_at = coalesce(:next_at, next_at), driven_until = :until
+WHERE id = :id AND driver = :driver AND state = 'running'
 RETURNING id
 
 -- name: steer_redrive
 UPDATE redrive SET state = :target, note = :note, episode = episode + :again, ended_at = iif(:ends, :now, ended_at)
-WHERE id = :id AND state = :source
+WHERE id = :id AND state = :source AND (:driver IS NULL OR driver = :driver)
 RETURNING id
+
+-- name: driven_redrives
+-- Whoever moves letters of these keeps them running until its commit.
+SELECT id, driver FROM redrive WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running' ORDER BY id
+
+-- name: void_plans_approval
+UPDATE approval SET state = 'void', answer = :why WHERE id = (SELECT approval FROM redrive WHERE id = :redrive) AND state IN ('pending', 'approved')
+RETURNING id
+
+-- name: fail_deleted
+-- Letters of redrives that are deleted as they stopped again.
+UPDATE redriven SET state = 'ended', outcome = 'failed', at = :now
+WHERE redrive IN (SELECT id FROM redrive WHERE state IN ('running', 'paused', 'halted', 'cancelled')) AND state = 'released'
+  AND n IN (SELECT value FROM json_each(:numbers))
 
 -- name: letters_by_number
 SELECT * FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers))
@@ -956,7 +1026,7 @@ WHERE ending.n = fresh.n AND ending.fingerprint IS NULL
 -- What is dead, and what was discarded and is not pruned yet; a held letter waits for its answer.
 SELECT count(*) FROM queue AS q CROSS JOIN job AS j ON j.queue = q.name AND j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
 LEFT JOIN ending AS e ON e.n = j.n
-WHERE (j.state = 'dead' OR e.triage->>'replay_status' = 'discarded')
+WHERE (j.state = 'dead' OR e.triage->>'replay_status' = 'discarded') AND j.pending IS NULL
   AND (:queue IS NULL OR j.queue = :queue)
   AND (:reason_code IS NULL OR e.failure->>'reason_code' = :reason_code)
   AND (:failure_class IS NULL OR e.failure->>'class' = :failure_class)
@@ -969,7 +1039,7 @@ WHERE (j.state = 'dead' OR e.triage->>'replay_status' = 'discarded')
 SELECT j.n, b.id, j.queue
 FROM queue AS q CROSS JOIN job AS j ON j.queue = q.name AND j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
 JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
-WHERE (j.state = 'dead' OR e.triage->>'replay_status' = 'discarded')
+WHERE (j.state = 'dead' OR e.triage->>'replay_status' = 'discarded') AND j.pending IS NULL
   AND (:queue IS NULL OR j.queue = :queue)
   AND (:reason_code IS NULL OR e.failure->>'reason_code' = :reason_code)
   AND (:failure_class IS NULL OR e.failure->>'class' = :failure_class)
@@ -982,13 +1052,14 @@ LIMIT :limit
 -- name: old_letters
 SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.queue = :queue AND j.state = 'dead' AND j.finished_at < :before AND e.triage->>'replay_status' IS NOT 'scheduled'
+  AND j.pending IS NULL
 ORDER BY j.finished_at LIMIT :limit
 
 -- name: surplus_letters
--- All but the newest; each look walks past those that stay, in the index alone.
+-- All but the newest; each look walks past those that stay. A step is no surplus: it goes with its workflow.
 SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.state = 'dead' AND e.triage->>'replay_status' IS NOT 'scheduled' AND j.n IN (
-  SELECT n FROM job WHERE queue = :queue AND state = 'dead' AND finished_at IS NOT NULL
+  SELECT n FROM job WHERE queue = :queue AND state = 'dead' AND finished_at IS NOT NULL AND pending IS NULL
   ORDER BY finished_at DESC, n DESC LIMIT :limit OFFSET :keep)
 
 -- name: import_bodies
@@ -1000,7 +1071,7 @@ INSERT INTO job (n, queue, handler, priority, state, due_at, entered_at, attempt
 SELECT n, queue, handler, priority, 'dead', entered_at, entered_at, attempts, attempts, 1, finished_at, landed, thread_gate FROM fresh
 
 -- name: import_endings
-INSERT INTO ending (n, failure, triage, replays) VALUES :rows
+INSERT INTO ending (n, failure, triage, replays, fingerprint) VALUES :rows
 
 -- name: import_history
 INSERT INTO history (n, line, entry) VALUES :rows
@@ -1015,6 +1086,13 @@ SELECT snapshot, source, text, rules, published_by, published_at, problem, probl
 
 -- name: policy_mark
 SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy
+
+-- name: replay_modes
+SELECT queue, name, replay_mode FROM handler
+
+-- name: hold_policy
+-- What was decided under it is written before another one comes into force, or not at all.
+SELECT coalesce(snapshot, 'broken') FROM policy
 
 -- name: write_policy
 INSERT INTO policy (only_one, snapshot, source, text, rules, published_by, published_at)
@@ -1081,3 +1159,376 @@ SELECT queue, count(*) FROM (
 
 -- name: halted_redrives
 SELECT id, note FROM redrive WHERE state = 'halted' ORDER BY started_at LIMIT :limit
+
+-- name: called_job
+-- A call that was just stored. One that came before may be in somebody else's hands, and is left there.
+SELECT j.n, j.state, j.worker, j.token, j.ready_at IS NOT NULL FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
+
+-- name: insist_on_job
+-- Past the probe of its handler, if that says no: the gate's key is the ticket.
+UPDATE job SET due_at = min(due_at, :now), parked_on = NULL, ready_at = :now, occupies = json_insert(coalesce(occupies, '[]'), '$[#]', g.key)
+FROM gate AS g
+WHERE job.n = (SELECT n FROM body WHERE id = :id) AND job.state = 'queued' AND g.kind = 'probe'
+  AND g.key = 'probe:' || replace(replace(job.queue, '%', '%25'), ':', '%3A') || ':' || job.handler
+  AND (job.parked_on IS NULL AND job.ready_at IS NOT NULL OR job.parked_on = g.key) AND coalesce(job.occupies, '') NOT LIKE '%"probe:%'
+RETURNING job.n, job.queue
+
+-- name: handlers_named
+-- The handlers that a name may mean: a queue's, or one of this name, or one written as queue/handler.
+SELECT queue, name FROM handler WHERE queue = :name OR name = :name OR queue || '/' || name = :name ORDER BY queue, name
+
+-- ---------------------------------------------------------------------- tokens
+
+-- name: create_token
+INSERT INTO token (id, name, hash, person, role, groups, queues, created_by, created_at, expires_at)
+VALUES (:id, :name, :hash, :person, :role, :groups, :queues, :created_by, :now, :expires_at)
+ON CONFLICT DO NOTHING
+RETURNING id
+
+-- name: revoke_token
+UPDATE token SET revoked_at = :now WHERE name = :name AND revoked_at IS NULL RETURNING id
+
+-- name: token
+SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at
+FROM token WHERE id = :id
+
+-- name: tokens
+SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at
+FROM token WHERE revoked_at IS NULL ORDER BY created_at DESC LIMIT :limit
+
+-- name: schedule_rows
+-- Field order is that of Schedule, here and below. Schedules.
+SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+FROM schedule ORDER BY name
+
+-- name: schedule_row
+SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+FROM schedule WHERE name = :name
+
+-- name: lock_schedule
+-- There is one writer at a time.
+SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+FROM schedule WHERE name = :name
+
+-- name: lock_free_schedules
+-- There is one writer at a time.
+SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+FROM schedule WHERE name IN (SELECT value FROM json_each(:names)) ORDER BY name
+
+-- name: due_schedules
+SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+FROM schedule WHERE next_at <= :now AND next_at IS NOT NULL AND paused = 0
+UNION ALL
+SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+FROM schedule WHERE next_wall <= :wall AND next_wall IS NOT NULL AND paused = 0
+LIMIT :limit
+
+-- name: next_ticks
+SELECT (SELECT min(next_at) FROM schedule WHERE next_at IS NOT NULL AND paused = 0),
+  (SELECT min(next_wall) FROM schedule WHERE next_wall IS NOT NULL AND paused = 0)
+
+-- name: write_schedule
+INSERT INTO schedule (name, queue, spec, timing, added_by, anchor, next_at, next_wall, ended_at)
+VALUES (:name, :queue, :spec, :timing, :by, :anchor, :next_at, :next_wall, :ended_at)
+ON CONFLICT (name) DO UPDATE
+SET queue = excluded.queue, spec = excluded.spec, timing = excluded.timing, added_by = excluded.added_by, anchor = excluded.anchor,
+  next_at = excluded.next_at, next_wall = excluded.next_wall, ended_at = excluded.ended_at
+
+-- name: pause_schedule
+UPDATE schedule SET paused = :paused, next_at = :next_at, next_wall = :next_wall, ended_at = :ended_at WHERE name = :name
+
+-- name: move_schedule
+UPDATE schedule SET next_at = :next_at, next_wall = :next_wall, ended_at = :ended_at, last_tick = coalesce(:last_tick, last_tick),
+  last_job = coalesce(:last_job, last_job), runs = runs + :runs, coalesced = coalesced + :coalesced, missed = missed + :missed
+WHERE name = :name
+
+-- name: delete_schedule
+DELETE FROM schedule WHERE name = :name
+
+-- name: known_ticks
+SELECT tick FROM tick WHERE schedule = :name AND tick BETWEEN :first AND :last
+
+-- name: write_ticks
+INSERT INTO tick (schedule, tick, at, job) VALUES :rows
+
+-- name: late_schedules
+-- What should have run by now, and what runs into a queue that is paused.
+SELECT s.name, s.queue, s.next_at, s.next_wall, coalesce(q.paused, 0) FROM schedule AS s LEFT JOIN queue AS q ON q.name = s.queue
+WHERE s.paused = 0 AND (s.next_at < :now OR s.next_wall < :wall OR (q.paused = 1 AND s.ended_at IS NULL))
+ORDER BY s.name LIMIT :limit
+
+-- name: delete_ticks
+DELETE FROM tick WHERE (schedule, tick) IN (SELECT schedule, tick FROM tick WHERE at < :before ORDER BY at LIMIT :limit)
+
+-- name: delete_ended_schedules
+DELETE FROM schedule WHERE ended_at < :before
+
+-- ---------------------------------------------------------------------- inbox
+
+-- name: origins_of
+-- For which session jobs are done that somebody else than a worker moved: number, session, handler, whether it was
+-- deferred, attempts, replays, failure.
+SELECT b.n, b.details->>'session', j.handler, coalesce(b.details->>'queue_reason', '') = 'deferred_submit', j.attempts,
+  coalesce(e.replays, 0), e.failure
+FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n
+WHERE b.n IN (SELECT value FROM json_each(:numbers)) AND b.details->>'session' IS NOT NULL
+
+-- name: write_messages
+INSERT INTO message (id, session, kind, job, queue, handler, at, body) VALUES :rows
+ON CONFLICT (id) DO NOTHING
+
+-- name: unread_messages
+-- Field order is that of Message.
+SELECT id, session, kind, job, queue, handler, at, read_at, body FROM message
+WHERE session = :session AND read_at IS NULL ORDER BY at DESC, id DESC LIMIT :limit
+
+-- name: all_messages
+SELECT id, session, kind, job, queue, handler, at, read_at, body FROM message
+WHERE session = :session ORDER BY at DESC, id DESC LIMIT :limit
+
+-- name: read_messages
+UPDATE message SET read_at = coalesce(read_at, :now)
+WHERE id IN (SELECT value FROM json_each(:ids)) AND (:session IS NULL OR session = :session)
+RETURNING id
+
+-- name: delete_messages
+DELETE FROM message WHERE id IN (SELECT id FROM message WHERE read_at < :before LIMIT :limit)
+
+-- name: delete_surplus_messages
+-- What a session has beyond its newest ones, and what nobody came for in all the time.
+DELETE FROM message WHERE id IN (
+  SELECT m.id FROM (SELECT session FROM message GROUP BY session HAVING count(*) > :most LIMIT :limit) AS full
+  JOIN message AS m ON m.session = full.session
+  WHERE m.at < (SELECT k.at FROM message AS k WHERE k.session = full.session ORDER BY k.at DESC LIMIT 1 OFFSET :most - 1)
+  UNION ALL
+  SELECT id FROM message WHERE at < :oldest
+)
+
+-- Workflows
+
+-- name: insert_workflows
+-- One handed in again after an unknown commit is already here: its id says so.
+INSERT INTO workflow (id, name, state, first_n, last_n, total, unfinished, queues, created_at) VALUES :rows
+ON CONFLICT (id) DO NOTHING
+
+-- name: insert_step_bodies
+INSERT INTO body (n, id, payload, details, created_at, workflow, step, parents, children) VALUES :rows
+
+-- name: insert_step_jobs
+INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at,
+  pending) VALUES :rows
+
+-- name: count_parents_down
+-- So many of the steps before each of these completed. With the last one it enters its queue, and its age counts from then.
+UPDATE job SET pending = pending - :completed,
+  entered_at = iif(pending = :completed, :now, entered_at),
+  expires_at = iif(pending = :completed, nullif(min(coalesce(asked_expiry, 9e99),
+    coalesce(:now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue), 9e99)), 9e99), expires_at)
+WHERE n IN (SELECT value FROM json_each(:numbers))
+RETURNING n, pending, state, token, queue, due_at, iif(pending = 0, (SELECT id FROM body WHERE body.n = job.n), NULL)
+
+-- name: waiting_behind
+-- The steps that wait for any of these, directly or for one that does.
+WITH RECURSIVE behind (n) AS (
+  SELECT c.value FROM json_each(:numbers) AS e CROSS JOIN body AS b ON b.n = e.value CROSS JOIN json_each(b.children) AS c
+    CROSS JOIN job AS j ON j.n = c.value AND j.state = 'waiting'
+  UNION
+  SELECT c.value FROM behind CROSS JOIN body AS b ON b.n = behind.n CROSS JOIN json_each(b.children) AS c
+    CROSS JOIN job AS j ON j.n = c.value AND j.state = 'waiting'
+)
+SELECT j.n, j.token, b.id, j.queue FROM behind CROSS JOIN job AS j ON j.n = behind.n CROSS JOIN body AS b ON b.n = j.n
+
+-- name: tally_workflows
+UPDATE workflow SET unfinished = unfinished + (e.value->>1), stopped = stopped + (e.value->>2), dropped = dropped + (e.value->>3)
+FROM json_each(:tallies) AS e WHERE workflow.id = e.value->>0
+RETURNING id, state, unfinished, stopped, dropped
+
+-- name: set_progress
+UPDATE workflow SET state = :state WHERE id = :id
+
+-- name: end_workflow
+-- Its steps are kept as long as the queue of theirs that keeps what ended longest; for good if one of them does.
+UPDATE workflow SET state = :state, finished_at = :now, kept_until = :now + (
+  SELECT iif(count(*) = count(keep), max(keep), NULL) FROM (
+    SELECT iif(q.rules IS NULL, :keep_completed, q.rules->>'keep_completed') AS keep
+    FROM json_each(workflow.queues) AS e LEFT JOIN queue AS q ON q.name = e.value))
+WHERE id = :id
+
+-- name: release_workflow_key
+UPDATE idempotency SET until = :now + :keep_keys WHERE until IS NULL AND id = :id
+
+-- name: parents_of
+-- The steps before claimed ones, each once, with whom it comes before, and its result as far as so many bytes go in all.
+SELECT p.n, p.step, p.whose, p.size, CASE WHEN p.sum <= :most THEN (SELECT result FROM ending WHERE ending.n = p.n) END FROM (
+  SELECT q.n, b.step, q.whose, g.size, sum(coalesce(g.size, 0)) OVER (ORDER BY q.n) AS sum FROM (
+    SELECT a.value AS n, json_group_array(e.value) AS whose
+    FROM json_each(:numbers) AS e CROSS JOIN body AS b ON b.n = e.value CROSS JOIN json_each(b.parents) AS a GROUP BY a.value
+  ) AS q CROSS JOIN body AS b ON b.n = q.n LEFT JOIN (SELECT n, octet_length(result) AS size FROM ending) AS g ON g.n = q.n
+) AS p ORDER BY p.n
+
+-- name: result_of_step
+SELECT result FROM ending WHERE n = :n
+
+-- name: waits_for
+-- What waiting steps wait for in the end: the steps before them that are neither final nor waiting themselves.
+WITH RECURSIVE above (n, at) AS (
+  SELECT value, value FROM json_each(:numbers)
+  UNION
+  SELECT above.n, p.value FROM above CROSS JOIN job AS j ON j.n = above.at AND j.state = 'waiting'
+    CROSS JOIN body AS b ON b.n = j.n CROSS JOIN json_each(b.parents) AS p
+  LIMIT :most
+)
+SELECT above.n, b.step, j.state, g.failure FROM above
+CROSS JOIN job AS j ON j.n = above.at AND j.state IN ('queued', 'running', 'dead', 'held') AND above.at <> above.n
+CROSS JOIN body AS b ON b.n = j.n LEFT JOIN ending AS g ON g.n = j.n
+ORDER BY above.n, j.state NOT IN ('dead', 'held'), j.n LIMIT :most
+
+-- name: workflow_by_id
+-- Field order is that of WorkflowRow, here and wherever one is read.
+SELECT id, name, state, first_n, last_n, total, unfinished, stopped, dropped, created_at, finished_at FROM workflow WHERE id = :id
+
+-- name: list_workflows
+SELECT id, name, state, first_n, last_n, total, unfinished, stopped, dropped, created_at, finished_at FROM workflow
+WHERE id < :before AND (:state IS NULL OR state = :state) ORDER BY id DESC LIMIT :limit
+
+-- name: stuck_workflows
+SELECT id, name, stopped, unfinished FROM workflow WHERE finished_at IS NULL AND state = 'stuck' ORDER BY id LIMIT :limit
+
+-- name: steps_of_workflow
+-- Field order is that of StepRow. A result beyond so many bytes is not read.
+SELECT j.n, b.id, b.step, j.queue, j.handler, j.state, j.attempts, j.due_at, j.parked_on, j.pending, b.parents,
+  octet_length(g.result), CASE WHEN octet_length(g.result) <= :most THEN g.result END, g.failure, g.warning, j.finished_at
+FROM body AS b CROSS JOIN job AS j ON j.n = b.n LEFT JOIN ending AS g ON g.n = b.n
+WHERE b.n > :after AND b.n <= :last AND b.workflow = :id ORDER BY b.n LIMIT :limit
+
+-- name: unfinished_steps
+SELECT j.n, j.token, b.id, j.queue, j.state, j.attempts FROM body AS b CROSS JOIN job AS j ON j.n = b.n
+WHERE b.n >= :first AND b.n <= :last AND b.workflow = :id AND j.state NOT IN ('completed', 'cancelled') ORDER BY b.n
+
+-- name: ask_all_to_stop
+UPDATE job SET cancelling = 1 WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: recount_workflows
+-- After something moved their steps by another way than one by one.
+UPDATE workflow SET unfinished = c.unfinished, stopped = c.stopped, dropped = c.dropped,
+  state = CASE WHEN c.stopped > 0 THEN 'stuck' ELSE 'running' END
+FROM (
+  SELECT w.id, sum(j.state NOT IN ('completed', 'cancelled')) AS unfinished, sum(j.state IN ('dead', 'held')) AS stopped,
+    sum(j.state = 'cancelled') AS dropped
+  FROM workflow AS w CROSS JOIN body AS b ON b.n >= w.first_n AND b.n <= w.last_n AND b.workflow = w.id CROSS JOIN job AS j ON j.n = b.n
+  WHERE w.finished_at IS NULL GROUP BY w.id
+) AS c WHERE workflow.id = c.id AND c.unfinished > 0
+
+-- name: prunable_workflows
+SELECT id, first_n, last_n, total FROM workflow WHERE kept_until IS NOT NULL AND kept_until < :now ORDER BY kept_until LIMIT :limit
+
+-- name: numbers_of_steps
+SELECT json_group_array(n) FROM body WHERE n >= :first AND n <= :last AND workflow = :id
+
+-- name: delete_workflows
+DELETE FROM workflow WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- ---------------------------------------------------------------------- consent
+
+-- name: lock_consents
+-- Field order is that of Grant, here and wherever one is read. There is one writer at a time.
+SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id
+
+-- name: consents_of
+SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id
+
+-- name: consents_used
+SELECT u.consent FROM json_each(:ids) AS e CROSS JOIN consent_use AS u ON u.consent = e.value AND u.job = :job
+
+-- name: spend_consent
+INSERT INTO consent_use (consent, job, at) VALUES (:id, :job, :now) ON CONFLICT DO NOTHING
+
+-- name: count_consent
+UPDATE consent SET used = used + 1 WHERE id = :id AND used < uses RETURNING id
+
+-- name: give_consents
+INSERT INTO consent (id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at) VALUES :rows
+ON CONFLICT (id) DO NOTHING
+
+-- name: revoke_consents
+UPDATE consent SET revoked_at = :now
+WHERE session = :session AND revoked_at IS NULL AND expires_at > :now
+  AND (:handler IS NULL OR (queue = :queue AND handler = :handler))
+RETURNING id
+
+-- name: list_consents
+SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+FROM consent WHERE (:session IS NULL OR session = :session) AND expires_at > :now AND revoked_at IS NULL
+ORDER BY granted_at DESC, id LIMIT :limit
+
+-- name: file_asks
+-- What names the work is the job's id, and with an amended payload its generation; `first` is Claim.first_hand.
+INSERT INTO consent_ask (n, job, session, queue, handler, first, asked_at)
+SELECT b.n, iif(b.generation > 0, b.id || '~g' || b.generation, b.id), coalesce(b.details->>'session', ''), j.queue, j.handler,
+  j.attempts = 0 AND j.landed IS NOT 'maybe' AND coalesce(e.replays, 0) = 0, :now
+FROM json_each(:numbers) AS a CROSS JOIN body AS b ON b.n = a.value CROSS JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n WHERE true
+ON CONFLICT (n) DO NOTHING
+
+-- name: drop_asks
+DELETE FROM consent_ask WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: list_asks
+-- Field order is that of Ask, as in the next one.
+SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
+FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
+WHERE (:session IS NULL OR a.session = :session) ORDER BY a.asked_at, a.n LIMIT :limit
+
+-- name: answered_asks
+SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
+FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
+WHERE EXISTS (SELECT 1 FROM consent AS c WHERE c.session = a.session AND c.expires_at > :now AND c.revoked_at IS NULL
+  AND (c.handler = '*' OR (c.queue = a.queue AND c.handler = a.handler)) AND (c.uses IS NULL OR c.used < c.uses
+    OR EXISTS (SELECT 1 FROM consent_use AS u WHERE u.consent = c.id AND u.job = a.job)))
+ORDER BY a.asked_at, a.n LIMIT :limit
+
+-- name: uses_left
+SELECT uses - used FROM consent WHERE id = :id
+
+-- name: delete_consent_uses
+DELETE FROM consent_use WHERE consent IN (SELECT id FROM consent WHERE expires_at < :before LIMIT :limit)
+
+-- name: delete_consents
+DELETE FROM consent WHERE id IN (SELECT id FROM consent WHERE expires_at < :before LIMIT :limit)
+  AND NOT EXISTS (SELECT 1 FROM consent_use AS u WHERE u.consent = consent.id)
+
+-- ---------------------------------------------------------------------- alerts
+
+-- name: begin_following
+INSERT INTO follower (name, seq) VALUES (:name, :seq) ON CONFLICT (name) DO NOTHING
+
+-- name: lock_follower
+SELECT seq FROM follower WHERE name = :name
+
+-- name: move_follower
+UPDATE follower SET seq = max(seq, :seq) WHERE name = :name
+
+-- name: follower
+SELECT seq FROM follower WHERE name = :name
+
+-- name: raise_alert
+INSERT INTO alert (fingerprint, surfaces, sample, opened_at, tell_at, number)
+VALUES (:fingerprint, :surfaces, :sample, :now, :tell_at, :number)
+ON CONFLICT (fingerprint) DO UPDATE SET number = alert.number + excluded.number, surfaces = excluded.surfaces, sample = excluded.sample
+
+-- name: due_alerts
+-- Field order is that of Alert.
+SELECT fingerprint, surfaces, sample, opened_at, number, told FROM alert WHERE tell_at <= :now ORDER BY tell_at LIMIT :limit
+
+-- name: alert_told
+UPDATE alert SET told = :number, tell_at = :tell_at
+WHERE fingerprint = :fingerprint AND told = :told AND tell_at <= :now
+RETURNING fingerprint
+
+-- name: close_alert
+DELETE FROM alert WHERE fingerprint = :fingerprint AND told = :told AND number = :told AND tell_at <= :now
+RETURNING fingerprint
+
+-- name: jobs_by_ids
+SELECT * FROM job_row WHERE id IN (SELECT value FROM json_each(:ids))

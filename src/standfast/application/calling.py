@@ -1,0 +1,211 @@
+"""The verbs that call a handler: now and here, later, or again after somebody else's call failed."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from standfast.application.looking import Looking
+from standfast.errors import UnknownJob
+from standfast.handlers.registry import Handler
+from standfast.job import Claim, NewJob, Receipt
+from standfast.queue import calls
+from standfast.queue.accept import Duration
+from standfast.queue.calls import Target, because
+from standfast.queue.handing_over import hand_over, judged
+from standfast.queue.replies import spooled
+from standfast.store.calls import Called
+from standfast.store.store import Accepted
+from standfast.worker.caller import Caller
+
+AFTERWARDS = 10.0
+"""Seconds that a call whose time is up is given to end, and to have its effects looked at."""
+SUBMITTED_LEASE = 600.0
+
+Over = Callable[[float], Awaitable[bool]]
+"""Waits so many seconds for the end of a call; tells whether there is nothing more to wait for."""
+
+
+class Begun:
+    """A call that is on disk, and under way if it could start. `id` is its job's."""
+
+    def __init__(
+        self, receipt: Receipt, over: Over, within: float, reply: Callable[[], Awaitable[dict[str, Any]]]
+    ) -> None:
+        self.id = receipt.id
+        self._over = over
+        self._within = within
+        self._reply = reply
+
+    async def reply(self) -> dict[str, Any]:
+        """Wait for its end, or until its time is up, and say where it stands."""
+        await self._over(self._within)
+        return await self._reply()
+
+    async def reply_within(self, seconds: float) -> dict[str, Any] | None:
+        """Do the same, but wait no longer than this; None says that it goes on. Waiting less cuts nothing off."""
+        return await self._reply() if await self._over(min(seconds, self._within)) else None
+
+
+class Calling(Looking):
+    """Calls handlers. Every verb gives a Reply: what is so, and what to do next."""
+
+    async def run(
+        self,
+        handler: Handler | str,
+        params: Any = None,
+        *,
+        session: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: Duration | None = None,
+        requester: str | None = None,
+    ) -> dict[str, Any]:
+        """Call a handler here and now. The call is on disk before it starts, and survives this process.
+
+        `handler` is a handler of yours, `"queue/handler"`, the name of a queue with one handler, or a handler's name
+        that is the only one. It starts under the same rules as in a worker: where it may not, the Reply is `queued`
+        and says why. A failure that may pass puts it into the queue, for workers to go on with. The same
+        `idempotency_key` gives the stored result, or where it stands, and never calls twice. Where this process does
+        not have the handler, the call is queued and waited for.
+        """
+        asked: dict[str, Any] = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
+        return await (await self.begin(handler, params, timeout=timeout, **asked)).reply()
+
+    async def begin(
+        self,
+        handler: Handler | str,
+        params: Any = None,
+        *,
+        session: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: Duration | None = None,
+        requester: str | None = None,
+    ) -> Begun:
+        """Do what `run` does up to the handler's start, and wait for its end apart: for who cannot wait that long."""
+        within = calls.checked_timeout(timeout)
+        target = await self.meant(handler)
+        asked = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
+        job = because(await self._laid_out(target, params, **asked), "retry")
+        if self._registry.find(*target) is None:
+            return await self._left_to_others(job, within)
+        caller = self._callers.here()
+        calling = asyncio.ensure_future(self._call(caller, job, within))
+        receipt, called = await asyncio.shield(calling)  # whoever is cancelled: what is stored must also start
+        claim = None if called is None else called.claim
+        within = math.inf if claim is None or claim.timeout is None else claim.timeout
+        recovered = claim is not None and self._readiness.take_recovered(*target)
+        return Begun(receipt, _Ending(caller, claim), within, lambda: self._reply(receipt, recovered=recovered))
+
+    async def submit(
+        self,
+        handler: Handler | str,
+        params: Any = None,
+        *,
+        session: str | None = None,
+        priority: int | None = None,
+        lease: Duration = SUBMITTED_LEASE,
+        idempotency_key: str | None = None,
+        requester: str | None = None,
+    ) -> dict[str, Any]:
+        """Have a worker call a handler, once; the Reply comes at once, `queued`, with the id to ask by."""
+        target = await self.meant(handler)
+        asked = {"session": session, "priority": priority, "lease": lease, "idempotency_key": idempotency_key}
+        job = await self._laid_out(target, params, attempts=1, requester=requester, **asked)
+        return await self._reply(await self._reception.accept(because(job, "deferred_submit")))
+
+    async def hand_over(
+        self,
+        handler: Handler | str,
+        params: Any,
+        error: Any,
+        *,
+        session: str | None = None,
+        requester: str | None = None,
+    ) -> dict[str, Any]:
+        """Take over a call that failed already, outside: the attempt counts, and the queue goes on from there.
+
+        `error` is the exception, the result that tells of the failure, or a text. What may pass is queued with its
+        backoff, unless the handler is `manual`; what may not, or must not be repeated, is a letter for a person.
+        """
+        failed = judged(error)
+        target = await self.meant(handler)
+        job = because(await self._laid_out(target, params, session=session, requester=requester), "retry")
+        await self._ready()
+        await self.policy.refresh()
+        return await self._reply(await hand_over(self._store, self.policy.known, job, failed))
+
+    # --- how
+
+    async def meant(self, handler: Handler | str) -> Target:
+        """Find the queue and the handler that a name means; see `run`."""
+        return await calls.meant(handler, self._registry, self._declared_elsewhere)
+
+    async def _declared_elsewhere(self, name: str) -> list[tuple[str, str]]:
+        await self._ready()
+        return await self._store.calls.places(name)
+
+    async def _laid_out(self, target: Target, params: Any, **options: Any) -> NewJob:
+        [job] = self._acceptor.jobs(target.queue, (params,), handler=target.handler, **options)
+        await self._admission.admit([job])
+        return job
+
+    async def _call(self, caller: Caller, job: NewJob, within: float | None) -> tuple[Receipt, Called | None]:
+        """Store and begin a call; while the store is away it is spooled, where that is possible, and not begun."""
+        begun: list[Called] = []
+
+        async def call(jobs: Sequence[NewJob]) -> list[Accepted]:
+            begun.append(await caller.call(jobs[0], within))
+            return [begun[-1].answer]
+
+        receipt = await self._reception.accept(job, call)
+        return receipt, begun[-1] if begun else None
+
+    async def _left_to_others(self, job: NewJob, within: float | None) -> Begun:
+        """Queue a call for a process that has the handler, to wait until it is settled or the time is up."""
+        receipt = await self._reception.accept(job)
+        if within is None:
+            within = (await self._store.rules(job.queue)).timeout or math.inf
+
+        async def settled(seconds: float) -> bool:
+            with suppress(TimeoutError):
+                return (await self.wait(receipt.id, seconds)).settled
+            return False
+
+        return Begun(receipt, settled, within, lambda: self._reply(receipt))
+
+    async def _reply(self, receipt: Receipt, *, recovered: bool = False) -> dict[str, Any]:
+        found = await self.status(receipt.id)
+        if found is None:
+            raise UnknownJob(
+                f"job {receipt.id} had this key, has ended and is not kept any more; it was not called again: use "
+                "another key to call it anew"
+            )
+        if receipt.outcome == "spooled":
+            return spooled(found)
+        said = await calls.worded(found, self._operations.explain)
+        return {**said, "registry_auto_recovered": True} if recovered else said
+
+
+class _Ending:
+    """Waits for the end of a call that was started here; one that was not has nothing to wait for."""
+
+    def __init__(self, caller: Caller, claim: Claim | None) -> None:
+        self._caller = caller
+        self._claim = claim
+
+    async def __call__(self, seconds: float) -> bool:
+        """Wait. What is cut when its time is up is given time to end; a plain function cannot be cut, and goes on."""
+        claim = self._claim
+        if claim is None:
+            return True
+        ending = asyncio.ensure_future(self._caller.ended(claim))
+        try:
+            await asyncio.wait([ending], timeout=None if seconds == math.inf else seconds)
+            if not ending.done() and seconds == claim.timeout and not self._caller.goes_on(claim):
+                await asyncio.wait([ending], timeout=AFTERWARDS)
+            return ending.done()
+        finally:
+            ending.cancel()

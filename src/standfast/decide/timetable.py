@@ -1,0 +1,191 @@
+"""When does a schedule run? Moments in, ticks out: arithmetic on seconds, without a clock.
+
+Cron expressions and single times are wall time. Intervals count from their anchor in the queue's own time, so that
+neither a busy worker nor a wall clock that is set makes them drift.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from datetime import datetime, tzinfo
+from itertools import takewhile
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from standfast.errors import ConfigurationError
+
+Missed = Literal["latest", "skip", "all"]
+
+GRACE = 60.0
+"""Seconds by which the last tick may be late and still count as on time."""
+MOST_CAUGHT_UP = 100
+"""How many missed ticks `all` makes up for, the most recent ones."""
+MOST_COUNTED = 10_000
+"""Missed ticks of a cron expression are counted one by one, up to here."""
+OVERDUE_AFTER = 60.0
+"""Seconds after which a run that did not happen is an issue."""
+FIRST_WINDOW = 3600.0
+FIELDS = "write five fields: minute, hour, day of the month, month, day of the week"
+
+
+class Due(NamedTuple):
+    """The ticks of a span: how many there are, and the last of them."""
+
+    number: int
+    last: list[float]
+
+
+class Cron(msgspec.Struct, frozen=True):
+    """A cron expression in a time zone, in wall time."""
+
+    text: str
+    zone: tzinfo
+
+    def after(self, moment: float) -> float | None:
+        """Give the first tick behind a moment."""
+        return next(self._from(moment), None)
+
+    def due(self, first: float, now: float, most: int) -> Due:
+        """Give the ticks from the first one up to now."""
+        ticks = takewhile(lambda tick: tick <= now, self._from(first - 1))
+        kept: deque[float] = deque(maxlen=most)
+        count = 0
+        for tick in ticks:
+            kept.append(tick)
+            count += 1
+            if count == MOST_COUNTED:  # what is left may be millions: only its end is looked for
+                return Due(count, self._latest(tick, now, most) or list(kept))
+        return Due(count, list(kept)) if kept else Due(1, [first])  # the zone's rules changed since it was computed
+
+    def _latest(self, start: float, now: float, most: int) -> list[float]:
+        """Look back from now, ever further, until there are enough."""
+        window = FIRST_WINDOW
+        while True:
+            begin = max(start, now - window)
+            found = deque(takewhile(lambda tick: tick <= now, self._from(begin)), maxlen=most)
+            if len(found) == most or begin == start:
+                return list(found)
+            window *= 2
+
+    def _from(self, moment: float) -> Iterator[float]:
+        """Walk the ticks behind a moment. In the hour that comes twice, what is before it is left out."""
+        from cronsim import CronSim  # noqa: PLC0415 - only who has schedules needs it
+
+        ticks = CronSim(self.text, datetime.fromtimestamp(moment, self.zone))
+        return (tick for tick in (each.timestamp() for each in ticks) if tick > moment)
+
+
+class Every(msgspec.Struct, frozen=True):
+    """An interval, in the time its anchor is in. A tick is computed from its number: adding up would drift."""
+
+    seconds: float
+    anchor: float
+
+    def after(self, moment: float) -> float:
+        """Give the first tick behind a moment; the anchor itself is none."""
+        return self._tick(max(1, self._number(moment) + 1))
+
+    def due(self, first: float, now: float, most: int) -> Due:
+        """Give the ticks from the first one up to now."""
+        begin, end = self._number(first), self._number(now)
+        return Due(end - begin + 1, [self._tick(n) for n in range(max(begin, end - most + 1), end + 1)])
+
+    def _tick(self, number: int) -> float:
+        return self.anchor + number * self.seconds
+
+    def _number(self, moment: float) -> int:
+        """Give the number of the last tick up to a moment; a quotient may be off by one where it is rounded."""
+        number = int((moment - self.anchor) // self.seconds)
+        return next(n for n in (number + 1, number, number - 1) if self._tick(n) <= moment)
+
+
+class Once(msgspec.Struct, frozen=True):
+    """A single time, in wall time."""
+
+    at: float
+
+    def after(self, moment: float) -> float | None:
+        """Give the time if it is still ahead."""
+        return self.at if self.at > moment else None
+
+    def due(self, first: float, now: float, most: int) -> Due:
+        """Give the time, which has come."""
+        del first, now, most
+        return Due(1, [self.at])
+
+
+Times = Cron | Every | Once
+
+
+class Plan(NamedTuple):
+    """What is to be done about a schedule now: which ticks run, how many never will, and which comes next."""
+
+    runs: list[float]
+    missed: int
+    following: float | None
+
+
+def plan(times: Times, first: float, now: float, missed: Missed) -> Plan:
+    """Decide about everything that is due, from the first tick that nobody has run yet.
+
+    Of several that are due, all but the last were missed; the last one was if it is late by more than the grace.
+    """
+    due = times.due(first, now, MOST_CAUGHT_UP if missed == "all" else 1)
+    on_time = now - due.last[-1] <= GRACE
+    runs = due.last if missed != "skip" or on_time else []
+    return Plan(runs, due.number - len(runs), times.after(max(now, due.last[-1])))
+
+
+def turned_back(times: Times, following: float | None, now: float) -> float | None:
+    """Give the tick that comes before the one that is waited for: the clock was set back since. None if there is none.
+
+    A tick that ran already is known by its time, and does not run again.
+    """
+    nearest = times.after(now)
+    return nearest if nearest is not None and following is not None and nearest < following else None
+
+
+def check_cron(text: str, zone: tzinfo, now: float) -> None:
+    """Refuse a cron expression that cannot be read, and one whose time never comes."""
+    from cronsim import CronSimError  # noqa: PLC0415 - likewise
+
+    try:
+        following = Cron(text, zone).after(now)
+    except (CronSimError, AssertionError, TypeError, ValueError) as error:
+        said = str(error)
+        why = f"{said[:1].lower()}{said[1:]}" if isinstance(error, CronSimError) else "it is no cron expression"
+        never = ", or a day that none of its months has" if why == "bad day-of-month" else ""
+        raise ConfigurationError(f"cron={text!r} cannot be read: {why}{never}; {FIELDS}") from error
+    if following is None:
+        raise ConfigurationError(f"cron={text!r} never comes within 50 years; {FIELDS}")
+
+
+def spread(name: str, tick: float, following: float | None, jitter: float) -> float:
+    """Give the delay of a tick, from 0 to `jitter` and never up to the next one: the same in every process."""
+    room = jitter if following is None else min(jitter, following - tick)
+    drawn = hashlib.sha256(f"{name}\0{tick!r}".encode()).digest()[:7]
+    return room * int.from_bytes(drawn) / (1 << 56)
+
+
+class Late(NamedTuple):
+    """A schedule whose run is overdue, by so many seconds, or whose queue is paused."""
+
+    name: str
+    queue: str
+    overdue: float
+    queue_paused: bool
+
+
+def issues(found: Iterable[Late], *, workers: bool) -> Iterator[str]:
+    """Word what is wrong with schedules."""
+    why = (
+        "though workers are alive: its queue may be full, else see their logs" if workers else "and no worker is alive"
+    )
+    for each in found:
+        if each.overdue > OVERDUE_AFTER:
+            yield f"schedule {each.name}: its run is {each.overdue:.0f} s overdue, {why}"
+        if each.queue_paused:
+            yield f"schedule {each.name}: its queue {each.queue} is paused"

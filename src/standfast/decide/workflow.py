@@ -1,0 +1,184 @@
+"""Workflows: in which order their steps come, which graphs are none, and what a waiting step waits for."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from standfast.failure import Failure
+from standfast.lifecycle import FINAL, LETTERS, State
+
+MOST_NAMED = 3
+"""How many steps a sentence names."""
+LONGEST_CIRCLE = 10
+"""How many steps of a circle are named."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why this is no workflow, and what to do."""
+
+    why: str
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The steps in an order in which each comes after those it waits for, and the places of those, by place."""
+
+    order: list[str]
+    parents: list[list[int]]
+
+
+def plan(steps: Sequence[tuple[str, Sequence[str]]]) -> Plan | Refusal:
+    """Order steps, each given with those it comes after; in a time that grows with steps and links, no faster."""
+    after = dict(steps)
+    if not after:
+        return Refusal("a workflow needs at least one step; add one with step()")
+    if len(after) < len(steps):
+        twice = next(name for name, number in Counter(name for name, _ in steps).items() if number > 1)
+        return Refusal(f"two steps are called {twice!r}; give each a name of its own")
+    for name, before in after.items():
+        unknown = next((each for each in before if each not in after), None)
+        if unknown is not None:
+            return Refusal(f"step {name!r} comes after {unknown!r}, and no step is called so")
+    order = _ordered(after)
+    if len(order) < len(after):
+        return Refusal(f"these steps wait for each other: {_circle(after, set(order))}; take one of the links away")
+    places = {name: place for place, name in enumerate(order)}
+    return Plan(order, [sorted({places[each] for each in after[name]}) for name in order])
+
+
+def _ordered(after: Mapping[str, Sequence[str]]) -> list[str]:
+    """Give the steps that can be ordered: as they were written where that is an order, else level by level."""
+    if _is_ordered(after):
+        return list(after)
+    waits = {name: len(set(before)) for name, before in after.items()}
+    behind: dict[str, list[str]] = {name: [] for name in after}
+    for name, before in after.items():
+        for each in set(before):
+            behind[each].append(name)
+    free = deque(name for name, number in waits.items() if not number)
+    order = []
+    while free:
+        order.append(free.popleft())
+        for name in behind[order[-1]]:
+            waits[name] -= 1
+            if not waits[name]:
+                free.append(name)
+    return order
+
+
+def _is_ordered(after: Mapping[str, Sequence[str]]) -> bool:
+    seen: set[str] = set()
+    for name, before in after.items():
+        if not seen.issuperset(before):
+            return False
+        seen.add(name)
+    return True
+
+
+def _circle(after: Mapping[str, Sequence[str]], ordered: set[str]) -> str:
+    """Name the steps of one circle, in the order they would run: each of what is left waits for one that is left."""
+    at = next(name for name in after if name not in ordered)
+    way: dict[str, int] = {}
+    while at not in way:
+        way[at] = len(way)
+        at = next(each for each in after[at] if each not in ordered)
+    circle = [*list(way)[way[at] :][::-1]]
+    named = circle if len(circle) <= LONGEST_CIRCLE else [*circle[:LONGEST_CIRCLE], f"… ({len(circle)} steps)"]
+    return " → ".join([*named, circle[0]])
+
+
+# --- what a step waits for
+
+
+class Blocker(msgspec.Struct, frozen=True):
+    """A step that others wait for: where it is, and why it stopped, if it did."""
+
+    step: str
+    state: State
+    failure: Failure | None = None
+
+
+def waits_for(blockers: Sequence[Blocker]) -> str:
+    """Say what a waiting step waits for: those that stopped, if any did, for nothing moves before them."""
+    stopped = [each for each in blockers if each.state in LETTERS]
+    if len(stopped) == 1:
+        return f"waits for step {_stopped(stopped[0])}"
+    if stopped:
+        return f"waits for steps that stopped: {_named([_stopped(each) for each in stopped])}"
+    if not blockers:
+        return "waits for an earlier step of its workflow"
+    steps = "step" if len(blockers) == 1 else "steps"
+    return f"waits for {steps} {_named([each.step for each in blockers])}"
+
+
+def _stopped(blocker: Blocker) -> str:
+    how = "died" if blocker.state == State.DEAD else "is held"
+    failure = blocker.failure
+    if failure is None:
+        return f"{blocker.step}, which {how}"
+    told = f" ({failure.told})" if failure.told else ""
+    return f"{blocker.step}, which {how}: {failure.reason_code}{told}"
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    return shown if len(names) <= MOST_NAMED else f"{shown} and more"
+
+
+def issues(stuck: Sequence[tuple[str, str, int, int]], most: int) -> list[str]:
+    """Name the workflows that stopped steps hold up: id, name, how many steps stopped, how many are not done."""
+    named = [
+        f"workflow {name} is stuck: {_count(stopped)} stopped, {unfinished} not done; see standfast workflow show {id_}"
+        for id_, name, stopped, unfinished in stuck[:most]
+    ]
+    return [*named, "more workflows are stuck; see standfast workflow list --state stuck"] if stuck[most:] else named
+
+
+def _count(steps: int) -> str:
+    return "1 step" if steps == 1 else f"{steps} steps"
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A step of a stored workflow: its number, those it comes after, and itself as others wait for it."""
+
+    n: int
+    parents: Sequence[int]
+    step: Blocker
+
+
+def reasons(steps: Iterable[Link]) -> dict[int, str]:
+    """Say of each waiting step what it waits for. The steps come in the order of the graph.
+
+    What waits for a waiting one waits for the same, so that each link is looked at once; a few names are enough.
+    """
+    known: dict[int, Link] = {}
+    blockers: dict[int, list[Blocker]] = {}
+    for link in steps:
+        known[link.n] = link
+        if link.step.state == State.WAITING:
+            blockers[link.n] = _blockers(link, known, blockers)
+    return {n: waits_for(found) for n, found in blockers.items()}
+
+
+def _blockers(link: Link, known: Mapping[int, Link], blockers: Mapping[int, list[Blocker]]) -> list[Blocker]:
+    found: dict[str, Blocker] = {}
+    for n in link.parents:
+        before = known.get(n)
+        if before is None or before.step.state in FINAL:
+            continue
+        for each in blockers.get(n, [before.step]):
+            found.setdefault(each.step, each)
+        if len(found) > 2 * MOST_NAMED and any(each.state in LETTERS for each in found.values()):
+            break
+    ordered = sorted(found.values(), key=lambda each: each.state not in LETTERS)
+    return ordered[: MOST_NAMED + 1]
+
+
+def layers(after: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Give how many steps lie before each one on the longest way to it; steps come after those they wait for."""
+    depths: dict[str, int] = {}
+    for name, before in after.items():
+        depths[name] = 1 + max((depths[each] for each in before), default=-1)
+    return depths

@@ -1,0 +1,49 @@
+"""What a step of a workflow is handed by the steps before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from standfast.job import Parent
+
+Fetch = Callable[[int], str | None]
+"""Reads a result (JSON text) by its step's number."""
+
+
+class Parents(Mapping[str, Any]):
+    """By name, the results of the steps a step comes after; what a step without a result returned is None.
+
+    Results that are too big to be brought with the job are read when they are asked for, which waits for the store.
+    """
+
+    def __init__(self, known: Mapping[str, Parent], fetch: Fetch | None = None) -> None:
+        self._known = known
+        self._fetch = fetch
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._read:
+            self._read[name] = self._result(name)
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known  # without reading it
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __repr__(self) -> str:
+        return f"Parents({', '.join(self._known)})"
+
+    def _result(self, name: str) -> Any:
+        if name not in self._known:
+            raise KeyError(f"this step comes after {', '.join(self._known) or 'no other'}, and not after {name!r}")
+        parent = self._known[name]
+        text = self._fetch(parent.n) if parent.left_out and self._fetch is not None else parent.result
+        return None if text is None else msgspec.json.decode(text)

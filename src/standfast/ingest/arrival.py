@@ -1,0 +1,77 @@
+"""What a delivery comes to: a job to enqueue, nothing, or a refusal. Values, made without touching anything."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+LONGEST_NAME = 200
+"""Characters a key may have; a longer one is known by its hash."""
+_UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")
+
+
+class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to enqueue."""
+
+    queue: str
+    payload: Any
+    key: str | None = None
+    thread_key: str | None = None
+    priority: int | None = None
+    handler: str | None = None
+    labels: dict[str, str] = {}
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """A delivery that is fine and asks for nothing."""
+
+    reason: str
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A delivery that is not taken: the status it is answered with, what happened, and what to do."""
+
+    status: int
+    detail: str
+    hint: str
+
+
+Reading = Arrival | Ignored | Refused
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """What came over the wire: headers by their names in small letters, and the body as it was sent."""
+
+    headers: dict[str, str]
+    body: bytes
+
+
+def delivery(headers: Mapping[str, str] | Iterable[tuple[str, str]], body: bytes) -> Delivery:
+    """Take a request; a header that comes twice counts as one with both values, as HTTP has it."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        known = found.get(name.lower())
+        found[name.lower()] = value if known is None else f"{known}, {value}"
+    return Delivery(found, body)
+
+
+def text(value: object, longest: int = 1000) -> str | None:
+    """Take a text from outside as data: as it stands, but for what no store takes, and for its length."""
+    return _UNSTORABLE.sub("\ufffd", value[:longest]) if isinstance(value, str) else None
+
+
+def name(value: str) -> str:
+    """Give a key that can be stored; one that is too long or cannot be printed is known by its hash."""
+    if 0 < len(value) <= LONGEST_NAME and value.isprintable():
+        return value
+    return f"sha256:{hashlib.sha256(value.encode(errors='surrogatepass')).hexdigest()}"
+
+
+def labelled(given: Mapping[str, str | None]) -> dict[str, str]:
+    """Give labels that can be stored, and none for what is not there."""
+    return {label: name(value) for label, value in given.items() if value}

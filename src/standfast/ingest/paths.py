@@ -1,0 +1,53 @@
+"""JSON paths, the small and safe part of them: `$`, `$.data.user`, `$.items[0].id`, `$['odd name']`.
+
+No wildcards, no filters, no recursion: a path names one value, and finding it takes as many steps as it has parts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from standfast.errors import ConfigurationError
+
+LONGEST = 500
+MISSING: Any = object()
+"""What a path gives where nothing is."""
+
+_PART = re.compile(r"\.([A-Za-z_][\w-]*)|\[(\d{1,6})\]|\['([^'\\\]]+)'\]", re.ASCII)
+
+
+def is_path(value: object) -> bool:
+    """Tell a path from a text that is meant as it stands: it begins with `$`."""
+    return isinstance(value, str) and value.startswith("$")
+
+
+def parts(path: str) -> list[str | int]:
+    """Read a path; refuse what is none."""
+    found: list[str | int] = []
+    at = 1
+    while at < len(path):
+        part = _PART.match(path, at) if len(path) <= LONGEST else None
+        if part is None:
+            raise ConfigurationError(
+                f"{path!r} is no path; write $ for the whole, $.data.user, $.items[0].id or $['odd name']"
+            )
+        found.append(int(part[2]) if part[2] else part[1] or part[3])
+        at = part.end()
+    return found
+
+
+def value_at(path: str, document: Any) -> Any:
+    """Give the value at a path, or MISSING."""
+    value = document
+    for part in parts(path):
+        value = _inside(value, part)
+    return value
+
+
+def _inside(value: Any, part: str | int) -> Any:
+    if isinstance(value, dict) and isinstance(part, str):
+        return value.get(part, MISSING)
+    if isinstance(value, list) and isinstance(part, int) and part < len(value):
+        return value[part]
+    return MISSING

@@ -1,0 +1,121 @@
+"""One delivery from its bytes to its answer: read, enqueued, and answered once it is on disk."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from standfast.application import Standfast
+from standfast.aside import aside
+from standfast.errors import (
+    Backpressure,
+    ConfigurationError,
+    IdempotencyConflict,
+    PayloadRejected,
+    StandfastError,
+    StoreUnavailable,
+    UnknownQueue,
+)
+from standfast.ingest import cloudevents, github, standard_webhooks
+from standfast.ingest.arrival import Arrival, Delivery, Ignored, Reading, Refused, delivery
+from standfast.ingest.sources import GITHUB, MappedTable, Source, source
+from standfast.printable import printable
+
+log = logging.getLogger("standfast.ingest")
+
+QUICKLY_READ = 64 << 10
+"""Bytes of a body that are read at once; a larger one is read beside the loop."""
+ANSWERS: dict[type[StandfastError], tuple[int, str]] = {
+    Backpressure: (429, "send it again later"),
+    IdempotencyConflict: (422, "an id names one delivery; give another one its own"),
+    PayloadRejected: (422, "send less, or what the payload may hold"),
+    StoreUnavailable: (503, "send it again later: the same id is stored once"),
+    UnknownQueue: (500, "declare the queue that this source names"),
+    ConfigurationError: (500, "mend the settings of this source"),
+}
+"""How each error is answered, the first that fits."""
+STATUS = {"accepted": 201, "spooled": 202}
+"""The status of each outcome; of any other it is 200."""
+
+Headers = Mapping[str, str] | Iterable[tuple[str, str]]
+Answer = tuple[int, dict[str, Any]]
+
+
+async def receive(sf: Standfast, name: str, headers: Headers, raw: bytes) -> Answer:
+    """Take one delivery of a source; give the status and the body of the answer. What is accepted is on disk."""
+    try:
+        found = source(name, sf.settings.ingest, os.environ)
+    except ConfigurationError as error:
+        log.error("deliveries of %s are refused: %s", printable(name), error)  # noqa: TRY400 - its own words suffice
+        return _problem(Refused(500, "this source is not ready to take deliveries", "see the log of the server"))
+    if found is None:
+        hint = f"write [ingest.{printable(name[:50])}] into standfast.toml"
+        return _problem(Refused(404, "there is no such source", hint))
+    return await take(sf, found, headers, raw)
+
+
+async def take(sf: Standfast, found: Source, headers: Headers, raw: bytes) -> Answer:
+    """Take one delivery of a source that is known."""
+    if len(raw) > found.largest:
+        return _problem(Refused(413, f"the body has more than {found.largest} bytes", "send less at a time"))
+    came, now = delivery(headers, raw), sf.clock.wall()
+    readings = read(came, found, now) if len(raw) <= QUICKLY_READ else await aside(read, came, found, now)
+    if not isinstance(readings, list):
+        return await _answered(sf, found.name, readings)
+    answers = [await _answered(sf, found.name, each) for each in readings]
+    return max(status for status, _ in answers), {"items": [body for _, body in answers]}
+
+
+def read(came: Delivery, found: Source, now: float) -> Reading | list[Reading]:
+    """Read a delivery as its source says."""
+    if found.name == GITHUB:
+        return github.read(came, found)
+    assert isinstance(found.table, MappedTable)  # noqa: S101 - of every other source
+    if found.table.kind == "cloudevents":
+        return cloudevents.read(came, found, now)
+    return standard_webhooks.read(came, found, now)
+
+
+async def _answered(sf: Standfast, name: str, reading: Reading) -> Answer:
+    match reading:
+        case Refused():
+            log.warning("a delivery of %s is refused: %s", name, printable(reading.detail))
+            return _problem(reading)
+        case Ignored():
+            log.info("a delivery of %s is ignored: %s", name, printable(reading.reason))
+            return 200, {"outcome": "ignored", "reason": reading.reason}
+        case _:
+            return await _enqueued(sf, name, reading)
+
+
+async def _enqueued(sf: Standfast, name: str, arrival: Arrival) -> Answer:
+    """Enqueue what came; a payload that does not fit its handler is taken too, and dies where people look."""
+    try:
+        receipt = await sf.ingest(
+            arrival.queue,
+            arrival.payload,
+            handler=arrival.handler,
+            idempotency_key=arrival.key,
+            thread_key=arrival.thread_key,
+            priority=arrival.priority,
+            requester=f"ingest:{name}",
+            labels=arrival.labels or None,
+        )
+    except StandfastError as error:
+        status, hint = next((said for kind, said in ANSWERS.items() if isinstance(error, kind)), (500, "see the log"))
+        return _problem(Refused(status, str(error), hint))
+    answer = {"outcome": receipt.outcome, "id": receipt.id, "state": receipt.state, "queue": arrival.queue}
+    return STATUS.get(receipt.outcome, 200), answer
+
+
+def _problem(refused: Refused) -> Answer:
+    """Lay a refusal out as RFC 9457 has it."""
+    return refused.status, {"status": refused.status, "detail": refused.detail, "hint": refused.hint}
+
+
+def check(sf: Standfast) -> None:
+    """Refuse a source that could take nothing, when a server starts rather than with the first delivery."""
+    for name in sf.settings.ingest:
+        source(name, sf.settings.ingest, os.environ)

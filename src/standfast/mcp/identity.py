@@ -1,0 +1,71 @@
+"""Whose connection this is. The session comes from the connection or its token, never from an argument."""
+
+from __future__ import annotations
+
+import secrets
+
+import msgspec
+
+from standfast.access import Grant, Right
+from standfast.errors import ConfigurationError, PolicyDenied, UnknownJob
+from standfast.job import JobView
+
+UNNAMED = "mcp-"
+"""How the session of a connection begins that nobody named."""
+LONGEST = 200
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """The session an agent works in, the person its requests are made as, and what its token allows.
+
+    Without a token it is a process of the operator's own, which may do everything that an agent may.
+    """
+
+    session: str
+    person: str
+    grant: Grant | None = None
+
+    def check(self, right: Right, also: Right | None = None) -> None:
+        """Refuse what the token's role does not allow."""
+        grant = self.grant
+        if grant is not None and not grant.may(right) and not (also is not None and grant.may(also)):
+            wanted = right.replace("_", " ")
+            raise PolicyDenied(f"a token of role {grant.role} may not {wanted}; nothing was done")
+
+    def check_queue(self, queue: str) -> None:
+        """Refuse a queue that the token does not reach."""
+        if self.grant is not None and not self.grant.reaches(queue):
+            raise PolicyDenied(f"the token does not reach queue {queue}; nothing was done")
+
+    def owns(self, job: JobView) -> bool:
+        """Tell whether a job is this connection's own."""
+        return job.session == self.session
+
+    def sees(self, job: JobView) -> bool:
+        """Tell whether there is such a job at all, as far as this connection may know."""
+        if self.grant is None:
+            return True
+        own = self.owns(job) or job.requester == self.person
+        return self.grant.reaches(job.queue) and (own or self.grant.may(Right.READ))
+
+    def seen(self, job: JobView | None, named: str) -> JobView:
+        """Give a job that may be seen; to everybody else there is none."""
+        if job is None or not self.sees(job):
+            raise UnknownJob.named(named)
+        return job
+
+
+def identity(session: str | None = None, person: str | None = None) -> Identity:
+    """Give the identity of a connection: its name where the operator gave one, else one that no other connection has.
+
+    An agent that comes back under the same name finds its inbox again; one without a name starts anew.
+    """
+    named = session or f"{UNNAMED}{secrets.token_hex(8)}"
+    if len(named) > LONGEST or not named.isprintable():
+        raise ConfigurationError(f"a session's name is printable and at most {LONGEST} characters, not {named[:40]!r}")
+    return Identity(named, person or named)
+
+
+def of_token(grant: Grant) -> Identity:
+    """Give the identity of a token: its name is the session, so that a new token of that name finds the inbox."""
+    return Identity(f"agent:{grant.name}", grant.person, grant)

@@ -1,0 +1,58 @@
+"""What an agent can read by its address: a job, a letter, a workflow. Text from outside stands there as data."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+
+from standfast.access import Right
+from standfast.application import Standfast
+from standfast.errors import StandfastError
+from standfast.mcp.identity import Identity
+from standfast.mcp.outside import fenced, shown_to_agents
+
+Reads = Callable[[str], Awaitable[str]]
+
+
+def add_resources(server: MCPServer[Any], sf: Standfast, who: Identity) -> None:
+    """Offer the resources."""
+
+    @server.resource("standfast://jobs/{id}", title="A job", mime_type="text/plain")
+    @_found
+    async def job(id: str) -> str:
+        """Give a job as it stands."""
+        return _shown("job", who.seen(await sf.status(id), id))
+
+    @server.resource("standfast://letters/{id}", title="A dead letter", mime_type="text/plain")
+    @_found
+    async def letter(id: str) -> str:
+        """Give a letter, whole: what it was to do, how it failed, what the policy says."""
+        return _shown("letter", who.seen(await sf.dead_letters.get(id), id))
+
+    @server.resource("standfast://workflows/{id}", title="A workflow", mime_type="text/plain")
+    @_found
+    async def workflow(id: str) -> str:
+        """Give a workflow: its state, and each step's."""
+        who.check(Right.READ)
+        return _shown("workflow", await sf.workflows.get(id))
+
+
+def _shown(what: str, value: Any) -> str:
+    return fenced(shown_to_agents({what: value})[what])
+
+
+def _found(read: Reads) -> Reads:
+    """Have what is refused be told as something that is not there."""
+
+    @functools.wraps(read)
+    async def found(id: str) -> str:
+        try:
+            return await read(id)
+        except StandfastError as error:
+            raise ResourceNotFoundError(str(error)) from error
+
+    return found

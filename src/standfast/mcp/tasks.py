@@ -1,0 +1,125 @@
+"""MCP's Tasks extension, backed by the store: a task is a job, so a long call outlives its client and its server.
+
+A task's id is its job's. Nothing is kept here: whoever asks, of whichever server on this store, reads the same job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.extension import Extension, MethodBinding
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, EmptyResult, RequestParams, Result
+from pydantic import ConfigDict
+from pydantic.alias_generators import to_camel
+
+from standfast.job import JobView
+from standfast.lifecycle import State
+from standfast.mcp.outside import answer, reworded
+from standfast.mcp.tools import PATIENCE, Tools, impatient
+from standfast.queue.replies import reply
+
+IDENTIFIER = "io.modelcontextprotocol/tasks"
+QUICK = 2.0
+"""Seconds a call may take before its client is given a task instead of a result."""
+POLL_EVERY = 1000
+"""Milliseconds after which it is worth asking again."""
+UNFINISHED = frozenset({"running", "queued"})
+"""What a reply says of a call that goes on by itself."""
+
+
+class Task(Result):
+    """A call that goes on, or that did, as `tasks/get` tells it."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    task_id: str
+    status: Literal["working", "completed", "cancelled"]
+    status_message: str
+    created_at: datetime
+    last_updated_at: datetime
+    ttl_ms: int | None = None
+    poll_interval_ms: int = POLL_EVERY
+    result_type: str = "complete"
+    result: dict[str, Any] | None = None
+
+
+class Wanted(RequestParams):
+    """The parameters of every method here: which task is meant."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+    task_id: str
+
+
+class Tasks(Extension):
+    """Turns a call that takes long into a task, and answers for it later."""
+
+    identifier = IDENTIFIER
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    def methods(self) -> Sequence[MethodBinding]:
+        """Give the methods a task is followed by."""
+        bound = {"tasks/get": self._get, "tasks/update": self._update, "tasks/cancel": self._cancel}
+        return [MethodBinding(method, Wanted, handler) for method, handler in bound.items()]
+
+    async def intercept_tool_call(
+        self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Give a client that knows tasks the handle of a `run` that takes long; everybody else waits for the reply."""
+        takes_long = params.name == "run" and _knows_tasks(ctx)
+        with impatient(QUICK if takes_long else PATIENCE):
+            answered = await call_next(ctx)
+        if not isinstance(answered, CallToolResult):
+            return answered
+        answered = reworded(answered)
+        said = answered.structured_content
+        if not takes_long or said is None or said["status"] not in UNFINISHED:
+            return answered
+        job = await self._tools.look(said["operation_id"])
+        return answered if job is None else _task(job, created=True)
+
+    async def _get(self, _: ServerRequestContext[Any, Any], wanted: Wanted) -> HandlerResult:
+        return _task(await self._job(wanted))
+
+    async def _update(self, _: ServerRequestContext[Any, Any], wanted: Wanted) -> HandlerResult:
+        """Take note of answers to questions that were never asked: what a job waits for is a person's to give."""
+        await self._job(wanted)
+        return EmptyResult(result_type="complete")
+
+    async def _cancel(self, _: ServerRequestContext[Any, Any], wanted: Wanted) -> HandlerResult:
+        job = await self._job(wanted)
+        if not await self._tools.cancel(job.id):
+            raise MCPError(code=INVALID_PARAMS, message="the task is another session's; nothing was cancelled")
+        return EmptyResult(result_type="complete")
+
+    async def _job(self, wanted: Wanted) -> JobView:
+        job = await self._tools.look(wanted.task_id)
+        if job is None:
+            raise MCPError(code=INVALID_PARAMS, message="there is no such task; it may have been pruned")
+        return job
+
+
+def _knows_tasks(ctx: ServerRequestContext[Any, Any]) -> bool:
+    capabilities = ctx.session.client_capabilities
+    return IDENTIFIER in ((capabilities and capabilities.extensions) or {})
+
+
+def _task(job: JobView, *, created: bool = False) -> Task:
+    """Word a job as a task. What stopped for a person is an answer too: the reply says so, and what to do."""
+    said = reply(job)
+    settled = job.settled and not created
+    cancelled = settled and job.state == State.CANCELLED
+    ended = answer(said, failed=said["status"] == "failed").model_dump(by_alias=True, mode="json")
+    return Task(
+        task_id=job.id,
+        status="cancelled" if cancelled else "completed" if settled else "working",
+        status_message=said["hint"],
+        created_at=job.created_at,
+        last_updated_at=job.finished_at or job.claimed_at or job.created_at,
+        result_type="task" if created else "complete",
+        result=ended if settled and not cancelled else None,
+    )

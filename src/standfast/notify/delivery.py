@@ -1,0 +1,106 @@
+"""Carries one alert to one surface: a signed webhook, or whatever apprise knows. The queue repeats what fails."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from typing import Any
+
+import msgspec
+
+from standfast.aside import aside
+from standfast.clock import Clock
+from standfast.errors import ConfigurationError, Permanent, Transient
+from standfast.handlers.http import Sender
+from standfast.handlers.job import Job
+from standfast.handlers.registry import Declaration, Enqueues, Handler
+from standfast.handlers.request import HttpRequest
+from standfast.notify.follower import QUEUE
+from standfast.notify.surfaces import MISSING, Notify, Surface
+from standfast.outcome import Failed
+from standfast.queue.http import judged
+from standfast.rules import QueueRules, exponential
+
+WITHIN = 15.0
+"""Seconds a surface may take to answer."""
+RULES = QueueRules(attempts=200, backoff=exponential(base=5, cap=300), timeout=60.0, breaker=None, dead_warning=0)
+"""An alert is tried for most of a day; one that nobody took is a health issue."""
+SIGNED = "whsec_"
+
+
+def handler(door: Enqueues, notify: Notify, sender: Sender, clock: Clock) -> Handler:
+    """Give the handler of the queue that carries alerts out."""
+
+    async def deliver(job: Job) -> dict[str, Any] | Failed:
+        """Carry an alert out."""
+        name, alert = job.payload["surface"], job.payload["alert"]
+        surface = notify.surfaces.get(name)
+        if surface is None:
+            raise Permanent(f"[notify] has no surface named {name!r} where this worker runs; name it, then replay")
+        if surface.apprise_env is not None:
+            return await through_apprise(surface, alert)
+        request = webhook(surface, alert, job.id, clock.wall())
+        outcome = judged(await sender.tell(request))
+        return outcome if isinstance(outcome, Failed) else {"surface": name, "status": outcome["status"]}
+
+    return Handler(deliver, Declaration(queue=QUEUE, name=QUEUE), door)
+
+
+def title(alert: dict[str, Any]) -> str:
+    """Word an alert in one line."""
+    count, more = alert["count"], "more " if alert["more"] else ""
+    letters = "letter" if count == 1 else "letters"
+    return f"standfast: {count} {more}{letters} in {alert['queue']} ({alert.get('reason_code', alert['state'])})"
+
+
+def body(alert: dict[str, Any]) -> str:
+    """Word the rest of it: what happened, and what to do."""
+    look = f"Look: standfast dead show {alert['job_id']}"
+    parts = [alert.get("message"), alert.get("advice"), look, f"Since {alert['since']}."]
+    return "\n".join(part for part in parts if part)
+
+
+def webhook(surface: Surface, alert: dict[str, Any], id_: str, wall: float) -> HttpRequest:
+    """Lay an alert out as a webhook; its id is the same at every attempt, so that a receiver can tell repeats."""
+    about = {"type": "standfast.alert", "title": title(alert), "timestamp": alert["since"], "data": alert}
+    content, at = msgspec.json.encode(about), str(int(wall))
+    headers = {"webhook-id": id_, "webhook-timestamp": at, "content-type": "application/json"}
+    secret = surface.secret()
+    if secret is not None:
+        headers["webhook-signature"] = signature(secret, id_, at, content)
+    try:
+        return HttpRequest("POST", surface.address(), headers, msgspec.Raw(content), WITHIN)
+    except ValueError as error:
+        raise Transient(f"its address cannot be called: {error}", reason_code="user_action_required") from error
+
+
+def signature(secret: str, id_: str, at: str, content: bytes) -> str:
+    """Sign a webhook as Standard Webhooks has it."""
+    try:
+        key = base64.b64decode(secret.removeprefix(SIGNED), validate=True)
+    except binascii.Error as error:
+        raise Transient(
+            "its secret is none of Standard Webhooks: write whsec_ and base64", reason_code="user_action_required"
+        ) from error
+    signed = hmac.new(key, b".".join((id_.encode(), at.encode(), content)), hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(signed).decode()}"
+
+
+async def through_apprise(surface: Surface, alert: dict[str, Any]) -> dict[str, Any]:
+    """Have apprise tell; it says no more than whether that went well."""
+    teller = await aside(_apprise)
+    if not teller.add(surface.address()):
+        raise Transient("apprise does not know this kind of address", reason_code="user_action_required")
+    if not await teller.async_notify(title=title(alert), body=body(alert)):
+        raise Transient("apprise could not deliver it", reason_code="dependency_unavailable")
+    return {"told": True}
+
+
+def _apprise() -> Any:
+    try:
+        import apprise  # noqa: PLC0415 - an extra, and slow to import
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(MISSING) from error
+    return apprise.Apprise()

@@ -1,0 +1,136 @@
+"""Surfaces and routes, as `[notify]` of the settings file has them: where alerts go, and which of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from importlib.util import find_spec
+from typing import Any
+
+import msgspec
+
+from standfast.errors import ConfigurationError, Transient
+from standfast.rules import seconds
+
+WINDOW = 300.0
+"""Seconds in which letters of one cause are one alert."""
+SETTLE = 5.0
+"""Seconds after the first letter of a cause in which others are counted before anybody is told."""
+KINDS = ("dead_letter", "held", "gave_up")
+"""What may be loud: a death, something that waits for an answer, and a letter whose automatic replay was refused."""
+
+
+MISSING = "apprise_env in [notify] needs an extra: pip install 'standfast[notify]'"
+
+
+class Surface(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One place that alerts are sent to. Secrets are never written here: `…_env` names an environment variable."""
+
+    webhook: str | None = None
+    webhook_env: str | None = None
+    secret_env: str | None = None
+    """What a webhook is signed with, as Standard Webhooks has it: `whsec_…`."""
+    apprise_env: str | None = None
+    """An address of apprise's: chat, mail, and some hundred others."""
+
+    @property
+    def ways(self) -> list[str]:
+        """How it is reached, by each way it names."""
+        named = {"webhook": self.webhook, "webhook_env": self.webhook_env, "apprise_env": self.apprise_env}
+        return [way for way, value in named.items() if value]
+
+    def address(self, environment: Mapping[str, str] = os.environ) -> str:
+        """Give where it is; without its variable the alert waits for somebody to set it."""
+        return self.webhook or _named(self.webhook_env or self.apprise_env or "", environment)
+
+    def secret(self, environment: Mapping[str, str] = os.environ) -> str | None:
+        """Give what its webhooks are signed with, if they are."""
+        return None if self.secret_env is None else _named(self.secret_env, environment)
+
+
+class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which alerts go to which surfaces: patterns, of which one of each list must fit. What is not named fits all."""
+
+    surfaces: tuple[str, ...]
+    queue: tuple[str, ...] = ()
+    reason: tuple[str, ...] = ()
+    kind: tuple[str, ...] = ()
+
+    def fits(self, kind: str, queue: str, reason: str) -> bool:
+        """Tell whether an alert goes this way."""
+        return _any(self.queue, queue) and _any(self.reason, reason) and _any(self.kind, kind)
+
+
+class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole of `[notify]`."""
+
+    surfaces: dict[str, Surface] = {}
+    routes: tuple[Route, ...] = ()
+    window: float = WINDOW
+    settle: float = SETTLE
+
+    def routed(self, kind: str, queue: str, reason: str) -> list[str]:
+        """Name the surfaces an alert goes to: those of every route that fits; without routes, all."""
+        if not self.routes:
+            return sorted(self.surfaces)
+        return sorted({name for route in self.routes if route.fits(kind, queue, reason) for name in route.surfaces})
+
+    def check_extras(self) -> None:
+        """Refuse to begin without what a surface needs, rather than when the first alert is due."""
+        if any(surface.apprise_env for surface in self.surfaces.values()) and find_spec("apprise") is None:
+            raise ConfigurationError(MISSING)
+
+
+def read(given: Mapping[str, Any], path: str) -> Notify:
+    """Read `[notify]` as it is written."""
+    try:
+        found = msgspec.convert({name: _laid_out(name, value) for name, value in given.items()}, Notify)
+        _check(found)
+    except (msgspec.ValidationError, ConfigurationError) as error:
+        raise ConfigurationError(f"{path} [notify]: {error}") from error
+    return found
+
+
+def _laid_out(name: str, value: Any) -> Any:
+    if name in {"window", "settle"}:
+        return seconds(value)
+    if name == "routes" and isinstance(value, list):
+        return [{word: _list(each) for word, each in route.items()} for route in value]
+    return value
+
+
+def _list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _check(found: Notify) -> None:
+    for name, surface in found.surfaces.items():
+        if len(surface.ways) != 1:
+            raise ConfigurationError(f"surface {name!r} needs one of webhook, webhook_env and apprise_env")
+        if surface.secret_env is not None and surface.apprise_env is not None:
+            raise ConfigurationError(f"surface {name!r} signs nothing: secret_env is for webhooks")
+    for route in found.routes:
+        _known("surface", route.surfaces, found.surfaces)
+        _known("kind", route.kind, KINDS)
+    if not 0 < found.window <= 86400 or not 0 <= found.settle <= found.window:  # noqa: PLR2004 - a day
+        raise ConfigurationError("window must be up to a day, and settle not more than that")
+
+
+def _known(what: str, named: Sequence[str], known: Any) -> None:
+    for name in named:
+        if name not in known:
+            raise ConfigurationError.unknown(what, name, sorted(known))
+
+
+def _any(patterns: Sequence[str], value: str) -> bool:
+    return not patterns or any(fnmatchcase(value, pattern) for pattern in patterns)
+
+
+def _named(variable: str, environment: Mapping[str, str]) -> str:
+    value = environment.get(variable)
+    if not value:
+        raise Transient(
+            f"the environment variable {variable} is not set where the worker runs", reason_code="user_action_required"
+        )
+    return value

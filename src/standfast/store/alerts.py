@@ -1,0 +1,107 @@
+"""Scripts for alerts: the cursor of who follows the journal, the causes it found, and the jobs that tell of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from standfast.job import NewJob
+from standfast.store.intake import enqueue
+from standfast.store.reads import JobRow
+from standfast.store.steps import Round, Script, text
+
+BITE = 100
+"""How many alerts one look takes up."""
+
+
+class Cause(NamedTuple):
+    """One loud letter: where in the journal it stands, what it died of, who is told, and what of it."""
+
+    seq: int
+    fingerprint: str
+    surfaces: tuple[str, ...]
+    sample: str
+
+
+class Found(NamedTuple):
+    """What somebody found who followed the journal up to a row. The first of a cause is told after `settle` seconds."""
+
+    name: str
+    seq: int
+    causes: tuple[Cause, ...]
+    settle: float = 0.0
+
+
+class Alert(NamedTuple):
+    """Letters of one cause. Field order is the statement's."""
+
+    fingerprint: str
+    surfaces: str
+    sample: str
+    opened_at: float
+    number: int
+    told: int
+
+
+class Telling(NamedTuple):
+    """The jobs that tell of an alert as somebody read it; without jobs nothing new came, and it is over."""
+
+    fingerprint: str
+    number: int
+    told: int
+    window: float
+    jobs: tuple[NewJob, ...]
+
+
+def follow(round_: Round, found: Sequence[Found]) -> Script:
+    """Count what was found behind the cursor, and move that; answer with where it is. Others may have been further."""
+    answers = []
+    for each in found:
+        yield "begin_following", {"name": each.name, "seq": 0 if each.causes else each.seq}
+        [(at,)] = yield "lock_follower", {"name": each.name}
+        fresh = [cause for cause in each.causes if cause.seq > at]
+        numbers = Counter(cause.fingerprint for cause in fresh)
+        for cause in sorted(
+            {cause.fingerprint: cause for cause in fresh}.values(), key=lambda cause: cause.fingerprint
+        ):
+            opened = {"surfaces": text(cause.surfaces), "sample": cause.sample, "number": numbers[cause.fingerprint]}
+            when = {"now": round_.now, "tell_at": round_.now + each.settle}
+            yield "raise_alert", {"fingerprint": cause.fingerprint, **opened, **when}
+        yield "move_follower", {"name": each.name, "seq": each.seq}
+        answers.append(max(at, each.seq))
+    return answers
+
+
+def tell(round_: Round, tellings: Sequence[Telling]) -> Script:
+    """Store the jobs that tell of alerts, unless somebody else was first; answer of each whether it went."""
+    answers = []
+    for each in sorted(tellings, key=lambda telling: telling.fingerprint):
+        known = {"fingerprint": each.fingerprint, "told": each.told, "now": round_.now}
+        if each.jobs:
+            until = round_.now + each.window
+            rows = yield "alert_told", {**known, "number": each.number, "tell_at": until}
+        else:
+            rows = yield "close_alert", known
+        if rows and each.jobs:
+            yield from enqueue(round_, each.jobs)
+        answers.append(bool(rows))
+    return answers
+
+
+# --- reading
+
+
+def followed(name: str) -> Script:
+    """Read how far somebody followed the journal; None before the first time."""
+    return next((seq for (seq,) in (yield "follower", {"name": name})), None)
+
+
+def due(now: float) -> Script:
+    """Read the alerts whose time to be told has come."""
+    return [Alert(*row) for row in (yield "due_alerts", {"now": now, "limit": BITE})]
+
+
+def letters(ids: Sequence[str]) -> Script:
+    """Read jobs by their ids."""
+    return [JobRow(*row) for row in (yield "jobs_by_ids", {"ids": text(list(ids))})]

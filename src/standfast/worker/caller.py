@@ -1,0 +1,228 @@
+"""A process that calls: what `run` starts here is run as a worker would run it, under leases of the caller's own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import Context
+
+import msgspec
+
+from standfast.aside import aside
+from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.handlers.readiness import Readiness
+from standfast.handlers.registry import Registry
+from standfast.job import Claim, NewJob
+from standfast.queue.policies import Policies
+from standfast.queue.verification import Verifier
+from standfast.rules import QueueRules
+from standfast.store.calls import Call, Called
+from standfast.store.hints import STOPS
+from standfast.store.reads import CALLER
+from standfast.store.store import Store
+from standfast.store.upkeep import Beat, WorkerCard
+from standfast.worker.admission import Doorkeeper
+from standfast.worker.comparison import Comparison
+from standfast.worker.executor import Executor
+from standfast.worker.heartbeat import LONGEST_BEAT, Heartbeat, beat_for
+from standfast.worker.worker import GRACE, TOO_LATE, declared
+
+NO_QUEUES = "[]"
+"""A caller serves no queue: it runs what it is called for, and nothing else."""
+
+
+class Caller:
+    """The worker behind the calls of one event loop: executor and heartbeat, and nothing that claims by itself."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        *,
+        verifier: Verifier,
+        doors: Doorkeeper,
+        readiness: Readiness,
+        policy: Policies,
+        rules: dict[str, QueueRules],
+    ) -> None:
+        self.id = f"{CALLER}{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
+        self._store = store
+        self._registry = registry
+        self._doors = doors
+        self._readiness = readiness
+        self._policy = policy
+        self._rules = rules
+        self._executor = Executor(
+            store, registry, verifier, _freed, policy=policy.known, looks_back=True, doubted=readiness.doubt
+        )
+        self._comparison = Comparison(self._executor)
+        beat = min([LONGEST_BEAT, *(beat_for(rule.lease) for rule in rules.values())])
+        self._heartbeat = Heartbeat(store, self._card, beat, self._reported, self._alive)
+        self._loop = asyncio.get_running_loop()
+        self._begun: asyncio.Future[None] | None = None
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._known: set[str] = set()
+        """The queues whose gate, if they have one, is known."""
+        self._calls = 0
+        self._under_way: set[int] = set()
+
+    def _card(self) -> WorkerCard:
+        declares = declared(self._rules, self._registry.declarations(), self._policy.declares())
+        return WorkerCard(self.id, socket.gethostname(), os.getpid(), NO_QUEUES, declares)
+
+    # --- calling
+
+    async def call(self, job: NewJob, within: float | None) -> Called:
+        """Store a job, and begin it here if it may start now; `within` is how long it may then take at most."""
+        await self._begin()
+        await self._ask_gate(job.queue)
+        ready = await self._probed(job)
+        self._calls += 1
+        number = self._calls
+        self._under_way.add(number)
+        try:
+            order = Call(job, self.id, self._doors.answer(job.queue), self._policy.known.mark, ready)
+            called = await self._store.calls.call(order)
+            self._policy.known.learn(called.policy)
+            if called.rules is not None:
+                self._doors.learn(job.queue, called.rules.gate)
+            if called.claim is not None and called.rules is not None:
+                called.claim = _limited(called.claim, within)
+                self._start(called.claim, called.rules)
+            return called
+        finally:
+            self._under_way.discard(number)
+
+    def _start(self, claim: Claim, rules: QueueRules) -> None:
+        """Start a call, unless its answer took so long that its lease may be over."""
+        self._heartbeat.keep_up_with(claim.lease)
+        if self._heartbeat.still_holds(claim, self._store.now()):
+            self._executor.start(claim, rules)
+        else:
+            self._executor.refuse(claim, rules, TOO_LATE)
+
+    async def _probed(self, job: NewJob) -> dict[str, str | None] | None:
+        """Ask the probes of a call's handler, if it has any. Whatever they say, it is called: its own error decides."""
+        handler = self._registry.find(job.queue, job.handler)
+        if handler is None or not handler.requires:
+            return None
+        await self._readiness.asked(handler)
+        return {handler.name: self._readiness.why_not(handler)}
+
+    def ended(self, claim: Claim) -> Awaitable[None]:
+        """Wait until the end of a call is on disk."""
+        return self._executor.ended(claim)
+
+    def goes_on(self, claim: Claim) -> bool:
+        """Tell whether a call runs as a plain function, which nobody can stop."""
+        return self._executor.goes_on(claim)
+
+    async def _begin(self) -> None:
+        """Be known to the store before the first call, once."""
+        if self._begun is None:
+            self._store.listen(self._hinted)
+        if self._begun is None or (self._begun.done() and self._begun.exception() is not None):
+            self._begun = aside(self._heartbeat.start)
+        await asyncio.shield(self._begun)
+
+    async def _ask_gate(self, queue: str) -> None:
+        """Ask a queue's gate before anything of it starts, once for all who wait for the answer."""
+        if queue not in self._known:
+            self._doors.learn(queue, (await self._store.rules(queue)).gate)
+            self._known.add(queue)
+        if self._doors.must_ask(queue):
+            if queue not in self._asking:
+                self._asking[queue] = asyncio.create_task(self._doors.asked(queue))
+                self._asking[queue].add_done_callback(lambda _: self._asking.pop(queue, None))
+            await asyncio.shield(self._asking[queue])
+
+    # --- wiring
+
+    def _hinted(self, hint: dict[str, float]) -> None:
+        if STOPS in hint:
+            self._heartbeat.hurry()
+
+    def _reported(self, beat: Beat) -> None:
+        with suppress(RuntimeError):  # the loop is closed: what still runs has nobody to stop it
+            self._loop.call_soon_threadsafe(self._compare, beat)
+
+    def _compare(self, beat: Beat) -> None:
+        """Judge a heartbeat's answer. Calls are answered in any order: the oldest that is not yet decides."""
+        answers = min(self._under_way) - 1 if self._under_way else self._calls
+        self._comparison.judge(beat, answers=answers, due=self._calls)
+
+    def _alive(self) -> bool:
+        return not self._loop.is_closed() or self._executor.threads_busy()
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has nothing in its hands."""
+        return not self._executor.held and not self._under_way
+
+    def abandon(self) -> None:
+        """Be gone with a loop that was closed: nobody can end anything in it, and leases lapse."""
+        if self._begun is not None:
+            self._store.unlisten(self._hinted)
+            self._heartbeat.hurry()  # it ends when it sees that the loop is closed
+
+    async def leave(self, grace: float) -> None:
+        """Let what runs end or give it back, and be known no more."""
+        if self._begun is None:
+            return
+        self._store.unlisten(self._hinted)
+        if self._loop is asyncio.get_running_loop():
+            await self._executor.finish(grace)
+        await aside(self._heartbeat.stop)
+        with suppress(StoreUnavailable):  # it is off the list as soon as it is silent for a while
+            await self._store.retire(self.id)
+
+
+def _freed(_slots: Counter[str]) -> None:
+    """Do nothing: a caller keeps no slots."""
+
+
+def _limited(claim: Claim, within: float | None) -> Claim:
+    """Have an attempt end when its caller does not wait any longer."""
+    if within is None or (claim.timeout is not None and claim.timeout <= within):
+        return claim
+    return msgspec.structs.replace(claim, timeout=within)
+
+
+class Callers:
+    """The callers of one process: one for each event loop that calls. A forked child has its own."""
+
+    def __init__(self, make: Callable[[], Caller]) -> None:
+        self._make = make
+        self._context = Context()
+        """What handlers see of the calls that started them: nothing. One call's context is not another's."""
+        self._of: dict[tuple[int, asyncio.AbstractEventLoop], Caller] = {}
+
+    def here(self) -> Caller:
+        """Give the caller of the running loop."""
+        key = (os.getpid(), asyncio.get_running_loop())
+        if key not in self._of:
+            self._forget_the_closed()
+            self._of[key] = self._context.copy().run(self._make)
+        return self._of[key]
+
+    def _forget_the_closed(self) -> None:
+        for pid, loop in [key for key in self._of if key[1].is_closed() or key[0] != os.getpid()]:
+            gone = self._of.pop((pid, loop))
+            if pid == os.getpid():
+                gone.abandon()
+
+    async def close(self) -> None:
+        """Let every call end; one of another loop that is busy cannot be waited for here."""
+        here = asyncio.get_running_loop()
+        ours = {loop: caller for (pid, loop), caller in self._of.items() if pid == os.getpid() and not loop.is_closed()}
+        if any(loop is not here and not caller.idle for loop, caller in ours.items()):
+            raise ConfigurationError(
+                "a call to this store runs in another event loop; nothing was closed: wait for it there first"
+            )
+        self._of = {}
+        for caller in ours.values():
+            await caller.leave(GRACE)

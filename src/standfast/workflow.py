@@ -1,0 +1,52 @@
+"""Workflows as values: steps that wait for each other, and how far the whole of them has come."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+WORKFLOW = "workflow_"
+"""What the notices about workflows begin with; they name the workflow, not a job."""
+
+
+class Progress(StrEnum):
+    """How far a workflow has come. Only `completed` and `cancelled` are final."""
+
+    RUNNING = "running"
+    STUCK = "stuck"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+
+
+ENDED = frozenset({Progress.COMPLETED, Progress.CANCELLED})
+STARTED = f"{WORKFLOW}started"
+TOLD = {
+    Progress.RUNNING: f"{WORKFLOW}resumed",
+    Progress.STUCK: f"{WORKFLOW}stuck",
+    Progress.COMPLETED: f"{WORKFLOW}completed",
+    Progress.CANCELLED: f"{WORKFLOW}cancelled",
+}
+"""The notice that tells of a workflow that has come so far."""
+
+
+class Tally(NamedTuple):
+    """How many steps of a workflow are not final, are dead or held, and ended cancelled; or how that changes."""
+
+    unfinished: int = 0
+    stopped: int = 0
+    dropped: int = 0
+
+    def plus(self, other: Tally) -> Tally:
+        """Add another one's numbers."""
+        return Tally(*(one + more for one, more in zip(self, other, strict=True)))
+
+    def times(self, number: int) -> Tally:
+        """Take them so many times."""
+        return Tally(*(one * number for one in self))
+
+    @property
+    def progress(self) -> Progress:
+        """Say how far it has come: it is completed only if every step is."""
+        if self.unfinished == 0:
+            return Progress.CANCELLED if self.dropped else Progress.COMPLETED
+        return Progress.STUCK if self.stopped else Progress.RUNNING

@@ -1,0 +1,205 @@
+"""Deliveries over HTTP and on the command line: answered once they are on disk, and stored once."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import msgspec
+import pytest
+
+from standfast import ConfigurationError, Standfast
+from standfast.ingest import check, receive
+from standfast.testing import drain, memory
+from tests.core.deliveries import SECRET, encoded, event, github, pull_request
+from tests.doors.stages import told
+
+TOML = '[ingest.github]\nsecret_env = "HOOK"\nlogin = "bob"\n'
+BODY = encoded(event("opened", pull_request=pull_request()))
+
+
+@pytest.fixture
+def _configured(here, monkeypatch):
+    (here / "standfast.toml").write_text(TOML)
+    monkeypatch.setenv("HOOK", SECRET)
+
+
+@contextmanager
+def serving(sf: Standfast, loop: asyncio.AbstractEventLoop) -> Iterator[str]:
+    """Serve `receive` on the loopback, as a server of ours will."""
+
+    class Door(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            raw = self.rfile.read(int(self.headers["Content-Length"]))
+            name = self.path.removeprefix("/ingest/")
+            took = asyncio.run_coroutine_threadsafe(receive(sf, name, self.headers.items(), raw), loop)
+            status, answer = took.result(20)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/ingest"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+async def post(url: str, headers: dict[str, str], body: bytes) -> tuple[int, Any]:
+    """Send a delivery; give the status and what was answered."""
+
+    def sent() -> tuple[int, Any]:
+        request = urllib.request.Request(url, body, headers)  # noqa: S310 - the test's own
+        try:
+            with urllib.request.urlopen(request, timeout=20) as reply:  # noqa: S310 - the test's own
+                return reply.status, json.loads(reply.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read())
+
+    return await asyncio.to_thread(sent)
+
+
+@pytest.mark.usefixtures("_configured", "every_store")
+async def test_a_delivery_over_http_is_stored_once():
+    async with Standfast() as sf:
+        with serving(sf, asyncio.get_running_loop()) as url:
+            first = await post(f"{url}/github", github("pull_request", BODY), BODY)
+            again = await post(f"{url}/github", github("pull_request", BODY), BODY)
+            other_body = BODY + b" "
+            other = await post(f"{url}/github", github("pull_request", other_body), other_body)
+            ignored = await post(f"{url}/github", github("ping", b"{}", "d-2"), b"{}")
+            forged = await post(f"{url}/github", github("pull_request", BODY, "d-3", "guess"), BODY)
+            nowhere = await post(f"{url}/gitlab", github("pull_request", BODY), BODY)
+        job = (await sf.jobs(queue="github"))[0]
+        assert first == (201, {"outcome": "accepted", "id": job.id, "state": "queued", "queue": "github"})
+        assert again == (200, {"outcome": "duplicate", "id": job.id, "state": "queued", "queue": "github"})
+        assert (other[0], "an id names one delivery" in other[1]["hint"]) == (422, True)
+        assert ignored == (200, {"outcome": "ignored", "reason": "event 'ping' asks for nothing"})
+        assert (forged[0], nowhere[0]) == (401, 404)
+        assert len(await sf.jobs(queue="github")) == 1
+        assert (job.idempotency_key, job.thread_key, job.priority) == ("d-1", "github:acme/site#7", 30)
+        assert (job.requester, job.payload["body_sha256"]) == ("ingest:github", hashlib.sha256(BODY).hexdigest())
+
+
+@pytest.mark.usefixtures("_configured")
+async def test_what_does_not_fit_its_handler_is_taken_and_dies():
+    class Wanted(msgspec.Struct):
+        number: str
+
+    async with memory() as sf:
+
+        @sf.handler("github", input=Wanted)
+        async def review(job: Any) -> None:
+            raise AssertionError(job)
+
+        status, answer = await receive(sf, "github", github("pull_request", BODY), BODY)
+        assert (status, answer["outcome"]) == (201, "accepted")
+        await drain(sf)
+        job = await sf.status(answer["id"])
+        assert job is not None
+        assert job.failure is not None
+        assert (job.state, job.failure.reason_code) == ("dead", "schema_invalid")
+
+
+@pytest.mark.usefixtures("_configured")
+async def test_what_cannot_be_taken_now_says_so(here):
+    (here / "standfast.toml").write_text(TOML + "[queues.github]\nmax_depth = 1\n")
+    async with memory() as sf:
+        bodies = [encoded(event("opened", pull_request=pull_request(number))) for number in (1, 2)]
+        answers = [
+            await receive(sf, "github", github("pull_request", body, f"d-{body[-9]}{place}"), body)
+            for place, body in enumerate(bodies)
+        ]
+        assert [status for status, _ in answers] == [201, 429]
+        huge = b" " * (25 << 20) + b"{}"
+        assert (await receive(sf, "github", github("issues", b""), huge))[0] == 413
+
+
+async def test_a_source_without_its_secret_takes_nothing(here, monkeypatch, caplog):
+    monkeypatch.delenv("HOOK", raising=False)
+    (here / "standfast.toml").write_text(TOML)
+    async with memory() as sf:
+        with pytest.raises(ConfigurationError, match=r"the secret in \$HOOK is missing"):
+            check(sf)
+        status, answer = await receive(sf, "github", github("pull_request", BODY, secret=None), BODY)
+        assert (status, "HOOK" in str(answer)) == (500, False), "what is wrong is the operator's to know"
+        assert "the secret in $HOOK is missing" in caplog.text
+        assert list(await sf.jobs()) == []
+
+
+async def test_a_batch_of_events_is_many_jobs(here):
+    (here / "standfast.toml").write_text(
+        '[ingest.shop]\nkind = "cloudevents"\nqueue = "$.type"\nqueues = ["paid"]\nunsigned = true\n'
+    )
+    headers = {"Content-Type": "application/cloudevents-batch+json"}
+    events = [{"specversion": "1.0", "id": str(n), "source": "/shop", "type": "paid"} for n in range(3)]
+    async with memory() as sf:
+        status, answer = await receive(sf, "shop", headers, encoded(events))
+        assert (status, [each["outcome"] for each in answer["items"]]) == (201, ["accepted"] * 3)
+        status, answer = await receive(sf, "shop", headers, encoded(events))
+        assert (status, [each["outcome"] for each in answer["items"]]) == (200, ["duplicate"] * 3)
+        bad = encoded([events[0], {**events[1], "type": "other"}])
+        assert (await receive(sf, "shop", headers, bad))[0] == 422, "all or none, as far as they can be read"
+
+
+async def test_a_request_to_a_private_address_is_refused(here):
+    (here / "standfast.toml").write_text(
+        '[ingest.relay]\nkind = "json"\nqueue = "relay"\nhandler = "http"\nunsigned = true\n'
+    )
+    async with memory() as sf:
+        inside = encoded({"method": "POST", "url": "http://169.254.169.254/"})
+        status, answer = await receive(sf, "relay", {}, inside)
+        assert (status, "169.254.169.254" in answer["detail"]) == (422, True)
+        assert (await receive(sf, "relay", {}, b'{"no": "request"}'))[0] == 422
+        assert (await receive(sf, "relay", {}, encoded({"method": "GET", "url": "https://example.com/"})))[0] == 201
+
+
+# --- the command line
+
+
+@pytest.mark.usefixtures("_configured")
+class TestCommand:
+    def test_takes_a_body_as_the_server_would(self, cli, here):
+        (here / "body.json").write_bytes(BODY)
+        headers = [f"--header={name}: {value}" for name, value in github("pull_request", BODY).items()]
+        code, first = told(cli, "ingest", "github", "body.json", *headers)
+        assert (code, first["outcome"]) == (0, "accepted")
+        again = cli("ingest", "github", *headers, stdin=BODY)
+        assert (again.exit_code, again.stdout.split()) == (0, [first["id"], "duplicate", "queued"])
+        forged = cli("ingest", "github", *headers[:-1], "-H", "X-Hub-Signature-256: sha256=00", stdin=BODY)
+        assert (forged.exit_code, "the signature does not fit the body" in forged.stderr) == (2, True)
+
+    def test_takes_an_unsigned_body_by_hand(self, cli, here):
+        (here / "standfast.toml").unlink()
+        (here / "a.json").write_bytes(BODY)
+        (here / "b.json").write_bytes(encoded(event("opened", issue=pull_request(8))))
+        by_hand = ("ingest", "github", "--event", "pull_request", "--unsigned", "--delivery", "x")
+        code, first = told(cli, *by_hand, "a.json")
+        assert (code, first["outcome"]) == (0, "accepted")
+        job = told(cli, "status", first["id"])[1]
+        assert (job["idempotency_key"], job["payload"]["trigger"]) == ("x", "pr_update_general")
+        same = [told(cli, "ingest", "github", "b.json", "--event", "issues", "--unsigned")[1] for _ in range(2)]
+        assert [each["outcome"] for each in same] == ["accepted", "duplicate"], "the same body is the same delivery"
+
+    def test_says_what_is_ignored_and_what_is_missing(self, cli):
+        ignored = cli("ingest", "github", "--event", "push", "--unsigned", stdin=b"{}")
+        assert (ignored.exit_code, ignored.stdout) == (0, "ignored: event 'push' asks for nothing\n")
+        unknown = cli("ingest", "gitlab", stdin=b"{}")
+        assert (unknown.exit_code, "there is no [ingest.gitlab]" in unknown.stderr) == (2, True)
+        nothing = cli("ingest", "github", "--event", "issues", "missing.json")
+        assert (nothing.exit_code, "cannot read missing.json" in nothing.stderr) == (2, True)

@@ -1,0 +1,88 @@
+"""MCP at /mcp of the server: the token says who it is, and what it may."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from standfast import Permanent, Standfast
+from standfast.server import Server
+from tests.doors.agents import said
+
+HERE = "http://127.0.0.1"
+
+
+@pytest.fixture
+async def sf() -> AsyncIterator[Standfast]:
+    """Give a queue with two capabilities."""
+    made = Standfast(":memory:")
+
+    @made.handler("echo")
+    async def echo(job):
+        return {"session": job.session, "requester": job.requester}
+
+    @made.handler("secret")
+    async def secret(_job):
+        raise Permanent("no")
+
+    async with made:
+        yield made
+
+
+@pytest.fixture
+async def server(sf: Standfast) -> AsyncIterator[Server]:
+    made = Server(sf)
+    yield made
+    await made.close()
+
+
+@asynccontextmanager
+async def connected(sf: Standfast, server: Server, name: str, role: str, **scope: Any) -> AsyncIterator[Client]:
+    """Connect with a token of its own."""
+    token = (await sf.tokens.create(name, person=f"{name}-person", role=role, **scope))["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    transport = httpx2.ASGITransport(app=server.app)
+    async with (
+        httpx2.AsyncClient(transport=transport, base_url=HERE, headers=headers) as http,
+        Client(streamable_http_client(f"{HERE}/mcp", http_client=http)) as client,
+    ):
+        yield client
+
+
+async def test_the_session_and_the_person_are_the_tokens(sf: Standfast, server: Server) -> None:
+    """Whatever is asked for."""
+    async with connected(sf, server, "planner", "producer") as client:
+        reply = await said(client, "run", handler="echo", params={"session": "other"})
+    assert reply["result"] == {"session": "agent:planner", "requester": "planner-person"}
+
+
+async def test_a_role_and_a_scope_bound_what_an_agent_may_do(sf: Standfast, server: Server) -> None:
+    """A viewer calls nothing; a producer sees its own; a token for one queue reaches no other."""
+    async with (
+        connected(sf, server, "looker", "viewer") as viewer,
+        connected(sf, server, "maker", "producer", queues=["secret"]) as maker,
+        connected(sf, server, "other", "producer") as other,
+    ):
+        assert (await viewer.call_tool("run", {"handler": "echo"})).is_error
+        assert (await maker.call_tool("run", {"handler": "echo"})).is_error
+        letter = (await said(maker, "run", handler="secret"))["operation_id"]
+        assert (await said(viewer, "status", id=letter))["job"]["state"] == "dead"
+        for tool in ("status", "explain", "wait", "retry"):
+            assert (await other.call_tool(tool, {"id": letter})).is_error
+        assert (await other.call_tool("propose_replay", {"id": letter, "reason": "mine"})).is_error
+        assert (await viewer.call_tool("propose_replay", {"id": letter, "reason": "x"})).is_error
+        assert (await other.call_tool("list_dead_letters", {})).is_error
+
+
+async def test_nobody_gets_in_without_a_token_or_from_elsewhere(server: Server) -> None:
+    """Refused as every other path is."""
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=server.app), base_url=HERE) as http:
+        assert (await http.post("/mcp", json={})).status_code == 401
+        assert (await http.post("/mcp", json={}, headers={"Host": "evil.example"})).status_code == 421
+        assert (await http.post("/mcp", json={}, headers={"Origin": "http://evil.example"})).status_code == 403

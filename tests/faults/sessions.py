@@ -1,0 +1,121 @@
+"""A child that ends jobs of sessions, asks for consent and alerts somebody, and is killed on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from standfast.chain import Decision
+from standfast.clock import SystemClock
+from standfast.consent import Attempt, Grant, Use
+from standfast.decide.operate import release, replay
+from standfast.decide.settle import settle
+from standfast.failure import Class, Failure, Landed
+from standfast.job import Claim, Details, NewJob
+from standfast.lifecycle import Standing, State, Transition
+from standfast.outcome import Failed, Outcome, Succeeded, Unconsented
+from standfast.rules import DEFAULTS
+from standfast.store import alerts, consents, intake, reads, scripts, sessions
+from standfast.store.alerts import Cause, Found, Telling
+from standfast.store.consents import Given
+from standfast.store.orders import Order, Want
+from standfast.store.sessions import Reading
+from standfast.store.sqlite import connection
+from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite.files import Files
+from tests.faults.faulty import underneath
+from tests.faults.nursery import report
+from tests.faults.roles import KillAt
+
+REFUSED = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="request_rejected")
+DETAILS = msgspec.json.encode(Details(session="s")).decode()
+
+
+def tell_and_die(directory: str, n: int) -> None:
+    """Let jobs die, be replayed and done, wait for consent and get it; alert somebody; be killed at a write."""
+    place = Path(directory)
+    connection.SETTINGS["wal_autocheckpoint"] = 20
+    with underneath(KillAt(n)):
+        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
+        store.open()
+        told = place / "told"
+        _enqueue(store, "post", 3)
+        _end(store, told, "post", Failed(REFUSED))
+        _return(store, "post-0")
+        _end(store, told, "post", Succeeded('{"sent":true}'))
+        _read(store)
+        _consent(store, told)
+        _alert(store, told)
+        store.close()
+
+
+def _enqueue(store: SqliteEngine, queue: str, number: int) -> None:
+    jobs = [
+        NewJob(id=f"{queue}-{n}", queue=queue, handler=queue, payload="null", details=DETAILS, budget=2)
+        for n in range(number)
+    ]
+    store.call_blocking(intake.enqueue, jobs, seconds=None)
+
+
+def _claims(store: SqliteEngine, queue: str) -> list[Claim]:
+    order = Order("worker", (Want(queue, (queue,), 3),))
+    return list(store.call_blocking(scripts.claim, [order], seconds=None)[0].claims)
+
+
+def _end(store: SqliteEngine, told: Path, queue: str, outcome: Outcome) -> None:
+    moves = [settle(claim, outcome, DEFAULTS, 0.0) for claim in _claims(store, queue)]
+    store.call_blocking(scripts.apply, moves, seconds=None)
+    report(told, ended={move.id: move.target for move in moves})
+
+
+def _return(store: SqliteEngine, job_id: str) -> None:
+    row = store.read_blocking(reads.job(job_id)).row
+    move = replay(Standing(row.n, row.token, row.id, row.queue, State(row.state)), by="anna")
+    assert isinstance(move, Transition)
+    store.call_blocking(scripts.apply, [move], seconds=None)
+
+
+def _read(store: SqliteEngine) -> None:
+    found = store.read_blocking(sessions.messages("s", 10, unread=True))
+    store.call_blocking(sessions.read, [Reading([each.id for each in found], "s")], seconds=None)
+
+
+def _consent(store: SqliteEngine, told: Path) -> None:
+    _enqueue(store, "pay", 2)
+    _end(store, told, "pay", Unconsented("nobody consented"))
+    now = store.now()
+    grant = Grant(
+        id="g",
+        session="s",
+        queue="pay",
+        handler="pay",
+        mode="timed",
+        given_by="anna",
+        reason=None,
+        granted_at=now,
+        expires_at=now + 3600,
+        uses=2,
+    )
+    store.call_blocking(consents.give, [Given(grant, Decision(kind="grant", by="anna"))], seconds=None)
+    report(told, granted="g")
+    ask = store.read_blocking(consents.answered(now))[0][0]
+    job = Standing(ask.n, ask.token, ask.id, ask.queue, State.HELD)
+    store.call_blocking(scripts.apply, [release(job, by="consent", reason="g", uses=Use("g", ask.job))], seconds=None)
+    [claim] = _claims(store, "pay")
+    store.call_blocking(consents.enter, [Attempt("s", "pay", "pay", "another", first=True)], seconds=None)
+    store.call_blocking(scripts.apply, [settle(claim, Succeeded(), DEFAULTS, 0.0)], seconds=None)
+
+
+def _alert(store: SqliteEngine, told: Path) -> None:
+    store.call_blocking(alerts.follow, [Found("notify", 0, ())], seconds=None)
+    causes = tuple(Cause(n, "cause", ("ops",), "{}") for n in (2, 3))
+    store.call_blocking(alerts.follow, [Found("notify", 3, causes)], seconds=None)
+    store.call_blocking(alerts.follow, [Found("notify", 3, causes)], seconds=None)
+    report(told, followed=2)
+    [due] = store.read_blocking(alerts.due(store.now()))
+    job = NewJob(id="alert", queue="standfast.notify", handler="standfast.notify", payload=f'{{"count":{due.number}}}')
+    telling = Telling(due.fingerprint, due.number, due.told, 300.0, (job,))
+    for _ in range(2):
+        store.call_blocking(alerts.tell, [telling], seconds=None)
+    report(told, told=2)
