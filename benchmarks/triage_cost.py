@@ -4,8 +4,9 @@
 
 With it: a policy of ten rules of which the last one fits, the letter's fingerprint, and the write of both. Without it:
 the same deaths, whose triage is a constant. Measured is the processor's time of the whole attempt, from claim to
-commit: `one by one`, and `in bulk`, where all jobs of a worker die and share claims and commits. What a disk takes
-to sync comes on top of both, and is the same with it and without it.
+commit: `one by one`, and `in bulk`, where all jobs of a worker die and share claims and commits. Their messages differ
+by a number, as most do, and in the last row by an id with letters, whose words are looked at afresh for every death.
+What a disk takes to sync comes on top of all, and is the same with it and without it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from standfast import Permanent, Standfast
 from standfast.decide import settle
 from standfast.decide.classify import of_exception
 from standfast.failure import Action
+from standfast.job import Claim
 from standfast.lifecycle import Transition, Triage
 from standfast.store.orders import Order, Want
 from standfast.testing import drain
@@ -36,11 +38,11 @@ CONSTANT = Triage(action=Action.MANUAL_REVIEW, rule="none")
 MESSAGE = "customer 4711 at https://shop.example/orders/99 refused '12.50 EUR' after 3 tries on 2026-11-16 04:12:00"
 
 
-JUDGED = settle.judged  # type: ignore[attr-defined]
+JUDGED = settle._judged  # noqa: SLF001 - what is taken away for comparison, with the gathering of facts
 Way = Callable[[Standfast], Awaitable[None]]
 
 
-def constant(decided: Transition, *_: Any) -> Transition:
+def constant(_: Claim, decided: Transition, *__: Any) -> Transition:
     """Stand for a triage that costs nothing."""
     return msgspec.structs.replace(decided, triage=CONSTANT)
 
@@ -55,7 +57,12 @@ async def one_by_one(sf: Standfast) -> None:
 
 
 async def in_bulk(sf: Standfast) -> None:
-    """Let jobs die together."""
+    """Let jobs die together, of messages that differ by a number."""
+    await drain(sf)
+
+
+async def in_bulk_with_ids(sf: Standfast) -> None:
+    """Let jobs die together, of messages that differ by an id."""
     await drain(sf)
 
 
@@ -65,7 +72,7 @@ async def measured(sf: Standfast, way: Way, jobs: int, rounds: int) -> tuple[flo
     for _ in range(rounds):
         for judge, times in took.items():
             await sf.enqueue_many("mail", list(range(jobs)))
-            settle.judged = judge  # type: ignore[attr-defined]
+            settle._judged = judge  # noqa: SLF001
             begin = time.process_time()
             await way(sf)
             times.append((time.process_time() - begin) / jobs)
@@ -80,7 +87,8 @@ async def compare(way: Way, jobs: int, rounds: int) -> tuple[float, float]:
 
         @sf.handler("mail")
         async def refuse(job: Any) -> None:
-            raise Permanent(f"{job.id}: {MESSAGE}")
+            which = job.id if way is in_bulk_with_ids else 1_000_000 + job.payload
+            raise Permanent(f"{which}: {MESSAGE}")
 
         sf.policy.load(POLICY)
         async with sf:
@@ -88,12 +96,13 @@ async def compare(way: Way, jobs: int, rounds: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure both ways."""
+    """Measure every way."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=400, help="deaths of each kind, one by one")
     given = parser.parse_args()
     logging.getLogger("standfast").setLevel(logging.CRITICAL)
-    for way, jobs, rounds in ((one_by_one, 1, given.rounds), (in_bulk, 300, max(1, given.rounds // 20))):
+    many = max(1, given.rounds // 20)
+    for way, jobs, rounds in ((one_by_one, 1, given.rounds), (in_bulk, 300, many), (in_bulk_with_ids, 300, many)):
         with_it, without = (seconds * 1e6 for seconds in asyncio.run(compare(way, jobs, rounds)))
         name = way.__name__.replace("_", " ")
         print(f"{name}: {with_it:.0f} µs with triage, {without:.0f} µs without, {with_it / without - 1:+.1%}")

@@ -121,6 +121,9 @@ def _request(payload: str) -> _Request:
         return _Request()
 
 
-def bound_to_plan(redrive: str, letters: list[Any], snapshot: str) -> Bound:
-    """Give what an approval of a whole redrive is bound to: these letters as they stood, and no others."""
-    return Bound(sha256(msgspec.json.encode(letters).decode()), f"redrive {redrive}", snapshot)
+def bound_to_plan(redrive: str, foreseen: dict[str, Any], snapshot: str) -> Bound:
+    """Give what an approval of a whole redrive is about: its plan, of which the store keeps the letters as they stood.
+
+    There is no one payload: the hash is that of what was foreseen, which is shown with it.
+    """
+    return Bound(sha256(msgspec.json.encode(foreseen).decode()), f"redrive {redrive}", snapshot)

@@ -13,6 +13,10 @@ GOING_ON: tuple[Phase, ...] = ("approval_pending", "running", "paused", "halted"
 """A redrive that was started and has not come to its end."""
 
 
+WINDOW = 20
+"""Over how many of the last settled letters the failing share is judged, once the canary is over."""
+
+
 class Fate(StrEnum):
     """What a plan foresees for a letter."""
 
@@ -44,6 +48,8 @@ class Leg(msgspec.Struct, frozen=True):
     place: int
     episode: int | None = None
     """In which episode it was replayed; None where that is known already."""
+    driver: str | None = None
+    """Who decided that it goes; nobody else may drive the redrive by then."""
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,11 +10,14 @@ from standfast.decide.approve import (
     asked_for,
     cannot_answer,
     changed,
+    is_somebody,
     may_not_approve,
     same_person,
     told_again,
     turned_down,
+    unasked,
     void_because,
+    wants_more,
 )
 from standfast.lifecycle import Move, State
 from standfast.lifecycle import Standing as Job
@@ -131,3 +134,27 @@ def test_asking_holds_and_a_no_lets_it_die(state):
         assert hold is not None
         assert (hold.move, hold.token, hold.files) == (Move.HOLD, 2, filing)
         assert "\n" not in (hold.by or "")
+
+
+@pytest.mark.parametrize(
+    "name", ["ann", "ANN", " ann ", "a nn", "a\u200bnn", "\uff41\uff4e\uff4e", "an\u00adn", "a\u00a0nn"]
+)
+def test_one_person_however_the_name_is_written(name):
+    assert same_person("ann", name)
+    assert is_somebody(name)
+
+
+@pytest.mark.parametrize("name", ["anne", "an", "a-nn", "bob"])
+def test_another_person(name):
+    assert not same_person("ann", name)
+
+
+@pytest.mark.parametrize("name", ["", " ", "\u200b", "\u00a0\u2003"])
+def test_nobody(name):
+    assert not is_somebody(name)
+
+
+def test_a_group_that_was_not_asked():
+    assert unasked(PENDING, ("finance",)) == []
+    assert unasked(PENDING, ("finance", "crm", "board")) == ["board", "crm"]
+    assert "the groups board, crm" in wants_more(PENDING, ("finance", "crm", "board"))

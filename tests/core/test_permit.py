@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from standfast.decide.permit import BUILT_IN, UNMATCHED, Permission, ask_outside, permit, read_answer, strictest
-from standfast.policy.facts import Facts
+from standfast.policy.facts import Demand, Facts
 from standfast.policy.load import load_policy, read_policy
 from standfast.policy.rules import Broken
 from tests.core.policies import SAMPLE
@@ -26,20 +26,20 @@ def test_without_a_policy_replay_is_allowed():
     ("facts", "expected"),
     [
         (Facts(queue="mail"), Permission("allow", "replay_rules#3")),
-        (Facts(queue="mail", risk="high"), Permission("require_approval", "replay_rules#1", "", APPROVERS)),
-        (Facts(queue="payments_eu", risk="high"), Permission("require_approval", "replay_rules#1", "", APPROVERS)),
+        (Facts(queue="mail", risk="high"), Permission("require_approval", "replay_rules#1", "", (APPROVERS,))),
+        (Facts(queue="payments_eu", risk="high"), Permission("require_approval", "replay_rules#1", "", (APPROVERS,))),
         (
             Facts(queue="payments_eu"),
             Permission("deny", "replay_rules#2", "payments are replayed by the ledger, not here"),
         ),
-        (Facts(queue="mail", reason_code="denied"), Permission("require_approval", "dlq_rules#3", "", APPROVERS)),
+        (Facts(queue="mail", reason_code="denied"), Permission("require_approval", "dlq_rules#3", "", (APPROVERS,))),
         (
             Facts(queue="payments", reason_code="denied"),
             Permission("deny", "replay_rules#2", "payments are replayed by the ledger, not here"),
         ),
         (
             Facts(risk="high", reason_code="denied"),
-            Permission("require_approval", "replay_rules#1", "", APPROVERS),
+            Permission("require_approval", "replay_rules#1, dlq_rules#3", "", (APPROVERS,)),
         ),
     ],
 )
@@ -70,9 +70,60 @@ def test_a_missing_or_broken_policy_denies_everything_and_says_why(broken):
 def test_the_strictest_answer_wins_and_of_equals_the_first():
     allow, ask, deny = Permission("allow", "a"), Permission("require_approval", "b"), Permission("deny", "c")
     assert strictest(allow, ask, deny) is deny
-    assert strictest(allow, ask) is ask
-    assert strictest(ask, Permission("require_approval", "d")) is ask
+    assert strictest(allow, ask) == ask
+    assert strictest(ask, Permission("require_approval", "d")) == Permission("require_approval", "b, d")
     assert strictest(allow) is allow
+
+
+TWO_GROUPS = load_policy("""
+version: v1
+dlq_rules:
+  - match: {age: "> 7d"}
+    action: quarantine
+  - match: {reason_code: denied}
+    action: require_approval
+    approver_group: crm-owners
+replay_rules:
+  - match: {risk: high}
+    decision: require_approval
+    approver_group: governance
+  - match: {queue: frozen}
+    decision: deny
+  - match: {}
+    decision: allow
+""")
+WEEK = 7 * 86400.0
+DEMAND = Demand("dlq_rules#2", ("crm-owners",))
+
+
+@pytest.mark.parametrize(
+    ("facts", "decision", "rule", "groups"),
+    [
+        (Facts(reason_code="denied"), "require_approval", "dlq_rules#2", ["crm-owners"]),
+        (Facts(risk="high"), "require_approval", "replay_rules#1", ["governance"]),
+        (
+            Facts(risk="high", reason_code="denied"),
+            "require_approval",
+            "replay_rules#1, dlq_rules#2",
+            ["crm-owners", "governance"],
+        ),
+        (Facts(reason_code="denied", age=WEEK + 1), "allow", "replay_rules#3", []),
+        (Facts(reason_code="denied", age=WEEK + 1, demand=DEMAND), "require_approval", "dlq_rules#2", ["crm-owners"]),
+        (
+            Facts(risk="high", age=WEEK + 1, demand=DEMAND),
+            "require_approval",
+            "replay_rules#1, dlq_rules#2",
+            ["crm-owners", "governance"],
+        ),
+        (Facts(queue="frozen", demand=DEMAND), "deny", "replay_rules#2", []),
+    ],
+)
+def test_an_approval_that_was_wanted_once_is_wanted_by_everybody_who_wants_one(facts, decision, rule, groups):
+    assert permit(facts, TWO_GROUPS) == Permission(decision, rule, "", tuple(groups))
+
+
+def test_an_approval_that_was_wanted_is_needed_under_any_other_policy():
+    assert permit(Facts(demand=DEMAND)) == Permission("require_approval", "dlq_rules#2", "", ("crm-owners",))
 
 
 class Word(StrEnum):
@@ -89,7 +140,7 @@ class Word(StrEnum):
         ({"decision": "deny", "why": "frozen\nweek"}, Permission("deny", "external", "frozen week")),
         (
             {"decision": "require_approval", "approver_group": "sre", "why": None},
-            Permission("require_approval", "external", "", "sre"),
+            Permission("require_approval", "external", "", ("sre",)),
         ),
         (Permission("deny", "mine", "no"), Permission("deny", "external", "no")),
     ],

@@ -30,6 +30,16 @@ def test_what_is_stored_means_the_same_when_it_is_read():
     assert of_store(stored(GOOD), None).issue is None
 
 
+@pytest.mark.parametrize("where", [(), ("dlq_rules", 0), ("replay_rules", 0), ("replay_rules", 0, "match")])
+def test_a_policy_with_a_word_that_this_version_does_not_know_denies(where):
+    written = json.loads(stored(GOOD))
+    place = written
+    for key in where:
+        place = place[key]
+    place["approvers"] = 2
+    assert of_store(json.dumps(written), None).policy == Broken(NEWER)
+
+
 def test_three_different_things():
     assert of_store(None, None).policy == BUILT_IN
     kept = of_store(stored(GOOD), "line 3 is wrong")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import os
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,6 +19,7 @@ from standfast.policy.force import in_force
 from standfast.policy.load import load_policy, read_policy
 from standfast.policy.match import Bound, Match
 from standfast.policy.rules import BUILT_IN, Broken, DlqRule, Policy, ReplayRule
+from standfast.queue.policies import content
 from standfast.rules import Backoff
 from tests.core.policies import SAMPLE
 
@@ -286,3 +289,22 @@ def test_the_last_good_policy_stays_in_force_and_health_says_so():
     )
     assert in_force(broken, None).policy is broken
     assert in_force(broken, None).issue == "policy: p.yaml is broken; every replay is denied until it is mended"
+
+
+def test_a_file_that_is_no_policy_is_refused_before_it_is_read(tmp_path):
+    large, pipe = tmp_path / "large.yaml", tmp_path / "pipe"
+    with large.open("wb") as file:
+        file.truncate(3 << 30)
+    os.mkfifo(pipe)
+    for path, why in (
+        (large, "more than the 131072 bytes"),
+        (pipe, "no file that could hold a policy"),
+        (Path("/dev/zero"), "no file that could hold a policy"),
+        (tmp_path, "cannot be read"),
+        (tmp_path / "none", "cannot be read"),
+    ):
+        with pytest.raises(ConfigurationError, match=why):
+            content(path)
+    good = tmp_path / "good.yaml"
+    good.write_bytes(b"version: v1\n".ljust(131072))
+    assert len(content(good)) == 131072

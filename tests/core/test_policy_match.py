@@ -10,9 +10,9 @@ import pytest
 from standfast.failure import Class, Failure, Landed
 from standfast.job import JobView
 from standfast.policy.facts import UNKNOWN, Facts, facts_of_letter
+from standfast.policy.fitting import MOST_KINDS, Fitting
 from standfast.policy.load import load_policy
 from standfast.policy.match import Match, like
-from standfast.policy.rules import first_fitting
 
 LETTER = Facts(
     queue="payments_eu",
@@ -138,9 +138,38 @@ def test_the_first_rule_that_fits_is_found_with_its_place():
         "  - {match: {queue: payments_eu}, decision: require_approval}\n"
         "  - {match: {}, decision: allow}\n"
     ).replay_rules
-    assert first_fitting(rules, LETTER) == (2, rules[1])
-    assert first_fitting(rules, UNKNOWN) == (3, rules[2])
-    assert first_fitting(rules[:2], UNKNOWN) is None
+    assert Fitting(rules).first(LETTER) == (2, rules[1])
+    assert Fitting(rules).first(UNKNOWN) == (3, rules[2])
+    assert Fitting(rules[:2]).first(UNKNOWN) is None
+
+
+def test_letters_that_look_alike_are_still_told_apart_by_their_numbers_and_labels():
+    rules = load_policy(
+        "version: v1\ndlq_rules:\n"
+        "  - {match: {queue: 'pay*', attempts: '>= 3'}, action: quarantine}\n"
+        "  - {match: {labels: {team: red}}, action: manual_review}\n"
+        "  - {match: {risk: high}, action: quarantine}\n"
+        "  - {match: {class: transient}, action: manual_review}\n"
+    ).dlq_rules
+    fitting = Fitting(rules)
+    letters = [
+        Facts(queue=queue, cls=cls, attempts=attempts, labels=labels, risk=risk)
+        for queue in ("pay_eu", "mail")
+        for cls in ("transient", "permanent")
+        for attempts in (2, 3)
+        for labels in ({}, {"team": "red"})
+        for risk in (None, "high")
+    ]
+    for letter in (*letters, *reversed(letters)):
+        plainly = next(((place, rule) for place, rule in enumerate(rules, 1) if rule.match.fits(letter)), None)
+        assert fitting.first(letter) == plainly
+
+
+def test_letters_that_are_all_different_do_not_fill_the_memory():
+    [rule] = load_policy("version: v1\ndlq_rules:\n  - {match: {session: 's*'}, action: quarantine}\n").dlq_rules
+    fitting = Fitting([rule])
+    assert all(fitting.first(Facts(session=f"s{n}")) == (1, rule) for n in range(2 * MOST_KINDS + 1))
+    assert len(fitting.remembered) <= MOST_KINDS
 
 
 def test_a_stored_letter_tells_its_facts():

@@ -8,7 +8,6 @@ from standfast.decide.redrive import (
     AT_ONCE,
     CAUTIOUS,
     EVERY,
-    WINDOW,
     Finish,
     Halt,
     Release,
@@ -19,7 +18,7 @@ from standfast.decide.redrive import (
     outcome_of,
     paced,
 )
-from standfast.redrive import Course, Fate, Outcome, Tally
+from standfast.redrive import WINDOW, Course, Fate, Outcome, Tally
 
 BAD, GOOD = True, False
 
@@ -111,6 +110,7 @@ def test_the_rate_is_never_exceeded(rate):
         ("waiting", None, None),
         ("completed", "replayed", Outcome.COMPLETED),
         ("cancelled", "replayed", Outcome.DRIFTED),
+        ("cancelled", "discarded", Outcome.FAILED),
         ("dead", "pending_review", Outcome.FAILED),
         ("dead", "scheduled", None),
         ("held", "pending_review", Outcome.FAILED),

@@ -30,7 +30,12 @@ class TestLog:
         assert [(entry["seq"], entry["job"]) for entry in found["items"]] == [(2, replayed[1])]
         assert [entry["seq"] for entry in told(cli, "audit", "log", "--after", "1")[1]["items"]] == [2]
         assert [entry["seq"] for entry in told(cli, "audit", "log", "--limit", "1")[1]["items"]] == [1]
-        assert told(cli, "audit", "log", "--kind", "purge") == (0, {"items": []})
+        assert told(cli, "audit", "log", "--kind", "purge") == (0, {"items": [], "next_after": None})
+        assert told(cli, "audit", "log", "--limit", "1")[1]["next_after"] == 1
+        assert [entry["seq"] for entry in told(cli, "audit", "log", "--last", "1")[1]["items"]] == [2]
+        assert "there is more: add --after 1" in cli("audit", "log", "--limit", "1").stderr
+        assert "there is more" not in cli("audit", "log", "--after", "1").stderr
+        assert cli("audit", "log", "--last", "1", "--after", "1").exit_code == 2
         assert cli("audit", "log", "--kind", "nothing").exit_code == 2
 
     def test_says_that_nothing_was_decided(self, cli):
@@ -70,3 +75,14 @@ class TestExport:
         assert answer["head"] == lines[-1]["hash"]
         again = cli("audit", "export", "chain.jsonl")
         assert (again.exit_code, "nothing is overwritten" in again.stderr) == (2, True)
+
+    @pytest.mark.usefixtures("replayed")
+    def test_a_broken_chain_is_written_and_exits_1(self, cli, here):
+        with apsw.Connection(str(here / "standfast.db")) as beside:
+            beside.execute("DELETE FROM audit WHERE seq = 1")
+        beside.close()
+        done = cli("audit", "export", "chain.jsonl")
+        assert (done.exit_code, "the audit chain is broken" in done.stdout) == (1, True)
+        assert (here / "chain.jsonl").exists()
+        _, found = told(cli, "doctor")
+        assert [each["problem"] for each in found["checks"] if each["name"] == "audit"] != [None]

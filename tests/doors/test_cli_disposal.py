@@ -116,7 +116,6 @@ def test_a_purge_says_how_many_and_deletes_when_that_is_confirmed(cli):
 def test_letters_go_from_one_store_to_another(cli, letters, here):
     done = cli("dead", "export", "letters.jsonl", "--queue", "away")
     assert done.stdout == "1 letter written to letters.jsonl; it holds payloads as they are\n"
-    cli("migrate", "--url", "other.db")
     there = ("--url", "other.db")
     assert cli("dead", "import", "letters.jsonl", *WHY, *there).stdout == "1 letter imported, 0 known already\n"
     code, again = told(cli, "dead", "import", "letters.jsonl", *WHY, *there)

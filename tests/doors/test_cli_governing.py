@@ -78,7 +78,7 @@ class TestRedrive:
         drive(failing=True)
         halted = cli("dead", "redrive", plan["token"], "--show")
         assert halted.exit_code == 1
-        assert "is halted: 1 of the 1 that were tried first failed again" in halted.stdout
+        assert "is halted: the one that was tried first failed again" in halted.stdout
         assert told(cli, "dead", "redrive", plan["token"], "--resume")[1]["state"] == "running"
         assert told(cli, "dead", "redrive", plan["token"], "--pause")[1]["state"] == "paused"
         code, cancelled = told(cli, "dead", "redrive", plan["token"], "--cancel")
@@ -107,7 +107,7 @@ class TestApprovals:
         code, answer = told(cli, "approvals", "approve", approval)
         assert (code, answer["outcome"], answer["job"]) == (0, "replayed", job_id)
         assert told(cli, "status", job_id)[1]["state"] == "queued"
-        assert told(cli, "approvals", "list")[1] == {"items": []}
+        assert told(cli, "approvals", "list")[1] == {"items": [], "more": False}
         assert told(cli, "approvals", "list", "--all")[1]["items"][0]["answered_by"] == user()
 
     def test_a_no_needs_a_reason(self, cli):
@@ -127,3 +127,31 @@ class TestApprovals:
         assert cli("approvals", "approve", approval).exit_code == 4
         (here / "standfast.toml").write_text(f'[groups]\n"{user()}" = ["governance"]\n')
         assert cli("approvals", "approve", approval).exit_code == 0
+
+    def test_a_letter_that_waits_says_for_which_approval(self, cli):
+        job_id, approval = ask()
+        shown = cli("dead", "show", job_id).stdout
+        assert f"standfast approvals approve {approval}" in shown
+        assert "standfast dead replay" not in shown
+        assert "approval_pending" in cli("dead", "list").stdout
+        assert "away/away" in cli("approvals", "list").stdout
+
+    def test_an_approval_that_was_given_says_by_whom(self, cli):
+        _, approval = ask()
+        assert cli("approvals", "approve", approval).exit_code == 0
+        assert f"{user()} approved it before" in cli("approvals", "approve", approval).stdout
+
+    def test_what_is_not_listed_is_told(self, cli):
+        ask()
+        ask()
+        page = cli("approvals", "list", "--limit", "1")
+        assert "there are more than these 1" in page.stderr
+        assert told(cli, "approvals", "list", "--limit", "1")[1]["more"] is True
+        assert told(cli, "approvals", "list", "--limit", "2")[1]["more"] is False
+
+
+def test_a_plan_of_nothing_offers_nothing(cli):
+    job_of(cli, "away")
+    planned = cli("dead", "plan")
+    assert planned.exit_code == 0
+    assert "carry it out" not in planned.stdout

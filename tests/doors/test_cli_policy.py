@@ -51,6 +51,7 @@ class TestShow:
     def test_shows_what_is_in_force_and_publishes_nothing_itself(self, cli, letter, file, monkeypatch):
         monkeypatch.setenv("STANDFAST_POLICY", str(file))
         assert "built-in" in cli("policy", "show").stdout, "looking puts nothing in force"
+        work(refused=refuse)
         assert cli("dead", "replay", letter, "--reason", "now").exit_code == 4
         shown = cli("policy", "show").stdout
         assert "why: not here" in shown
@@ -60,11 +61,28 @@ class TestShow:
     def test_says_what_is_wrong(self, cli, file, monkeypatch):
         monkeypatch.setenv("STANDFAST_POLICY", str(file))
         file.write_text("version: v2\n")
+        work(refused=refuse)
         assert cli("health").exit_code == 1
         assert "every replay is denied" in cli("policy", "show").stdout
 
     def test_does_not_make_a_store(self, cli):
         assert cli("policy", "show").exit_code == 3
+
+
+ASKING = (
+    *("jobs", "stats", "health", "dead list", "dead plan", "audit log", "enqueue other"),
+    *("status LETTER", "dead show LETTER", "dead replay LETTER"),
+)
+
+
+@pytest.mark.parametrize("text", [DENY, "version: v2\n", None], ids=["a policy", "a broken one", "a missing one"])
+def test_a_command_goes_by_what_is_in_force_and_leaves_the_file_it_finds_alone(cli, letter, file, monkeypatch, text):
+    monkeypatch.setenv("STANDFAST_POLICY", str(file))
+    file.unlink() if text is None else file.write_text(text)
+    for command in ASKING:
+        cli(*command.replace("LETTER", letter).split())
+    shown = told(cli, "policy", "show")[1]
+    assert (shown["snapshot"], shown["issue"]) == ("built-in", None)
 
 
 class TestCheck:

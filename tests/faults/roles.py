@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,15 @@ from standfast.policy.force import stored
 from standfast.policy.load import load_policy
 from standfast.rules import DEFAULTS
 from standfast.store import intake, policies, reads, scripts
+from standfast.store.engine import Engine
 from standfast.store.orders import Order, Want
 from standfast.store.policies import Offer, Refusal
+from standfast.store.postgres.connection import Connection
+from standfast.store.postgres.session import Session
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
+from standfast.store.store import Store
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
 
@@ -102,29 +107,61 @@ replay_rules:
 
 
 def govern_and_die(directory: str, n: int) -> None:
-    """Publish a policy; let jobs die by it, be replayed, refused and held for an approval, and be killed on the way."""
+    """Have letters governed in a file, and be killed at a write."""
     place = Path(directory)
     connection.SETTINGS["wal_autocheckpoint"] = 20
     with underneath(KillAt(n)):
         store = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
         store.open()
-        offer = Offer(by="ops", source="test", snapshot=GOVERNED.snapshot, text="-", rules=stored(GOVERNED))
-        store.call_blocking(policies.publish, [offer], seconds=None)
-        report(place / "told", published=GOVERNED.snapshot)
-        jobs = [
-            NewJob(id=f"{queue}-{n}", queue=queue, handler=queue, payload="null", budget=1)
-            for queue in ("post", "pay")
-            for n in range(2)
-        ]
-        store.call_blocking(intake.enqueue, jobs, seconds=None)
-        for queue in ("post", "pay"):
-            _die_governed(store, place / "told", queue)
-        _return(store, place / "told")
-        _die_governed(store, place / "told", "post")
+        _govern(store, place / "told")
         store.close()
 
 
-def _die_governed(store: SqliteEngine, told: Path, queue: str) -> None:
+def govern_and_die_on_a_server(url: str, told: str, n: int) -> None:
+    """Have letters governed on a server, and be killed at a statement: a commit is one, too."""
+    store = Store(url)
+    store.open()
+    engine = store._engine  # noqa: SLF001 - the role drives the engine as the store does
+    report(Path(told), backend=engine._connection.info.backend_pid)  # type: ignore[union-attr]  # noqa: SLF001
+    be_killed_at_a_statement(n)
+    _govern(engine, Path(told))
+    os._exit(0)
+
+
+def be_killed_at_a_statement(n: int) -> None:
+    """End this process at the n-th of: before a statement is sent, and before its answer is read."""
+    kill = KillAt(n)
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def at_a_step(*args: Any, **how: Any) -> Any:
+            kill("write")
+            return call(*args, **how)
+
+        return at_a_step
+
+    ways = [(Connection, "execute"), *((Session, name) for name in ("begin", "ask", "tell", "commit", "_next"))]
+    for kind, name in ways:
+        setattr(kind, name, counted(getattr(kind, name)))
+
+
+def _govern(store: Engine[Any], told: Path) -> None:
+    """Publish a policy; let jobs die by it, be replayed, refused and held for an approval."""
+    offer = Offer(by="ops", source="test", snapshot=GOVERNED.snapshot, text="-", rules=stored(GOVERNED))
+    store.call_blocking(policies.publish, [offer], seconds=None)
+    report(told, published=GOVERNED.snapshot)
+    jobs = [
+        NewJob(id=f"{queue}-{n}", queue=queue, handler=queue, payload="null", budget=1)
+        for queue in ("post", "pay")
+        for n in range(2)
+    ]
+    store.call_blocking(intake.enqueue, jobs, seconds=None)
+    for queue in ("post", "pay"):
+        _die_governed(store, told, queue)
+    _return(store, told)
+    _die_governed(store, told, "post")
+
+
+def _die_governed(store: Engine[Any], told: Path, queue: str) -> None:
     [catch] = store.call_blocking(scripts.claim, [Order("worker", (Want(queue, (queue,), 2),))], seconds=None)
     present = Present(GOVERNED, store.now())
     moves = [_filed(settle(claim, Failed(REFUSED), DEFAULTS, 0.0, present)) for claim in catch.claims]
@@ -139,7 +176,7 @@ def _filed(move: Transition) -> Transition:
     return msgspec.structs.replace(move, files=Filing(id=f"approval of {move.id}", bound=bound))
 
 
-def _return(store: SqliteEngine, told: Path) -> None:
+def _return(store: Engine[Any], told: Path) -> None:
     """Replay one letter, and be refused the other."""
     [one, other] = [store.read_blocking(reads.job(f"post-{n}")).row for n in range(2)]
     decision = Decision(kind="auto_replay", rule="replay_rules#1", snapshot=GOVERNED.snapshot, outcome="replayed")

@@ -20,6 +20,7 @@ from standfast.chain import Decision, Link, digest
 from standfast.failure import Class
 from standfast.outcome import Succeeded
 from standfast.queue.audit import AT_ONCE, Audit
+from standfast.queue.overview import health
 from standfast.store import audit, scripts
 from standfast.store.steps import Round
 from standfast.store.store import Store
@@ -60,7 +61,8 @@ async def test_a_replay_is_chained_with_the_move_and_what_only_happens_is_not(ur
         await one(store)
         await ended(store, await claim_one(store), Succeeded(None))
         assert await sf.audit.entries() == []
-        assert await sf.audit.verify() == {"ok": True, "entries": 0, "head": None, "anchored": None}
+        nothing = {"ok": True, "entries": 0, "head": None, "anchored": None, "anchored_from": None}
+        assert await sf.audit.verify() == nothing
         answer = await sf.dead_letters.replay(job_id, by="ann", reason="it is back")
         [entry] = await sf.audit.entries()
         verified = await sf.audit.verify()
@@ -185,7 +187,7 @@ async def test_an_export_holds_the_very_text_that_was_hashed(store, tmp_path):
     told = await audit_of(store).export(path)
     lines = path.read_text(encoding="utf-8").splitlines()
     head = json.loads(lines[-1])["hash"]
-    assert told == {"path": str(path), "links": 2, "head": head}
+    assert told == {"path": str(path), "links": 2, "head": head, "ok": True}
     exec(documented(), {"open": lambda *_, **__: iter(lines)})  # noqa: S102 - the docs' own words
     with pytest.raises(AssertionError):
         exec(documented(), {"open": lambda *_, **__: iter([lines[0], lines[1].replace("amend", "purge")])})  # noqa: S102
@@ -385,6 +387,44 @@ async def test_a_line_that_a_crash_tore_is_passed_over(chained):
     assert (lines[-2], lines[-1]) == (torn.splitlines()[-1], f"4 {found['head']}".encode())
 
 
+@pytest.mark.parametrize("left", [0, 3])
+async def test_lines_that_were_taken_out_show_for_good(chained, clock, left):
+    for by in ("eve", "fay"):
+        clock.advance(3600)
+        await chained.decide(by)
+    lines = chained.anchor.read_bytes().splitlines(keepends=True)
+    chained.anchor.write_bytes(b"".join(lines[:left]))
+    for _ in range(2):  # opening the store makes up for the lines, and says so
+        found = await chained.verified()
+        assert (found["ok"], found["problem"]["seq"]) == (False, left)
+        assert f"links {left} to 6 were not noted outside in their time" in found["problem"]["why"]
+    mended = [line for line in chained.anchor.read_bytes().splitlines(keepends=True) if not line.startswith(b"cut")]
+    chained.anchor.write_bytes(b"".join(mended))
+    assert (await chained.verified())["ok"], "somebody knows why, and took the line out"
+
+
+async def test_a_file_that_is_new_tells_from_where_on_it_knows(chained):
+    chained.anchor.unlink()
+    found = await chained.verified()
+    assert (found["ok"], found["anchored_from"], found["anchored"]) == (True, 4, 4)
+
+
+async def test_a_line_that_is_not_ours_is_found(chained):
+    with chained.anchor.open("ab") as file:
+        file.write(b"all is well\n")
+    found = await chained.verified()
+    assert (found["ok"], "line 6" in found["problem"]["why"]) == (False, True)
+
+
+async def test_an_export_of_a_broken_chain_says_so(chained, tmp_path):
+    async with chained.opened() as store:
+        assert (await audit_of(store).export(tmp_path / "whole.jsonl"))["ok"]
+    chained.change("DELETE FROM audit WHERE seq = 2")
+    async with chained.opened() as store:
+        told = await audit_of(store).export(tmp_path / "broken.jsonl")
+    assert (told["ok"], told["problem"]["seq"], told["links"]) == (False, 2, 4)
+
+
 async def test_a_file_that_cannot_be_written_stops_nobody(chained, caplog):
     chained.anchor.unlink()
     chained.anchor.mkdir()
@@ -395,6 +435,23 @@ async def test_a_file_that_cannot_be_written_stops_nobody(chained, caplog):
         await chained.verified()
     chained.anchor.rmdir()
     assert (await chained.verified())["anchored"] == 5
+
+
+async def test_health_tells_of_a_file_that_cannot_be_written_until_it_can(chained):
+    chained.anchor.unlink()
+    chained.anchor.mkdir()
+    await chained.decide("eve")
+    async with chained.opened() as store:  # another process, which was told of no failure
+        assert await unnoted(store) == [f"audit: the chain's head cannot be noted in {chained.anchor}: Is a directory"]
+    chained.anchor.rmdir()
+    async with chained.opened() as store:
+        assert await unnoted(store) == []
+
+
+async def unnoted(store: Store) -> list[str]:
+    await store.trail.links(-1, 1)  # it is open now
+    found = (await health(store))["issues"]
+    return [issue.partition(";")[0] for issue in found if issue.startswith("audit:")]
 
 
 # --- several at once

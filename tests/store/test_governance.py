@@ -176,8 +176,22 @@ async def test_each_episode_is_counted_by_itself(store):
     second = await store.governance.tally(plan.id, 2)
     assert (second.waiting, second.running, second.from_before, second.failed) == (2, 0, 1, 0)
     assert second.recent == ()
-    await store.governance.mark([Mark(Leg(plan.id, 1), Outcome.FAILED)])  # it keeps the episode it went in
-    assert (await store.governance.tally(plan.id, 2)).failed == 0
+    await store.governance.mark([Mark(Leg(plan.id, 1), Outcome.FAILED, "released")])  # it keeps the episode it went in
+    assert [(await store.governance.tally(plan.id, episode)).failed for episode in (1, 2)] == [2, 0]
+
+
+async def test_a_letter_goes_only_by_the_hand_of_whoever_drives_its_redrive(store):
+    job_id = await died(store)
+    plan = await planned(store, job_id)
+    await store.governance.start(start(plan))
+    assert await store.governance.take(Take("worker-2", "", 10.0)) is not None
+    go = replay(standing(await row(store, job_id)), by="olga")
+    assert isinstance(go, Transition)
+    overtaken, driven = (
+        msgspec.structs.replace(go, leg=Leg(plan.id, 0, 1, driver)) for driver in ("worker-1", "worker-2")
+    )
+    assert await store.apply([overtaken]) == [False]
+    assert await store.apply([overtaken, driven]) == [False, True], "of two in one transaction the right one"
 
 
 async def test_a_replay_and_its_place_in_the_redrive_are_one(store):
@@ -192,8 +206,9 @@ async def test_a_replay_and_its_place_in_the_redrive_are_one(store):
     assert await store.apply([go]) == [True]
     tally = await store.governance.tally(plan.id, 1)
     assert (tally.waiting, tally.running) == (0, 1)
-    await store.governance.mark([Mark(Leg(plan.id, 0), Outcome.FAILED)])
-    await store.governance.mark([Mark(Leg(plan.id, 0), Outcome.COMPLETED)])  # what ended stays so
+    await store.governance.mark([Mark(Leg(plan.id, 0), Outcome.DRIFTED)])  # whoever still thinks that it waits
+    await store.governance.mark([Mark(Leg(plan.id, 0), Outcome.FAILED, "released")])
+    await store.governance.mark([Mark(Leg(plan.id, 0), Outcome.COMPLETED, "released")])  # what ended stays so
     tally = await store.governance.tally(plan.id, 1)
     assert (tally.failed, tally.completed, tally.recent) == (1, 0, (True,))
 

@@ -13,7 +13,7 @@ from standfast.job import Attempt
 from standfast.lifecycle import Triage
 from standfast.outcome import Failed, Lapsed, Misfit
 from standfast.rules import DEFAULTS, QueueRules, fixed
-from standfast.store.reads import Filter
+from standfast.store.listing import Filter
 from standfast.worker.pruner import Pruner
 from tests.store.suite import claim_one, ended, everything, failed, journal, new_job, one, publish, seen
 
@@ -125,10 +125,10 @@ async def test_letters_are_listed_by_queue_and_state_newest_first(store):
     for queue in ("mail", "chat", "mail"):
         await ended(store, await claim_one(store, queue), failed(Class.PERMANENT))
     waiting = await one(store)
-    found = await store.jobs(Filter(queue="mail", state="dead"))
+    found = (await store.jobs(Filter(queue="mail", state="dead"))).records
     assert [record.row.id for record in found] == [ids[2], ids[0]]
     assert [len(record.history) for record in found] == [1, 1]
-    everything = await store.jobs(Filter(limit=2))
+    everything = (await store.jobs(Filter(limit=2))).records
     assert [record.row.id for record in everything] == [waiting, ids[2]]
-    page = await store.jobs(Filter(limit=2, before=everything[-1].row.n))
+    page = (await store.jobs(Filter(limit=2, before=everything[-1].row.n))).records
     assert [record.row.id for record in page] == [ids[1], ids[0]]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from standfast import Standfast
-from standfast.decide.permit import Permission
+from standfast.decide.permit import Permission, named
 from standfast.policy.facts import Facts
+from standfast.queue.consent import Consent
 from standfast.queue.letters import DeadLetters
 from standfast.queue.rulings import Ruling
 from standfast.testing import drain
@@ -24,7 +25,7 @@ class Rulebook:
     async def __call__(self, facts: Facts) -> Ruling:
         self.asked.append(facts)
         decision = self.queues.get(facts.queue or "", self.decision)
-        return Ruling(Permission(decision, "rule#1", "the book says so", self.group), self.snapshot)  # type: ignore[arg-type]
+        return Ruling(Permission(decision, "rule#1", "the book says so", named(self.group)), self.snapshot)  # type: ignore[arg-type]
 
 
 def govern(sf: Standfast, book: Rulebook, **groups: tuple[str, ...]) -> DeadLetters:
@@ -64,6 +65,6 @@ async def letter(sf: Standfast, queue: str = "mail", requester: str | None = "ri
     return receipt.id
 
 
-def redriver(sf: Standfast, name: str = "worker-1") -> Redriver:
+def redriver(sf: Standfast, name: str = "worker-1", consent: Consent | None = None) -> Redriver:
     """Give what a worker runs beside its jobs, to be stepped by the test."""
-    return Redriver(sf._store, sf.dead_letters, name)  # noqa: SLF001
+    return Redriver(sf._store, sf.dead_letters, name, consent)  # noqa: SLF001

@@ -135,9 +135,12 @@ class TestAnyVerb:
     async def test_names_and_reasons_from_outside_are_kept_harmless(self, sf):
         broken(sf, "mail")
         job_id = await letter(sf)
-        await sf.dead_letters.discard(job_id, by="ann\x1b[2J", reason="password=hunter2\ud800")
+        for name in ("ann\x1b[2J", "a\u200bnn", "\ud800", " "):
+            with pytest.raises(ConfigurationError, match="by must be a person's name"):
+                await sf.dead_letters.discard(job_id, by=name, reason="over")
+        await sf.dead_letters.discard(job_id, by="ann", reason="password=hunter2\ud800\x1b[2J")
         [entry] = await chained(sf, "discard")
-        assert "\x1b" not in entry["by"]
+        assert "\x1b" not in entry["reason"]
         assert "hunter2" not in entry["reason"]
 
 

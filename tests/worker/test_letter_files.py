@@ -54,7 +54,8 @@ async def test_a_letter_is_the_same_in_another_store(sf, tmp_path):
         assert await other.dead_letters.import_(file, **ASKED) == {"imported": 1, "known": 0, "without_key": 0}
         here = await other.dead_letters.get(job_id)
         assert [name for name in SAME if getattr(here, name) != getattr(there, name)] == []
-        assert here.triage == there.triage
+        assert (here.triage, here.fingerprint) == (there.triage, there.fingerprint)
+        assert here.fingerprint is not None
         [entry] = await other.audit.entries(kind="import")
         assert (entry["job"], entry["by"], entry["payload_sha256"]) == (job_id, "ann", here.payload_sha256)
         assert await other.dead_letters.import_(file, **ASKED) == {"imported": 0, "known": 1, "without_key": 0}

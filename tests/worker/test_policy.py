@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from standfast import JobView, Permanent, Standfast, Transient
+from standfast import Effect, JobView, Permanent, Standfast, Transient
 from standfast.errors import PolicyRefused
 from standfast.policy.facts import Facts
 from standfast.testing import drain, memory
 from standfast.testing.kit import move
 from tests.store import behind
 from tests.waiting import job_of
-from tests.worker.governing import redriver
+from tests.worker.governing import broken, letter, redriver
 
 AUTO = """
 version: v1
@@ -574,3 +575,33 @@ async def test_denials_and_growth_show_in_health(sf):
     sf.clock.advance(3601)
     found = (await sf.health())["issues"]
     assert not any("denied" in issue or "growing" in issue for issue in found)
+
+
+@pytest.mark.parametrize(("written", "seconds"), [("approval_ttl = '2h'", 7200), ("", 86400)])
+async def test_an_approval_that_is_asked_for_with_a_death_waits_as_long_as_configured(
+    tmp_path, monkeypatch, written, seconds
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "standfast.toml").write_text(f"[store]\n{written}\n", encoding="utf-8")
+    async with memory() as sf:
+        sf.policy.load("version: v1\ndlq_rules:\n  - match: {}\n    action: require_approval\n")
+        broken(sf, "mail")
+        await letter(sf)
+        [asked] = await sf.approvals.list()
+        assert (asked["expires_at"] - asked["asked_at"]).total_seconds() == seconds
+
+
+@pytest.mark.parametrize("mode", ["replay", "verify_first", "manual"])
+async def test_a_check_foresees_what_becomes_of_letters_whose_handlers_may_not_be_repeated(sf, mode):
+    async def look(_job):
+        return False
+
+    effects: dict[str, Any] = {"effects": [Effect("ticket", look)]} if mode == "verify_first" else {}
+    failing(sf, replay=mode, **effects)
+    job_id = await die(sf)
+    automatic = AUTO.replace("match: {reason_code: max_attempts}", "match: {}")
+    [foreseen] = (await sf.policy.check(automatic))["actions"]
+    await sf.policy.load(automatic)
+    await sf.dead_letters.replay(job_id, by="ann")
+    await drain(sf)
+    assert foreseen["after"] == triage(await job_of(sf, job_id)).action

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from typing import Any
 
 import pytest
@@ -9,36 +11,64 @@ import pytest
 from standfast import Standfast
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
+from standfast.testing.nursery import nursery, reported
 from standfast.worker import worker as worker_module
 from tests.waiting import seen
+from tests.worker import starting
 from tests.worker.governing import Rulebook, broken, govern, redriver
 from tests.worker.processes import Child, Log
 
 QUEUES = ("mail", "feedback", "poisoned")
 
 
-@pytest.mark.parametrize("number", [100, pytest.param(3334, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
-async def test_a_poisoned_group_halts_while_the_others_finish(sf, number):
+POLICY = """
+version: v1
+dlq_rules:
+  - match: {queue: poisoned}
+    action: manual_review
+    owner: integration-team
+  - match: {error_kind: validation}
+    action: manual_review
+replay_rules:
+  - match: {queue: poisoned, replays: ">= 2"}
+    decision: deny
+  - match: {}
+    decision: allow
+"""
+SECONDS_FOR_A_PLAN = 5.0
+
+
+@pytest.mark.parametrize("number", [200, pytest.param(3334, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
+async def test_letters_in_numbers_are_triaged_grouped_and_redriven_and_a_poisoned_group_halts(sf, number):
     failing = broken(sf, *QUEUES)
-    govern(sf, Rulebook())
+    sf.policy.load(POLICY)
     for queue in QUEUES:
         for start in range(0, number, 1000):
             await sf.enqueue_many(queue, [{"n": n} for n in range(start, min(number, start + 1000))])
     await drain(sf)
-    assert (await sf.stats())["total_dead_letter"] == 3 * number
+    groups = {group["queue"]: group for group in await sf.dead_letters.groups()}
+    assert {queue: group["count"] for queue, group in groups.items()} == dict.fromkeys(QUEUES, number)
+    triages = {queue: (await sf.dead_letters.get(groups[queue]["sample"])).triage for queue in QUEUES}
+    said = {queue: (triage.rule, triage.owner) for queue, triage in triages.items() if triage}
+    assert said["poisoned"] == ("dlq_rules#1", "integration-team")
+    assert said["mail"] == said["feedback"] == ("dlq_rules#2", None)
     failing.difference_update({"mail", "feedback"})
-    redrives = {queue: await started(sf, queue) for queue in QUEUES}
+    redrives = {queue: await started(sf, groups[queue]["fingerprint"], number) for queue in QUEUES}
     states = await driven_to_the_end(sf, redrives)
     assert states == {"mail": "finished", "feedback": "finished", "poisoned": "halted"}
     progress = {queue: await redrive.progress() for queue, redrive in redrives.items()}
     assert [progress[queue]["completed"] for queue in QUEUES] == [number, number, 0]
     assert (progress["poisoned"]["failed"], progress["poisoned"]["waiting"]) == (5, number - 5)
-    assert (await sf.stats())["total_dead_letter"] == number
+    [left] = await sf.dead_letters.groups()
+    assert (left["count"], left["regressed"]) == (number, 5)
     assert (await sf.audit.verify())["ok"]
 
 
-async def started(sf: InMemory, queue: str) -> Any:
-    plan = await sf.dead_letters.plan({"queue": queue})
+async def started(sf: InMemory, fingerprint: str, number: int) -> Any:
+    before = time.process_time()
+    plan = await sf.dead_letters.plan({"fingerprint": fingerprint})
+    assert time.process_time() - before < SECONDS_FOR_A_PLAN
+    assert (plan["letters"], plan["would_run"]) == (number, number)
     return await sf.dead_letters.redrive(plan["token"], by="olga", canary=5, halt_on=0.2)
 
 
@@ -87,6 +117,32 @@ async def test_a_killed_driver_is_replaced_and_nothing_runs_twice(url: str, log:
     starts = [line.name for line in log.lines()]
     assert sorted({name: starts.count(name) for name in starts}.values()) == [2] * 60
     assert (progress["failed"], progress["drifted"]) == (60, 0)
+
+
+@pytest.mark.parametrize(
+    ("course", "steps"),
+    [
+        pytest.param({"canary": 3, "halt_on": 0.2}, [("running", 3), ("halted", 3)], id="canary and halt"),
+        pytest.param({"rate": 0.05}, [("running", 1), ("running", 1)], id="rate"),
+    ],
+)
+async def test_a_redrive_whose_starter_was_killed_goes_on_in_any_worker_as_it_was_asked_for(
+    disk, url, tmp_path, course, steps
+):
+    broken(disk, "mail")
+    await disk.enqueue_many("mail", [{}] * 12)
+    await drain(disk)
+    with nursery("tests.worker.starting") as children:
+        status = children.spawn(starting.start_and_die, url, tmp_path / "told", course).wait()
+    assert status == -signal.SIGKILL
+    redrive = await disk.dead_letters.redrives.get(reported(tmp_path / "told")[0]["redrive"], by="olga")
+    for state, replayed in steps:
+        await redriver(disk).step()
+        progress = await redrive.progress()
+        assert (progress["state"], 12 - progress["waiting"]) == (state, replayed)
+        await drain(disk)
+    assert {name: progress[name] for name in course} == course
+    assert (await disk.audit.verify())["ok"]
 
 
 async def _dead(sf: Standfast, number: int) -> bool:

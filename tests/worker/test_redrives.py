@@ -52,6 +52,7 @@ async def test_a_plan_tells_what_would_happen_and_changes_nothing(sf):
         "denied": 2,
         "unchecked": 4,
         "moved_on": 0,
+        "quarantined": 0,
     }
     assert [job.state for job in await sf.jobs()] == before
     assert (await sf.dead_letters.plan({"queue": "mail"}))["letters"] == 3
@@ -233,6 +234,30 @@ async def stop_by_failures(sf, redrive) -> None:
     sf.clock.advance(0.25)
     await redriver(sf).step()
     assert (await redrive.progress())["state"] == "halted"
+
+
+async def test_failures_before_a_halt_do_not_count_among_the_last_after_it(sf):
+    """Ten failed before the cause was mended. One more afterwards makes eleven of the last twenty, but one since."""
+    failing = set(range(30))
+    sf.queue("mail", attempts=1)
+
+    @sf.handler("mail")
+    async def mail(job):
+        return {"success": False, "error_kind": "validation"} if job.payload["n"] in failing else None
+
+    govern(sf, Rulebook())
+    await letters(sf, "mail", 30)
+    plan = await sf.dead_letters.plan()
+    redrive = await sf.dead_letters.redrive(plan["token"], by="olga", canary=10, halt_on=0.2)
+    for _ in range(2):
+        await driven(sf)
+    assert (await redrive.progress())["state"] == "halted"
+    failing.intersection_update({19})  # the newest go first: this is the first of those that are left
+    await redrive.resume()
+    for _ in range(4):
+        await driven(sf)
+    progress = await redrive.progress()
+    assert (progress["state"], counts(progress)) == ("finished", {"completed": 19, "failed": 11})
 
 
 async def test_a_canary_that_is_good_lets_the_rest_go(sf):

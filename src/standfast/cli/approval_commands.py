@@ -14,7 +14,7 @@ from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago
 from standfast.queue.accept import user
 
-COLUMNS = ("id", "state", "for", "asked by", "approvers", "expires", "why")
+COLUMNS = ("id", "state", "for", "does", "asked by", "approvers", "expires", "why")
 GONE_ON = frozenset({"replayed", "resolved", "started"})
 """The outcomes of an approval after which work goes on."""
 
@@ -33,11 +33,15 @@ def list_approvals(*, state: str, every: bool, limit: int, url: str | None, as_j
     """List approvals, the newest first."""
     found = look(url, lambda sf: sf.approvals.list(None if every else state, limit=limit))
     if as_json:
-        show_json({"items": found})
-    elif found:
+        show_json({"items": found, "more": found.more})
+        return
+    if found:
         show(Table([_row(each, now()) for each in found], COLUMNS))
+        show_line("see what a letter holds with: standfast dead show JOB", "dim")
     else:
         show_line("nothing waits for an answer" if not every else "no approvals")
+    if found.more:
+        click.echo(f"there are more than these {limit}: raise --limit, or answer some", err=True)
 
 
 @approvals.command()
@@ -78,6 +82,7 @@ def _row(approval: dict[str, Any], at: datetime) -> list[str | Cell]:
         approval["id"],
         Cell(approval["state"], style),
         what,
+        approval["target"] if approval["job"] else "",
         *people,
         ago(approval["expires_at"], at),
         approval["reason"] or approval["rule"],

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any
 
 import click
 
+from standfast.application import Standfast
 from standfast.chain import KINDS
 from standfast.cli.door import DONE, FAILED, look, shared
 from standfast.cli.terminal import Cell, Table, as_text, show, show_json, show_line
 from standfast.cli.words import counted
+from standfast.queue.audit import Decisions
 
 COLUMNS = ("seq", "at", "kind", "job", "by", "what")
 TOLD_APART = frozenset({"seq", "at", "kind", "job", "by", "queue"})
@@ -25,16 +28,28 @@ def audit() -> None:
 @click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Go on behind this number.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
+@click.option("--last", type=click.IntRange(1, 1000), metavar="N", help="Only the last N.")
 @shared
-def log(*, url: str | None, as_json: bool, **wanted: Any) -> None:
-    """List decisions, oldest first; those of one transaction have one number."""
-    found = look(url, lambda sf: sf.audit.entries(**wanted))
+def log(*, after: int, limit: int, last: int | None, url: str | None, as_json: bool, **wanted: Any) -> None:
+    """List decisions, oldest first; those of one transaction have one number and stay together."""
+    if last is not None and after:
+        raise click.UsageError("--last and --after say two things; give one of them")
+    found = look(url, lambda sf: _wanted(sf, after, limit, last, wanted))
     if as_json:
-        show_json({"items": found})
-    elif found:
+        show_json({"items": found, "next_after": found.next_after})
+        return
+    if found:
         show(Table([_row(entry) for entry in found], COLUMNS))
     else:
         show_line("no decisions")
+    if found.next_after is not None:
+        click.echo(f"there is more: add --after {found.next_after}, or --last {limit} for the newest", err=True)
+
+
+def _wanted(
+    sf: Standfast, after: int, limit: int, last: int | None, wanted: dict[str, Any]
+) -> Coroutine[Any, Any, Decisions]:
+    return sf.audit.entries(after=after, limit=limit, **wanted) if last is None else sf.audit.last(last, **wanted)
 
 
 @audit.command()
@@ -53,12 +68,22 @@ def verify(*, url: str | None, as_json: bool) -> None:
 @click.argument("file", type=click.Path())
 @shared
 def export(*, file: str, url: str | None, as_json: bool) -> None:
-    """Write the chain to a new file, one link a line."""
+    """Write the chain to a new file, one link a line. Exits 1 if it is broken, and writes it as it is."""
     told = look(url, lambda sf: sf.audit.export(file))
     if as_json:
         show_json(told)
     else:
         show_line(f"{counted(told['links'], 'link')} written to {told['path']}")
+    if not told["ok"]:
+        if not as_json:
+            show_line(*_told(told))
+        raise click.exceptions.Exit(FAILED)
+
+
+def _anchored(first: int | None, last: int | None) -> str:
+    if first is None:
+        return "not noted outside"
+    return f"noted outside up to link {last}" if first <= 1 else f"noted outside only from link {first} to {last}"
 
 
 def _row(entry: dict[str, Any]) -> list[str | Cell]:
@@ -74,7 +99,7 @@ def _told(answer: dict[str, Any]) -> tuple[str, str]:
         return f"the audit chain is broken: {answer['problem']['why']}; {advice}", "bold red"
     if answer["head"] is None:
         return "the audit chain is whole: nothing was decided yet", "green"
-    where = "not noted outside" if answer["anchored"] is None else f"noted outside up to link {answer['anchored']}"
+    where = _anchored(answer["anchored_from"], answer["anchored"])
     return (
         f"the audit chain is whole: {counted(answer['entries'], 'decision')}, {where}, head {answer['head']}",
         "green",

@@ -6,12 +6,14 @@ from typing import Any
 
 import click
 
+from standfast.application import Standfast
 from standfast.cli.door import DONE, REFUSED, look, look_into, shared
 from standfast.cli.job_commands import now, show_page
 from standfast.cli.letter_filters import letter_filters, wanted
 from standfast.cli.sheets import letter
 from standfast.cli.terminal import show, show_json, show_line
 from standfast.cli.worker_command import application, application_and
+from standfast.job import JobView
 from standfast.queue.accept import user
 from standfast.queue.payload import parse
 
@@ -32,7 +34,7 @@ def dead() -> None:
 def list_letters(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """List letters, newest first."""
     page = look(url, lambda sf: sf.dead_letters.list(wanted(filters), limit=limit, cursor=cursor))
-    show_page(page, as_json=as_json)
+    show_page(page, as_json=as_json, letters=True)
 
 
 @dead.command("show")
@@ -40,11 +42,15 @@ def list_letters(*, limit: int, cursor: int | None, url: str | None, as_json: bo
 @shared
 def show_letter(*, job_id: str, url: str | None, as_json: bool) -> None:
     """Show a letter, whole: payload, failure, advice, triage and history."""
-    found = look(url, lambda sf: sf.dead_letters.get(job_id))
+    found, approval = look(url, lambda sf: _with_approval(sf, job_id))
     if as_json:
         show_json(found)
     else:
-        show(*letter(found, now()))
+        show(*letter(found, now(), approval))
+
+
+async def _with_approval(sf: Standfast, job_id: str) -> tuple[JobView, str | None]:
+    return await sf.dead_letters.get(job_id), await sf.approvals.of(job_id)
 
 
 @dead.command()

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import look, look_into, shared
+from standfast.cli.door import ask, look, look_into, shared
 from standfast.cli.job_commands import now
 from standfast.cli.letter_filters import letter_filters, wanted
 from standfast.cli.parameters import payload_from
@@ -49,7 +49,8 @@ def amend(*, names: Sequence[str], reason: str, url: str | None, as_json: bool) 
     app, [job_id, text] = application_and(names, ["ID", "JSON"])
     sf, payload = application(app, url), payload_from(text)
     found = look_into(sf, lambda sf: sf.dead_letters.amend(job_id, payload, by=user(), reason=reason))
-    _tell(found, f"{job_id} amended, generation {found.generation}; replay it with: standfast dead replay", as_json)
+    replay = f"replay it with: standfast dead replay {job_id}"
+    _tell(found, f"{job_id} amended, generation {found.generation}; {replay}", as_json)
 
 
 @click.command()
@@ -102,15 +103,18 @@ def export(*, file: str, reason: str | None, url: str | None, as_json: bool, **f
 
 
 @click.command("import")
-@click.argument("file", type=click.Path(allow_dash=True))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @reason
 @shared
 def import_letters(*, file: str, reason: str, url: str | None, as_json: bool) -> None:
-    """Take in letters that export wrote (- is standard input), as dead ones under their own ids, each once."""
+    """Take in letters that export wrote (- is standard input), as dead ones under their own ids, each once.
+
+    A store that is not there is made.
+    """
     source = sys.stdin.buffer if file == "-" else file
     with bar("imported") as told:
         asked: dict[str, Any] = {"by": user(), "reason": reason, "told": told}
-        done = look(url, lambda sf: sf.dead_letters.import_(source, **asked))
+        done = ask(url, lambda sf: sf.dead_letters.import_(source, **asked))
     said = f"{counted(done['imported'], 'letter')} imported, {done['known']} known already"
     _tell(done, said + (f", {done['without_key']} without their key" if done["without_key"] else ""), as_json)
 

@@ -12,14 +12,14 @@ import click
 import msgspec
 
 from standfast import settings
-from standfast.application import Standfast
-from standfast.cli.door import DONE, FAILED, look_into, shared
+from standfast.cli.door import DONE, FAILED, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import counted
 from standfast.decide.rehearse import Rehearsed, rehearse
 from standfast.errors import ConfigurationError
 from standfast.policy.cases import load_cases
 from standfast.policy.load import load_policy
+from standfast.queue.policies import content
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -33,7 +33,7 @@ def policy() -> None:
 @shared
 def show_policy(*, url: str | None, as_json: bool) -> None:
     """Show the policy in force, with who published it and what is wrong, if anything is."""
-    found = look_into(_looking(url), lambda sf: sf.policy.show())
+    found = look(url, lambda sf: sf.policy.show())
     if as_json:
         show_json(found)
         return
@@ -48,8 +48,8 @@ def show_policy(*, url: str | None, as_json: bool) -> None:
 @shared
 def check(*, file: Path, url: str | None, as_json: bool) -> None:
     """Tell what a candidate would change for the letters that are stored. Nothing is put in force."""
-    text = file.read_bytes()
-    found = look_into(_looking(url), lambda sf: sf.policy.check(text, str(file)))
+    text = content(file)
+    found = look(url, lambda sf: sf.policy.check(text, str(file)))
     if as_json:
         show_json(found)
         return
@@ -70,7 +70,7 @@ def test_cases(*, file: Path, written: Path | None, url: str | None, as_json: bo
     path = written or Path(settings.load(url, os.environ).policy.value)
     if not path.exists():
         raise ConfigurationError(f"there is no policy at {path}; name one with --policy")
-    results = rehearse(load_cases(file.read_bytes(), str(file)), load_policy(path.read_bytes(), str(path)))
+    results = rehearse(load_cases(content(file), str(file)), load_policy(content(path), str(path)))
     failed = [each for each in results if not each.passed]
     if as_json:
         show_json({"cases": len(results), "failed": len(failed), "items": msgspec.to_builtins(results)})
@@ -93,13 +93,6 @@ def drill(*, url: str | None, as_json: bool) -> None:
         show(Table([_step(step) for step in course.steps], ("", "step", "seen")))
         show_line("the drill went well" if course.passed else "the drill FAILED", "green" if course.passed else "red")
     raise click.exceptions.Exit(DONE if course.passed else FAILED)
-
-
-def _looking(url: str | None) -> Standfast:
-    """Give an application that puts no policy of its own in force."""
-    sf = Standfast(url)
-    sf.policy.keep_out()
-    return sf
 
 
 def _change(what: str, change: dict[str, Any]) -> list[str | Cell]:

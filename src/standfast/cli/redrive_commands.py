@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import click
 
 from standfast.application import Standfast
 from standfast.cli.door import DONE, FAILED, REFUSED, look, shared
+from standfast.cli.job_commands import now
 from standfast.cli.letter_filters import letter_filters, wanted
 from standfast.cli.progress import bar
 from standfast.cli.terminal import Table, as_text, show, show_json, show_line
-from standfast.cli.words import counted
+from standfast.cli.words import counted, when
 from standfast.queue.accept import user
 
 LOOK_EVERY = 0.5
@@ -26,6 +28,7 @@ FORESEEN = {
     "denied": "denied by the policy, and left alone",
     "unchecked": "may have landed, nothing stored tells",
     "moved_on": "of threads that went on without them",
+    "quarantined": "quarantined, and left out; --replay-status quarantined plans for them",
 }
 HIDDEN = frozenset({"id", "letters"})
 
@@ -49,7 +52,8 @@ def plan(*, url: str | None, as_json: bool, **filters: Any) -> None:
         return
     rows = [(as_text(found[name]), words) for name, words in FORESEEN.items() if found[name]]
     show(Table([(as_text(found["letters"]), "letters"), *rows]))
-    show_line(f"carry it out with: standfast dead redrive {found['token']}")
+    if found["letters"]:
+        show_line(f"carry it out with: standfast dead redrive {found['token']}")
 
 
 @click.command()
@@ -71,7 +75,7 @@ def redrive(*, token: str, what: str | None, wait: bool, url: str | None, as_jso
         show_json(progress)
     else:
         show_line(_told(progress))
-        show(Table([(name, as_text(value)) for name, value in progress.items() if value and name not in HIDDEN]))
+        show(Table([(name, _cell(name, value)) for name, value in progress.items() if value and name not in HIDDEN]))
     raise click.exceptions.Exit(DONE if what in {"pause", "cancel"} else CODES.get(progress["state"], DONE))
 
 
@@ -90,6 +94,12 @@ async def _done(sf: Standfast, token: str, what: str | None, course: dict[str, A
             left = progress["waiting"] + progress["running"]
             move(Step("redrive", progress["letters"] - left, progress["letters"]))
     return progress
+
+
+def _cell(name: str, value: Any) -> str:
+    if isinstance(value, datetime):
+        return when(value, now())
+    return f"{value:g}/s" if name == "rate" else as_text(value)
 
 
 def _told(progress: dict[str, Any]) -> str:

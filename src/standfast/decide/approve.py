@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from unicodedata import category, normalize
 
 from standfast.approval import Answer, Approval, Bound, Filing
 from standfast.approval import Standing as Answered
@@ -37,6 +38,16 @@ def void_because(changes: Iterable[str]) -> str:
     return f"{' and '.join(changes)} changed since it was asked for"
 
 
+def unasked(approval: Approval, groups: Iterable[str]) -> list[str]:
+    """Name the groups that the policy wants an approval of by now, and that were not asked."""
+    return sorted(set(groups) - set(approval.groups))
+
+
+def wants_more(approval: Approval, groups: Iterable[str]) -> str:
+    """Word that the policy wants somebody else to approve by now."""
+    return f"by now the policy wants it approved by somebody of {_named(unasked(approval, groups))} too"
+
+
 def told_again(approval: Approval, answer: str) -> bool:
     """Tell whether this very answer was given before: giving it twice is harmless."""
     return ANSWERED.get(approval.state) == answer
@@ -60,7 +71,7 @@ def may_not_approve(approval: Approval, by: str, groups: Iterable[str]) -> str |
     if approval.asked_by is not None and same_person(by, approval.asked_by):
         return f"{by} asked for it; somebody else must approve"
     if any(same_person(by, requester) for requester in approval.requesters):
-        return f"{by} requested the work in the first place; somebody else must approve"
+        return f"{by} requested the work or amended it; somebody else must approve"
     missing = sorted(set(approval.groups) - set(groups))
     if missing:
         return f"{by} is not in {_named(missing)}; somebody who is must approve"
@@ -69,7 +80,18 @@ def may_not_approve(approval: Approval, by: str, groups: Iterable[str]) -> str |
 
 def same_person(one: str, other: str) -> bool:
     """Tell whether two names are one person's: spelling them differently makes nobody somebody else."""
-    return one.strip().casefold() == other.strip().casefold()
+    return _folded(one) == _folded(other)
+
+
+def is_somebody(name: str) -> bool:
+    """Tell whether a name has anything that can be told from another one."""
+    return bool(_folded(name))
+
+
+def _folded(name: str) -> str:
+    """Give a name without what nobody sees: its case, the width of its letters, spaces, marks of format."""
+    plain = normalize("NFKC", normalize("NFKC", name).casefold())
+    return "".join(each for each in plain if category(each)[0] not in "CZ")
 
 
 def _named(groups: list[str]) -> str:

@@ -80,6 +80,19 @@ def compare(noted: Head, anchors: Iterable[Head], hashes: Mapping[int, str]) -> 
     return None
 
 
+def misfit(line: int, missing: tuple[int, int] | None) -> Problem:
+    """Judge a line outside that is no head."""
+    if missing is None:
+        return Problem(0, f"line {line} of what was noted outside is not of this library: somebody wrote there")
+    last, head = missing
+    why = "lines were removed there, or could not be written"
+    return Problem(
+        last + 1,
+        f"links {last + 1} to {head} were not noted outside in their time: {why}; "
+        f"if you know why, take out line {line} there, 'cut {last} {head}'",
+    )
+
+
 def _cut(last: int, why: str) -> Problem:
     left = f"link {last} is the last here" if last >= 0 else "no link is left here"
     return Problem(last + 1, f"the end is cut off: {left}, and {why}")

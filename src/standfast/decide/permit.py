@@ -14,7 +14,7 @@ from standfast.asking import asked
 from standfast.failure import Action
 from standfast.policy.facts import UNKNOWN, Facts
 from standfast.policy.rules import BUILT_IN as BUILT_IN_POLICY
-from standfast.policy.rules import Broken, Decision, Policy, dlq_rule, first_fitting, replay_rule
+from standfast.policy.rules import Broken, Decision, Policy, dlq_rule, replay_rule
 from standfast.printable import printable
 
 
@@ -24,8 +24,13 @@ class Permission(msgspec.Struct, frozen=True):
     decision: Decision
     rule: str
     why: str = ""
-    approver_group: str | None = None
-    """Who may approve, where an approval is required; None is any approver."""
+    groups: tuple[str, ...] = ()
+    """The groups an approver must be in, all of them, where an approval is required; none is any approver."""
+
+    @property
+    def approver_group(self) -> str | None:
+        """The same, as it is told."""
+        return ", ".join(self.groups) or None
 
 
 BUILT_IN = Permission("allow", "built-in")
@@ -33,6 +38,8 @@ UNMATCHED = Permission(
     "deny", "no replay rule", "no rule of replay_rules speaks of this letter; let the last one be `match: {}`"
 )
 
+BROKEN = "broken policy"
+"""The rule that is named where there is a policy that cannot be read: the catalogue triages, and replays are denied."""
 STRICTNESS: tuple[Decision, ...] = ("allow", "require_approval", "deny")
 EXTERNAL = "external"
 ANSWER_KEYS = frozenset({"decision", "why", "approver_group"})
@@ -41,33 +48,51 @@ LONGEST_SHOWN = 60
 
 
 def permit(facts: Facts = UNKNOWN, policy: Policy | Broken = BUILT_IN_POLICY) -> Permission:
-    """Ask the policy. What `dlq_rules` want an approval for stays so, also where `replay_rules` would allow it."""
+    """Ask the policy. An approval that `dlq_rules` want, or wanted before, is needed whatever `replay_rules` allow."""
     if isinstance(policy, Broken):
-        return Permission("deny", "broken policy", f"{policy.problem}; mend it, then ask again")
-    return strictest(_by_replay_rules(facts, policy), _by_dlq_rules(facts, policy))
+        return Permission("deny", BROKEN, f"{policy.problem}; mend it, then ask again")
+    return strictest(_by_replay_rules(facts, policy), _by_dlq_rules(facts, policy), _as_demanded(facts))
 
 
 def _by_replay_rules(facts: Facts, policy: Policy) -> Permission:
     if not policy.replay_rules:
         return BUILT_IN
-    found = first_fitting(policy.replay_rules, facts)
+    found = policy.permits(facts)
     if found is None:
         return UNMATCHED
     place, rule = found
-    return Permission(rule.decision, replay_rule(place), rule.why, rule.approver_group)
+    return Permission(rule.decision, replay_rule(place), rule.why, named(rule.approver_group))
 
 
 def _by_dlq_rules(facts: Facts, policy: Policy) -> Permission:
-    found = first_fitting(policy.dlq_rules, facts)
+    found = policy.triages(facts)
     if found is None or found[1].action is not Action.REQUIRE_APPROVAL:
         return BUILT_IN
     place, rule = found
-    return Permission("require_approval", dlq_rule(place), approver_group=rule.approver_group)
+    return Permission("require_approval", dlq_rule(place), groups=named(rule.approver_group))
 
 
-def strictest(first: Permission, *others: Permission) -> Permission:
-    """Give the one that allows least; of equals, the first."""
-    return max((first, *others), key=lambda each: STRICTNESS.index(each.decision))
+def _as_demanded(facts: Facts) -> Permission:
+    """Keep to what was asked for before: a letter that grows older needs no less."""
+    if facts.demand is None:
+        return BUILT_IN
+    return Permission("require_approval", facts.demand.rule, groups=facts.demand.groups)
+
+
+def named(group: str | None) -> tuple[str, ...]:
+    """Give the groups that a rule names."""
+    return () if group is None else (group,)
+
+
+def strictest(*answers: Permission) -> Permission:
+    """Give the one that allows least; of equals, the first. Its approver must be in the groups of all that want one."""
+    found = max(answers, key=lambda each: STRICTNESS.index(each.decision))
+    if found.decision != "require_approval":
+        return found
+    wanting = [each for each in answers if each.decision == found.decision]
+    rules = dict.fromkeys(each.rule for each in wanting)
+    groups = {group for each in wanting for group in each.groups}
+    return Permission(found.decision, ", ".join(rules), found.why, tuple(sorted(groups)))
 
 
 def ask_outside(question: Callable[[], Any]) -> Permission:
@@ -78,7 +103,7 @@ def ask_outside(question: Callable[[], Any]) -> Permission:
 def read_answer(answer: object) -> Permission:
     """Read what an external decision answered: a word, a map with `decision`, a Permission. The rest is a refusal."""
     if isinstance(answer, Permission):
-        answer = {"decision": answer.decision, "why": answer.why, "approver_group": answer.approver_group}
+        answer = {"decision": answer.decision, "why": answer.why, "approver_group": answer.groups}
     if isinstance(answer, str):
         answer = {"decision": answer}
     if not isinstance(answer, dict):
@@ -90,12 +115,21 @@ def _read_map(answer: dict[Any, Any]) -> Permission:
     unknown = [key for key in answer if key not in ANSWER_KEYS]
     if unknown:
         return _refused(f"answered with the unknown key {_shown(unknown[0])}")
-    decision, why, group = answer.get("decision"), answer.get("why"), answer.get("approver_group")
+    decision, why, groups = answer.get("decision"), answer.get("why"), _read_groups(answer.get("approver_group"))
     if not isinstance(decision, str) or decision not in STRICTNESS:
         return _refused(f"answered with the decision {_shown(decision)}")
-    if not isinstance(why, str | None) or not isinstance(group, str | None):
+    if not isinstance(why, str | None) or groups is None:
         return _refused("gave a why or an approver_group that is no text")
-    return Permission(STRICTNESS[STRICTNESS.index(decision)], EXTERNAL, _told(why or ""), group or None)
+    return Permission(STRICTNESS[STRICTNESS.index(decision)], EXTERNAL, _told(why or ""), groups)
+
+
+def _read_groups(given: object) -> tuple[str, ...] | None:
+    """Read who must approve: a group, or the groups of a Permission, or any approver."""
+    if isinstance(given, str | None):
+        return named(given or None)
+    if isinstance(given, tuple) and all(isinstance(each, str) and each for each in given):
+        return given
+    return None
 
 
 def _raised(error: Exception) -> Permission:

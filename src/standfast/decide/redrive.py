@@ -8,10 +8,8 @@ from collections.abc import Iterable
 import msgspec
 
 from standfast.lifecycle import FINAL, LETTERS, State
-from standfast.redrive import Course, Fate, Outcome, Tally
+from standfast.redrive import WINDOW, Course, Fate, Outcome, Tally
 
-WINDOW = 20
-"""Over how many of the last settled letters the failing share is judged, once the canary is over."""
 CAUTIOUS = 100
 """How many letters are on their way at a time where failures may still stop the rest."""
 AT_ONCE = 1000
@@ -69,7 +67,8 @@ def _halts(course: Course, tally: Tally) -> str | None:
     if limit is None or not tally.failed:
         return None
     if course.canary and tally.replayed == tally.settled == course.canary and tally.failed >= limit * course.canary:
-        return f"{tally.failed} of the {course.canary} that were tried first failed again"
+        tried = f"{tally.failed} of the {course.canary} that were tried first"
+        return f"{'the one that was tried first' if course.canary == 1 else tried} failed again"
     failed = sum(tally.recent[:WINDOW])
     if failed and failed >= limit * WINDOW:
         return f"{failed} of the last {min(WINDOW, tally.settled)} failed again"
@@ -87,11 +86,14 @@ def paced(course: Course, wanted: int, now: float, next_at: float) -> tuple[int,
 
 
 def outcome_of(state: str | None, replay_status: str | None) -> Outcome | None:
-    """Tell how a replayed letter fared; None while it is on its way. One that is gone was pruned after its end."""
+    """Tell how a replayed letter fared; None while it is on its way.
+
+    One that is gone was pruned after its end: a letter that is deleted when it stopped again is marked then.
+    """
     if state is None or state == State.COMPLETED:
         return Outcome.COMPLETED
-    if State(state) in FINAL:
-        return Outcome.DRIFTED  # somebody cancelled it: that says nothing about the others
+    if State(state) in FINAL:  # somebody discarded it when it had stopped again, or cancelled it on its way
+        return Outcome.FAILED if replay_status == "discarded" else Outcome.DRIFTED
     if State(state) in LETTERS and replay_status != "scheduled":
         return Outcome.FAILED
     return None

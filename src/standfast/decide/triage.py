@@ -9,16 +9,15 @@ import msgspec
 
 from standfast.decide.backoff import delay
 from standfast.decide.fingerprint import fingerprint
+from standfast.decide.permit import BROKEN, named, permit
 from standfast.failure import Action, Failure, reason
 from standfast.lifecycle import Move, Transition, Triage
 from standfast.policy.facts import Facts, facts_of_failure
 from standfast.policy.rules import BUILT_IN as BUILT_IN_POLICY
-from standfast.policy.rules import Broken, DlqRule, Policy, dlq_rule, first_fitting
+from standfast.policy.rules import Broken, DlqRule, Policy, dlq_rule
 
-BUILT_IN = "built-in"
+BUILT_IN = BUILT_IN_POLICY.snapshot
 """The rule a letter names when no policy file decided."""
-BROKEN = "broken policy"
-"""The rule a letter names when there is a policy that cannot be read: the catalogue decided, and replays are denied."""
 
 STATUSES = {
     Action.AUTO_REPLAY: "scheduled",
@@ -26,6 +25,9 @@ STATUSES = {
     Action.REQUIRE_APPROVAL: "approval_pending",
     Action.MANUAL_REVIEW: "pending_review",
 }
+
+CONSENT = Triage(action=Action.MANUAL_REVIEW, rule="consent")
+"""What becomes of a job whose session must consent first: no policy consents in its place, or replays it meanwhile."""
 
 STOPPING = frozenset({Move.DIE, Move.HOLD})
 """The moves by which a job becomes a letter."""
@@ -55,10 +57,17 @@ def judged(decided: Transition, facts: Facts, present: Present, roll: float) -> 
     return msgspec.structs.replace(
         decided,
         move=Move.HOLD if said.action is Action.REQUIRE_APPROVAL else decided.move,
-        triage=said,
+        triage=_with_approvers(said, facts, present.policy),
         fingerprint=fingerprint(facts.queue or decided.queue, facts.handler or "", decided.failure),
         policy_snapshot=present.policy.snapshot,
     )
+
+
+def _with_approvers(said: Triage, facts: Facts, policy: Policy | Broken) -> Triage:
+    """Name everybody who must approve: its replay is asked for as it dies, and `replay_rules` speak of that too."""
+    if said.action is not Action.REQUIRE_APPROVAL:
+        return said
+    return msgspec.structs.replace(said, approver_groups=permit(facts, policy).groups or named(said.approver_group))
 
 
 def triage(
@@ -66,9 +75,11 @@ def triage(
 ) -> Triage:
     """Decide about a letter. `replay_at` is counted from `now`; `roll` in [0, 1) is the jitter's chance."""
     facts = letter if isinstance(letter, Facts) else facts_of_failure(letter)
+    if facts.reason_code == "consent_required":
+        return CONSENT
     if isinstance(policy, Broken):
         return _by_catalogue(facts, BROKEN)
-    found = first_fitting(policy.dlq_rules, facts)
+    found = policy.triages(facts)
     return _by_catalogue(facts, BUILT_IN) if found is None else _by_rule(*found, facts, now, roll)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from standfast.decide.permit import permit
 from standfast.decide.triage import triage
 from standfast.policy.facts import Facts
-from standfast.policy.rules import Broken, Policy, dlq_rule, first_fitting, replay_rule
+from standfast.policy.rules import Broken, Policy, dlq_rule, replay_rule
 
 SAMPLES = 5
 
@@ -72,5 +72,5 @@ def _names(policy: Policy) -> list[str]:
 
 
 def _met(facts: Facts, policy: Policy) -> list[str]:
-    dlq, replay = first_fitting(policy.dlq_rules, facts), first_fitting(policy.replay_rules, facts)
+    dlq, replay = policy.triages(facts), policy.permits(facts)
     return [*([dlq_rule(dlq[0])] if dlq else []), *([replay_rule(replay[0])] if replay else [])]

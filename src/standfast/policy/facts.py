@@ -6,12 +6,21 @@ from datetime import datetime
 
 import msgspec
 
-from standfast.failure import Failure
+from standfast.failure import Action, Failure
 from standfast.job import Claim, JobView, higher
+from standfast.lifecycle import Triage
 from standfast.rules import ReplayMode
 
 ALIASES = {"max_scheduling_retries": "max_attempts"}
 """Reason codes of other systems, and what they are called here."""
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """An approval that was asked for before: whatever the rules say of the letter by now, it is still needed."""
+
+    rule: str
+    groups: tuple[str, ...] = ()
+    """The groups its approver must be in, all of them."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +43,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
     requester: str | None = None
     replay_mode: ReplayMode = "replay"
+    demand: Demand | None = None
+    """The approval it was triaged for as it died, or is held for."""
 
 
 UNKNOWN = Facts()
@@ -80,4 +91,12 @@ def facts_of_letter(letter: JobView, *, now: datetime, replay_mode: ReplayMode) 
         session=letter.session,
         requester=letter.requester,
         replay_mode=replay_mode,
+        demand=_demand_on(letter.triage),
     )
+
+
+def _demand_on(triage: Triage | None) -> Demand | None:
+    """Tell what approval a letter needs, as was decided when it died or when somebody asked for its replay."""
+    if triage is None or not (triage.action is Action.REQUIRE_APPROVAL or triage.replay_status == "approval_pending"):
+        return None
+    return Demand(triage.rule, triage.approver_groups or tuple(filter(None, [triage.approver_group])))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol, TypeVar
+from functools import cached_property
+from typing import Literal
 
 import msgspec
 
 from standfast.failure import Action
 from standfast.policy.facts import Facts
+from standfast.policy.fitting import Fitting
 from standfast.policy.match import Match
 from standfast.rules import Backoff
 
@@ -27,7 +28,7 @@ BACKOFFS = {
 """How long an automatic replay waits, by the name it has in a policy."""
 
 
-class DlqRule(msgspec.Struct, frozen=True, kw_only=True):
+class DlqRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What becomes of a letter that fits. `max_replays` and `backoff` are for `auto_replay`."""
 
     match: Match
@@ -41,7 +42,7 @@ class DlqRule(msgspec.Struct, frozen=True, kw_only=True):
     """Who may approve its replay; None is any approver."""
 
 
-class ReplayRule(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether a letter that fits may be replayed."""
 
     match: Match
@@ -51,13 +52,29 @@ class ReplayRule(msgspec.Struct, frozen=True, kw_only=True):
     """What whoever asked is told."""
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
     """Rules in order: the first that fits decides. `snapshot` is the hash of what they mean."""
 
     version: str = VERSION
     dlq_rules: tuple[DlqRule, ...] = ()
     replay_rules: tuple[ReplayRule, ...] = ()
     snapshot: str
+
+    def triages(self, facts: Facts) -> tuple[int, DlqRule] | None:
+        """Give the first rule that says what becomes of this letter, with its place from 1."""
+        return self._dlq.first(facts)
+
+    def permits(self, facts: Facts) -> tuple[int, ReplayRule] | None:
+        """Give the first rule that says whether this letter may be replayed, with its place from 1."""
+        return self._replay.first(facts)
+
+    @cached_property
+    def _dlq(self) -> Fitting[DlqRule]:
+        return Fitting(self.dlq_rules)
+
+    @cached_property
+    def _replay(self) -> Fitting[ReplayRule]:
+        return Fitting(self.replay_rules)
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -74,22 +91,6 @@ class Broken(msgspec.Struct, frozen=True):
 
 BUILT_IN = Policy(version="built-in", snapshot="built-in")
 """What holds where nobody wrote a policy: poison is set apart, a person looks at the rest and may replay it."""
-
-
-class Rule(Protocol):
-    """Anything that speaks of some letters."""
-
-    @property
-    def match(self) -> Match:
-        """Which ones."""
-
-
-Kind = TypeVar("Kind", bound=Rule)
-
-
-def first_fitting(rules: Sequence[Kind], facts: Facts) -> tuple[int, Kind] | None:
-    """Give the first rule that speaks of this letter, with its place from 1."""
-    return next(((place, rule) for place, rule in enumerate(rules, 1) if rule.match.fits(facts)), None)
 
 
 def dlq_rule(place: int) -> str:

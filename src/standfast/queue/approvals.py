@@ -13,8 +13,9 @@ from standfast.decide import approve as rules
 from standfast.errors import ApprovalRefused, ConfigurationError, NotALetter, UnknownRequest
 from standfast.job import JobView
 from standfast.lifecycle import LETTERS, State
-from standfast.queue.ids import IDS
-from standfast.queue.returning import Returning, standing, told
+from standfast.queue.ids import IDS, id_of
+from standfast.queue.people import because, person
+from standfast.queue.returning import Returning, ruled, standing, told, wanted_by
 from standfast.queue.rulings import Permit, Ruling, built_in, facts_at
 from standfast.queue.view import job_view, moments, one_of
 from standfast.store.approvals import Ask, Said
@@ -42,6 +43,12 @@ class Case(msgspec.Struct, frozen=True):
         return bound_to(row.queue, row.handler, row.payload, row.generation, self.ruling.snapshot)
 
 
+class Listed(list[dict[str, Any]]):
+    """Approvals, the newest first."""
+
+    more: bool = False
+
+
 class Approvals:
     """What waits for a person's answer: `list`, `approve`, `deny`. The first answer counts, and is told again."""
 
@@ -65,11 +72,22 @@ class Approvals:
 
     # --- for people
 
-    async def list(self, state: str | None = "pending", *, limit: int = 100) -> list[dict[str, Any]]:
-        """List approvals, the newest first: those that wait, those of another state, or with None all."""
+    async def list(self, state: str | None = "pending", *, limit: int = 100) -> Listed:
+        """List approvals, the newest first: those that wait, those of another state, or with None all.
+
+        `more` tells whether there are others than these.
+        """
         await self._ready()
-        found = await self._desk.approvals(one_of("state", state, Standing), limit)
-        return [self._shown(each) for each in found]
+        found = await self._desk.approvals(one_of("state", state, Standing), limit + 1)
+        listed = Listed(self._shown(each) for each in found[:limit])
+        listed.more = len(found) > limit
+        return listed
+
+    async def of(self, job: str) -> str | None:
+        """Give the approval that a letter waits for, by its id; None if it waits for none."""
+        await self._ready()
+        record = await self._store.job(id_of(job))
+        return None if record is None else await self._desk.open_for(record.row.n)
 
     async def get(self, id: str) -> dict[str, Any]:
         """Give one approval."""
@@ -80,11 +98,12 @@ class Approvals:
 
         Neither whoever asked nor whoever requested the work may. `groups` are added to those `[groups]` gives `by`.
         """
+        by = person(by)
         while True:
             approval = await self._approval(id)
             if rules.told_again(approval, "approved"):
                 return await self._carried_out(approval)
-            self._check(approval, _person(by), groups)
+            self._check(approval, by, groups)
             if approval.redrive is not None:
                 return await self._approve_redrive(approval, by)
             answer = await self._approve_letter(approval, by)
@@ -93,11 +112,12 @@ class Approvals:
 
     async def deny(self, id: str, *, by: str, reason: str) -> dict[str, Any]:
         """Say no: the letter stays dead, the redrive ends. This needs no group: whoever may look may stop it."""
+        by, reason = person(by), because(reason)
         approval = await self._approval(id)
         if rules.told_again(approval, "denied"):
             return _outcome(approval, "denied", approval.answer or "")
         self._check_open(approval)
-        answer = Answer(approval.id, Standing.PENDING, Standing.DENIED, _person(by), _reason(reason))
+        answer = Answer(approval.id, Standing.PENDING, Standing.DENIED, by, reason)
         if not await self._turn_down(approval, answer, _decision(approval, "deny", "denied", by=by, reason=reason)):
             return await self.deny(id, by=by, reason=reason)  # somebody was first: tell their answer, or refuse
         return _outcome(approval, "denied", reason)
@@ -123,14 +143,13 @@ class Approvals:
         self, record: JobRecord, letter: JobView, ruling: Ruling, *, by: str | None, reason: str | None
     ) -> Filing:
         """Lay an approval out; without `by` the policy itself asks for it, as a letter dies."""
-        group = ruling.permission.approver_group
         return Filing(
             id=IDS.mint(self._store.now() + self._store.skew()),
             bound=Case(record, letter, ruling).bound,
             asked_by=by,
             reason=reason,
-            requesters=() if letter.requester is None else (letter.requester,),
-            groups=() if group is None else (group,),
+            requesters=wanted_by(record),
+            groups=ruling.permission.groups,
             rule=ruling.permission.rule,
             ttl=self._ttl,
         )
@@ -177,10 +196,12 @@ class Approvals:
 
     async def _against(self, approval: Approval, case: Case, by: str | None) -> dict[str, Any] | None:
         """Turn an approval down that does not fit any more, or that the policy denies by now; None if all is well."""
+        said = case.ruling.permission
         changes = rules.changed(approval.bound, case.bound)
         if changes:
             return await self._made_void(approval, rules.void_because(changes), by)
-        said = case.ruling.permission
+        if rules.unasked(approval, said.groups):
+            return await self._made_void(approval, rules.wants_more(approval, said.groups), by)
         if said.decision != "deny":
             return None
         answer = Answer(approval.id, approval.state, Standing.DENIED, "policy", f"{said.rule}: {said.why}")
@@ -206,7 +227,8 @@ class Approvals:
     async def _carried_out(self, approval: Approval) -> dict[str, Any]:
         """Tell of a yes that was given; perform what it allows if nobody has."""
         if approval.state == Standing.USED:
-            return _outcome(approval, "replayed" if approval.redrive is None else "started", "it was approved before")
+            done = "replayed" if approval.redrive is None else "started"
+            return _outcome(approval, done, f"{approval.answered_by} approved it before")
         if approval.state != Standing.APPROVED:
             return _outcome(approval, str(approval.state), approval.answer or "")
         case = await self._case(approval)
@@ -219,17 +241,17 @@ class Approvals:
     async def _perform(self, approval: Approval, case: Case, by: str) -> dict[str, Any]:
         asked = f"approved; asked for by {approval.asked_by or 'the policy'}"
         reason = f"{asked}: {approval.reason}" if approval.reason else asked
-        permission, snapshot = case.ruling.permission, case.ruling.snapshot
-        move = await self._returning.way_back(
-            case.record, case.letter, by=by, reason=reason, rule=permission.rule, snapshot=snapshot
-        )
+        way = await self._returning.way_back(case.record, case.letter, by=by, reason=reason)
+        move = ruled(way, case.letter, case.ruling)
         answers = Answer(approval.id, Standing.APPROVED, Standing.USED)
         [landed] = await self._store.apply([msgspec.structs.replace(move, answers=answers)])
         if not landed:
             present = await self._approval(approval.id)
+            if present.state == Standing.APPROVED and present.job is not None:
+                return await self._carried_out(present)  # the policy changed meanwhile: it is asked again
             if present.state != Standing.USED:
                 raise NotALetter(f"job {case.letter.id} is no letter any more: somebody else was first")
-        return {"approval": approval.id, "job": case.letter.id, "rule": permission.rule, **told(move, by)}
+        return {"approval": approval.id, "job": case.letter.id, "rule": case.ruling.permission.rule, **told(move, by)}
 
     async def _turn_down(self, approval: Approval, answer: Answer, decision: Decision) -> bool:
         """Answer with a no, and let the letter die or the redrive end with it; tell whether it was the first answer."""
@@ -246,7 +268,8 @@ class Approvals:
     async def _approve_redrive(self, approval: Approval, by: str) -> dict[str, Any]:
         if await self._snapshot(approval) != approval.bound.snapshot:
             why = rules.void_because([rules.WORDS["snapshot"]])
-            await self._desk.withdraw(Said(Answer(approval.id, Standing.PENDING, Standing.VOID, reason=why)))
+            void = Answer(approval.id, Standing.PENDING, Standing.VOID, reason=why)
+            await self._desk.withdraw(Said(void, _decision(approval, "deny", "void", by=by, reason=why)))
             raise ApprovalRefused(f"approval {approval.id} is void: {why}; nothing was replayed: plan again")
         answer = Answer(approval.id, Standing.PENDING, Standing.USED, by)
         first = await self._desk.let_go(Said(answer, _decision(approval, "approve", "approved", by=by)))
@@ -303,18 +326,6 @@ def _decision(approval: Approval, kind: Any, outcome: str, **said: Any) -> Decis
     what = {"payload_sha256": bound.payload_sha256, "snapshot": bound.snapshot, "rule": approval.rule, **said}
     detail = {name: value for name, value in about.items() if value is not None}
     return Decision(kind=kind, outcome=outcome, job=approval.job, queue=approval.queue, detail=detail, **what)
-
-
-def _person(by: object) -> str:
-    if not isinstance(by, str) or not by.strip():
-        raise ConfigurationError(f"an answer is somebody's: by= must name a person, not {by!r}")
-    return by.strip()
-
-
-def _reason(reason: object) -> str:
-    if not isinstance(reason, str) or not reason.strip():
-        raise ConfigurationError("a denial needs a reason, for whoever asked")
-    return reason
 
 
 def _texts(groups: Iterable[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,19 @@ import msgspec
 
 from standfast.aside import aside
 from standfast.chain import KINDS, Head, Link, decisions_of
-from standfast.decide.chain import UNBEGUN, Problem, Walk, compare, first, follow, judge
+from standfast.decide.chain import UNBEGUN, Problem, Walk, compare, first, follow, judge, misfit
 from standfast.errors import ConfigurationError, StandfastError
 from standfast.queue.view import one_of
 from standfast.store.store import Store
 
 AT_ONCE = 500
 """Links that are read in one bite: a chain may be long, and others go on writing."""
+
+
+class Decisions(list[dict[str, Any]]):
+    """Decisions, oldest first. `next_after` leads to those behind them; it is None when there are none."""
+
+    next_after: int | None = None
 
 
 class Audit:
@@ -29,23 +35,37 @@ class Audit:
 
     async def entries(
         self, *, after: int = 0, limit: int = 50, job: str | None = None, kind: str | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> Decisions:
         """List decisions, oldest first, each with the `seq` and the time of its link; `after` goes on behind a `seq`.
 
         The decisions of one transaction stay together: a page may be shorter than `limit`, and longer if one
-        transaction made more.
+        transaction made more. Its `next_after` is where the next page begins.
         """
         await self._ready()
         _check_page(after, limit)
         one_of("kind", kind, KINDS)
-        found: list[dict[str, Any]] = []
+        found = Decisions()
         async for links in self._links(after, job, kind):
             for link in links:
                 wanted = [entry for entry in _entries(link) if _is(entry, job, kind)]
                 if found and len(found) + len(wanted) > limit:
+                    found.next_after = found[-1]["seq"]
                     return found
                 found += wanted
         return found
+
+    async def last(self, number: int, *, job: str | None = None, kind: str | None = None) -> Decisions:
+        """List the last decisions, so many of them, oldest first."""
+        await self._ready()
+        _check_page(0, number)
+        head = await self._trail.head()
+        end, reach = 0 if head is None else head.head.seq, max(number, AT_ONCE)
+        while True:
+            found = [entry async for links in self._links(max(0, end - reach), job, kind) for entry in _all(links)]
+            wanted = [entry for entry in found if _is(entry, job, kind)]
+            if len(wanted) >= number or reach >= end:
+                return Decisions(wanted[-number:])
+            reach *= 4
 
     async def _links(self, after: int, job: str | None = None, kind: str | None = None) -> AsyncIterator[list[Link]]:
         """Read the links behind a number, in bites."""
@@ -57,15 +77,18 @@ class Audit:
         """Tell whether the chain is what was written: `{"ok", "entries", "head", "anchored", "problem"?}`.
 
         `head` is the last link's hash, `anchored` the number of the last one that was noted outside, None where none
-        was. A `problem` names the first link, by its `seq`, that was changed, removed, moved or cut off.
+        was, and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed,
+        removed, moved or cut off, or that should have been noted outside and was not.
         """
         await self._ready()
         noted_so_far = self._trail.noted_so_far()  # first: what is noted later may be of links that come after the walk
         walk, store, noted = await self._walk()
-        last, outside = await self._compare_anchors(noted_so_far, noted)
-        problem = first((judge(walk, store, noted), outside))
+        begins, last, outside = await self._compare_anchors(noted_so_far, noted)
+        misfits = [misfit(*each) for each in self._trail.misfits(noted_so_far)]
+        problem = first((judge(walk, store, noted), outside, *misfits))
         head = None if walk.head == UNBEGUN else walk.head.hash
-        answer = {"ok": problem is None, "entries": walk.entries, "head": head, "anchored": last}
+        anchored = {"anchored": last, "anchored_from": begins}
+        answer = {"ok": problem is None, "entries": walk.entries, "head": head, **anchored}
         return answer if problem is None else {**answer, "problem": msgspec.to_builtins(problem)}
 
     async def _walk(self) -> tuple[Walk, str | None, Head]:
@@ -82,25 +105,30 @@ class Audit:
                 return walk, store, noted
             before = noted  # there are more links than were noted: see whether somebody is just writing them
 
-    async def _compare_anchors(self, noted_so_far: int, noted: Head) -> tuple[int | None, Problem | None]:
-        """Compare what was noted outside; give the last number there, and the first that differs."""
-        last: int | None = None
+    async def _compare_anchors(self, noted_so_far: int, noted: Head) -> tuple[int | None, int | None, Problem | None]:
+        """Compare what was noted outside; give the first and the last number there, and the first that differs."""
+        ends: set[int] = set()
         problems: list[Problem | None] = []
         for anchors in self._trail.anchors(noted_so_far):
-            hashes = await self._trail.hashes([anchor.seq for anchor in anchors])
-            problems.append(compare(noted, anchors, hashes))
-            last = max(last or 0, *(anchor.seq for anchor in anchors))
-        return last, first(problems)
+            numbers = [anchor.seq for anchor in anchors]
+            problems.append(compare(noted, anchors, await self._trail.hashes(numbers)))
+            ends = {min(ends | {*numbers}), max(ends | {*numbers})}
+        return min(ends, default=None), max(ends, default=None), first(problems)
 
     async def export(self, path: str | Path) -> dict[str, Any]:
-        """Write the chain to a new file, one link a line, its first included; tell how many links and where it ends."""
+        """Write the chain to a new file, one link a line, its first included; tell how many links and where it ends.
+
+        A chain that is broken is written as it is; `ok` is False then, and `problem` says where.
+        """
         await self._ready()
-        links, head = 0, None
+        links, head, walk = 0, None, Walk()
         with os.fdopen(_new_file(path), "wb") as file:
             async for some in self._links(-1):
                 await aside(file.write, _lines(some))
                 links, head = links + len(some), some[-1].hash
-        return {"path": str(path), "links": links, "head": head}
+                walk = walk if walk.problem is not None else follow(walk, some)
+        answer = {"path": str(path), "links": links, "head": head, "ok": walk.problem is None}
+        return answer if walk.problem is None else {**answer, "problem": msgspec.to_builtins(walk.problem)}
 
 
 def _check_page(after: int, limit: int) -> None:
@@ -114,6 +142,10 @@ def _entries(link: Link) -> list[dict[str, Any]]:
     if decisions is None:
         raise StandfastError(f"link {link.seq} of the audit chain was changed and cannot be read; see audit verify")
     return [{"seq": link.seq, "at": link.at, **entry} for entry in decisions]
+
+
+def _all(links: Sequence[Link]) -> Iterator[dict[str, Any]]:
+    return (entry for link in links for entry in _entries(link))
 
 
 def _is(entry: dict[str, Any], job: str | None, kind: str | None) -> bool:

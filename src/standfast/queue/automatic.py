@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+
 from standfast.chain import Decision
 from standfast.job import JobView
 from standfast.lifecycle import LETTERS, Move, State, Transition
-from standfast.queue.returning import Returning, died_under, ruled
+from standfast.queue.keeping import keeping
+from standfast.queue.returning import LOOKS_AT_ONCE, Returning, died_under, ruled
 from standfast.queue.rulings import Permit, Ruling, facts_at
 from standfast.queue.view import job_view
-from standfast.store.policies import Refusal
+from standfast.store.policies import Refusal, Turn
 from standfast.store.reads import JobRecord
 from standfast.store.store import Store
 
 BY = "policy"
 """Who asks for an automatic replay."""
+TURN_FOR = 10.0
+"""Seconds a worker has the turn, unless it says that it is still at it."""
 STATUSES = {"deny": "denied", "require_approval": "pending_review"}
 """Where a letter is in its triage after its replay was not allowed."""
 
@@ -28,27 +34,47 @@ class Automatic:
         self._permit = permit
 
     async def replay_due(self) -> int:
-        """Replay what is due; give how many letters went back to work or were found done."""
+        """Replay all that is due, unless another worker is at it; give how many letters went or were found done."""
+        turn = await self._desk.take_turn(Turn(TURN_FOR))
+        if turn is None:
+            return 0
+        went, held = 0, [turn]
+        async with keeping(TURN_FOR / 4, partial(self._keep, held)):
+            while number := await self._replay_some():
+                went += number
+        await self._desk.take_turn(Turn(0.0, held[-1]))
+        return went
+
+    async def _keep(self, held: list[float]) -> None:
+        """Have the turn for longer, and note until when: whoever knows that has it."""
+        until = await self._desk.take_turn(Turn(TURN_FOR, held[-1]))
+        if until is not None:
+            held.append(until)
+
+    async def _replay_some(self) -> int:
         numbers = await self._desk.due_replays(self._store.now())
         if not numbers:
             await self._desk.tidy_replays()
             return 0
         records, _ = await self._desk.letters(numbers)
-        decided = [await self._decide(record) for record in records if State(record.row.state) in LETTERS]
+        busy = asyncio.Semaphore(LOOKS_AT_ONCE)
+        letters = [record for record in records if State(record.row.state) in LETTERS]
+        decided = await asyncio.gather(*(self._decide(record, busy) for record in letters))
         moves = [each for each in decided if isinstance(each, Transition)]
         refusals = [each for each in decided if isinstance(each, Refusal)]
         if refusals:
             await self._desk.refuse(refusals)
         return sum(await self._store.apply(moves)) if moves else 0
 
-    async def _decide(self, record: JobRecord) -> Transition | Refusal:
+    async def _decide(self, record: JobRecord, busy: asyncio.Semaphore) -> Transition | Refusal:
         now, skew = self._store.now(), self._store.skew()
         letter = job_view(record, now=now, skew=skew)
         why = "auto_replay" if letter.triage is None else f"auto_replay by {letter.triage.rule}"
-        move = await self._returning.way_back(record, letter, by=BY, reason=why, rule="", kind="auto_replay")
-        if move.move == Move.RESOLVE:
-            return move
-        ruling = await self._permit(facts_at(letter, now + skew))
+        async with busy:
+            move = await self._returning.way_back(record, letter, by=BY, reason=why, kind="auto_replay")
+            if move.move == Move.RESOLVE:
+                return move
+            ruling = await self._permit(facts_at(letter, now + skew))
         if ruling.permission.decision == "allow":
             return ruled(move, letter, ruling)
         return refusal(record, letter, ruling, by=BY, reason=why)

@@ -16,11 +16,11 @@ from standfast.handlers.registry import Handler, Registry
 from standfast.handlers.request import HttpRequest
 from standfast.job import HTTP, Details, JobView, NewJob
 from standfast.lifecycle import LETTERS, State
-from standfast.printable import printable
 from standfast.queue import http
 from standfast.queue.ids import id_of
 from standfast.queue.letter_filter import letter_filter
 from standfast.queue.payload import canonical, fingerprint, sha256
+from standfast.queue.people import asked
 from standfast.queue.returning import standing
 from standfast.queue.view import HIDDEN, job_view
 from standfast.store.letters import Amendment, Purge, Quarantine, Touch
@@ -29,7 +29,6 @@ from standfast.store.store import Store
 
 BITE = 1000
 """Letters that are deleted in one transaction; the first one sees to it that there are as many as said."""
-LONGEST_REASON = 2000
 
 
 class Step(NamedTuple):
@@ -55,16 +54,6 @@ async def letter_of(store: Store, job_id: str) -> tuple[JobRecord, JobView]:
     if State(record.row.state) not in LETTERS:
         raise NotALetter(f"job {job_id} is no letter: it is {record.row.state}")
     return record, job_view(record, now=store.now(), skew=store.skew())
-
-
-def asked(by: str, reason: str) -> dict[str, Any]:
-    """Check who wants it and why: both are kept with what was done."""
-    for what, said in (("by", by), ("reason", reason)):
-        if not isinstance(said, str) or not said.strip() or len(said) > LONGEST_REASON:
-            raise ConfigurationError(
-                f"{what} must be text of 1 to {LONGEST_REASON} characters, not {said!r:.80}; nothing was changed"
-            )
-    return {"by": printable(by), "reason": printable(reason)}
 
 
 class Disposal:
@@ -112,7 +101,7 @@ class Disposal:
         amendment = Amendment(
             touch=_touch(row, decision, letter, sha256(text)),
             payload=text,
-            details=msgspec.json.encode(msgspec.structs.replace(details, amended=row.generation + 1)).decode(),
+            details=_amended(details, row.generation + 1, said["by"]),
             generation=row.generation + 1,
             key=next_key(row.idempotency_key, row.generation),
             fingerprint=fingerprint(row.handler, same),
@@ -153,6 +142,12 @@ class Disposal:
             deleted += bite
         told(Step("purged", deleted, confirm))
         return {"purged": deleted}
+
+
+def _amended(details: Details, generation: int, by: str) -> str:
+    """Note that somebody changed the payload, and who: it is theirs from now on, too."""
+    amenders = (*details.amenders, *({by} - {*details.amenders}))
+    return msgspec.json.encode(msgspec.structs.replace(details, amended=generation, amenders=amenders)).decode()
 
 
 def _touch(row: JobRow, decision: Decision, letter: JobView, sha: str | None = None) -> Touch:

@@ -14,17 +14,19 @@ from standfast.store.store import Store
 Health = Callable[[], Awaitable[dict[str, Any]]]
 
 
-async def examine(store: Store, health: Health, held: Callable[[], Awaitable[Held | None]]) -> dict[str, Any]:
+async def examine(
+    store: Store, health: Health, held: Callable[[], Awaitable[Held | None]], verify: Health
+) -> dict[str, Any]:
     """Give every finding, and whether none of them is a problem."""
     found = await aside(store.checkup)
     if (spooled := await held()) is not None:
         found.append(Finding("spool", spooled.path, spooled.issue))
     if store.there():
-        found += [finding async for finding in _opened(store, health)]
+        found += [finding async for finding in _opened(store, health, verify)]
     return {"ok": not any(finding.problem for finding in found), "checks": [finding._asdict() for finding in found]}
 
 
-async def _opened(store: Store, health: Health) -> AsyncIterator[Finding]:
+async def _opened(store: Store, health: Health, verify: Health) -> AsyncIterator[Finding]:
     """Open the store, as any use does, and ask how it is doing."""
     try:
         judged = await health()
@@ -37,3 +39,6 @@ async def _opened(store: Store, health: Health) -> AsyncIterator[Finding]:
         yield Finding("health", "", issue)
     if not judged["issues"]:
         yield Finding("health", judged["status"])
+    chain = await verify()
+    broken = None if chain["ok"] else f"the audit chain is broken: {chain['problem']['why']}"
+    yield Finding("audit", f"{chain['entries']} decisions", broken)

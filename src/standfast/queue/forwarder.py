@@ -6,11 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
 from standfast.errors import StandfastError, StoreUnavailable
+from standfast.queue.burials import in_conflict, refused, unknown
 from standfast.queue.declarations import Declarations
-from standfast.queue.outbox import in_conflict, refused, unknown
 from standfast.store.forward import Forward, Unforwardable
 from standfast.store.spool import Entry, Spool
 from standfast.store.store import Store
@@ -153,7 +154,9 @@ class Forwarder:
     def _forward(self, entry: Entry) -> Forward:
         """Tell when it was accepted; a clock that was set back must not turn the order round."""
         self._latest = max(self._latest, self._store.queue_time(entry.accepted))
-        return Forward(entry.job, self._latest, in_conflict, unknown if entry.unsure else None)
+        ttl = self._store.governance.approval_ttl
+        unsure = partial(unknown, ttl=ttl) if entry.unsure else None
+        return Forward(entry.job, self._latest, partial(in_conflict, ttl=ttl), unsure)
 
     def _bring_apart(self, entries: Sequence[Entry], error: Unforwardable) -> None:
         batches = [list(batch) for _, batch in groupby(entries, key=lambda entry: entry.batch)]
@@ -171,7 +174,7 @@ class Forwarder:
     def _bury(self, entry: Entry, error: Unforwardable) -> bool:
         """Have a job that was refused again be a letter, where people look: a spool is nobody's place to clear up."""
         try:
-            buried = self._store.bury_blocking(refused(entry.job, str(error)))
+            buried = self._store.bury_blocking(refused(entry.job, str(error), self._store.governance.approval_ttl))
         except Unforwardable as also:
             log.error("a spooled job cannot even become a letter: %s", also)  # noqa: TRY400 - the message says it all
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from standfast.approval import Filing, bound_to
+from standfast.decide.permit import named
 from standfast.decide.triage import Present
 from standfast.failure import Action
 from standfast.job import Details
@@ -45,16 +46,25 @@ class KnownPolicy:
 
 def filed(decided: Transition, store: Store, *, handler: str, payload: str, details: Details) -> Transition:
     """Have a letter's approval asked for with its death, where the policy wants one."""
+    wall, ttl = store.now() + store.skew(), store.governance.approval_ttl
+    return with_filing(decided, wall, ttl, handler=handler, payload=payload, details=details)
+
+
+def with_filing(
+    decided: Transition, wall: float, ttl: float, *, handler: str, payload: str, details: Details
+) -> Transition:
+    """Do the same where the time is known, and how long an approval waits."""
     said = decided.triage
     if said is None or said.action is not Action.REQUIRE_APPROVAL:
         return decided
-    wall, snapshot = store.now() + store.skew(), decided.policy_snapshot or BUILT_IN.snapshot
+    snapshot = decided.policy_snapshot or BUILT_IN.snapshot
     filing = Filing(
         id=IDS.mint(wall),
         bound=bound_to(decided.queue, handler, payload, details.amended, snapshot),
         reason="the policy asks for it",
-        requesters=() if details.requester is None else (details.requester,),
-        groups=() if said.approver_group is None else (said.approver_group,),
+        requesters=details.wanted_by,
+        groups=said.approver_groups or named(said.approver_group),
         rule=said.rule,
+        ttl=ttl,
     )
     return msgspec.structs.replace(decided, files=filing)

@@ -15,8 +15,9 @@ from standfast.aside import aside
 from standfast.chain import Decision
 from standfast.errors import ConfigurationError
 from standfast.job import Details
-from standfast.queue.disposal import Step, Told, asked
+from standfast.queue.disposal import Step, Told
 from standfast.queue.letter_filter import letter_filter
+from standfast.queue.people import asked
 from standfast.queue.view import job_view
 from standfast.store.reads import JobRecord
 from standfast.store.store import Store

@@ -14,17 +14,20 @@ import msgspec
 
 from standfast.aside import aside
 from standfast.chain import Decision
+from standfast.decide.fingerprint import fingerprint as cause_of
 from standfast.errors import ConfigurationError, StandfastError
 from standfast.failure import Action, Failure, Landed
 from standfast.handlers.request import HttpRequest
 from standfast.job import HTTP, Attempt, Coalesced, Details, Entry, QueueReason, Risk
 from standfast.lifecycle import REPLAY_STATUSES, Triage
 from standfast.queue.accept import checked_name
-from standfast.queue.disposal import Step, Told, asked
+from standfast.queue.disposal import Step, Told
 from standfast.queue.letter_export import FORMAT, Place
 from standfast.queue.payload import canonical, fingerprint, parse, sha256
+from standfast.queue.people import asked
 from standfast.store.arrivals import Arrival
 from standfast.store.store import Store
+from standfast.store.threads import NO_CALLERS
 
 BITE = 200
 """Letters that are stored in one transaction."""
@@ -143,6 +146,7 @@ def _arrival(line: Line, said: dict[str, Any], skew: float) -> Arrival:
         finished_at=line.finished_at.timestamp() - skew,
         failure=_text(line.failure),
         triage=_text(_triage(line.triage)),
+        cause=cause_of(line.queue, line.handler, line.failure),
         attempts=line.attempts,
         generation=line.generation,
         replays=line.replays,
@@ -163,7 +167,7 @@ def _check(line: Line) -> None:
     names = {"id": line.id, "queue": line.queue, "handler": line.handler, "thread_key": line.thread_key}
     for what, value in {**names, "requester": line.requester, "session": line.session}.items():
         if value is not None:
-            checked_name(what, value)
+            checked_name(what, value.replace(NO_CALLERS, " ") if what == "thread_key" else value)
 
 
 def _details(line: Line) -> str:
@@ -176,6 +180,9 @@ def _details(line: Line) -> str:
             queue_reason=line.queue_reason,
             collected=line.collected,
             amended=line.generation,
+            amenders=tuple(
+                dict.fromkeys(each.by for each in line.history if each.reason_code == "amended" and each.by)
+            ),
         )
     )
 

@@ -19,9 +19,10 @@ from standfast.queue.ids import id_of
 from standfast.queue.letter_export import Place
 from standfast.queue.letter_filter import letter_filter
 from standfast.queue.payload import canonical
+from standfast.queue.people import asked, perhaps_because, person
 from standfast.queue.redrives import Redrive, Redrives
 from standfast.queue.returning import Returning, resolution, ruled, told
-from standfast.queue.rulings import Permit, built_in, facts_at
+from standfast.queue.rulings import Permit, PermitMany, built_in, facts_at, one_by_one
 from standfast.queue.verification import Verifier
 from standfast.queue.view import Page, job_view, page, whole_page
 from standfast.store.reads import JobRecord
@@ -30,6 +31,8 @@ from standfast.store.store import Store
 Groups = list[dict[str, Any]]  # inside the class, `list` is the verb
 NOT_GIVEN: Any = object()
 """Stands for a result that nobody gave: None is one."""
+TRIES = 5
+"""How often a replay is decided about, if the policy changes each time before it is written down."""
 
 
 class DeadLetters:
@@ -47,6 +50,7 @@ class DeadLetters:
         verifier: Verifier | None = None,
         *,
         permit: Permit = built_in,
+        permit_many: PermitMany | None = None,
         groups: Mapping[str, Sequence[str]] | None = None,
         ttl: float = TTL,
     ) -> None:
@@ -56,7 +60,7 @@ class DeadLetters:
         self._returning = Returning(store, registry, verifier)
         self._disposal = Disposal(store, registry or Registry())
         self.approvals = Approvals(store, ready, self._returning, permit=permit, groups=groups, ttl=ttl)
-        self.redrives = Redrives(store, ready, self._returning, permit=permit, ttl=ttl)
+        self.redrives = Redrives(store, ready, self._returning, permit=permit_many or one_by_one(permit), ttl=ttl)
         self.automatic = Automatic(store, self._returning, permit)
 
     async def list(self, filter: dict[str, Any] | None = None, *, limit: int = 50, cursor: int | None = None) -> Page:
@@ -78,7 +82,19 @@ class DeadLetters:
         registered here and every effect is there; else, if the policy allows it, it is `replayed`, and the worker looks
         before it runs.
         """
-        record, letter = await self._letter(id)
+        by, reason = person(by), perhaps_because(reason)
+        for _ in range(TRIES):
+            record, letter = await self._letter(id)
+            answer = await self._replay(record, letter, by=by, reason=reason)
+            if answer is not None:
+                return answer
+            await self._check_unmoved(record)
+        raise NotALetter(f"the policy changed again and again while job {id} was decided about; nothing was replayed")
+
+    async def _replay(
+        self, record: JobRecord, letter: JobView, *, by: str, reason: str | None
+    ) -> dict[str, Any] | None:
+        """Decide about a letter as it is now; None if that could not be written down."""
         decided = await self._returning.way_back(record, letter, by=by, reason=reason)
         if decided.move == Move.RESOLVE:
             await self._apply(decided)
@@ -91,8 +107,14 @@ class DeadLetters:
         if said.decision == "require_approval":
             approval = await self.approvals.file(record, letter, ruling, by=by, reason=reason)
             return {"outcome": "approval_required", "approval": approval, "rule": said.rule, "why": said.why}
-        await self._apply(ruled(decided, letter, ruling))
-        return {"rule": said.rule, **told(decided, by)}
+        [landed] = await self._store.apply([ruled(decided, letter, ruling)])
+        return {"rule": said.rule, **told(decided, by)} if landed else None
+
+    async def _check_unmoved(self, record: JobRecord) -> None:
+        """See to it that a letter is as it was: then it was the policy that changed, which is asked again."""
+        present = await self._store.job(record.row.id)
+        if present is None or (present.row.token, present.row.state) != (record.row.token, record.row.state):
+            raise NotALetter(f"job {record.row.id} is no letter any more: somebody else was first")
 
     async def plan(self, filter: dict[str, Any] | None = None) -> dict[str, Any]:
         """Foresee what a redrive of these letters would do, by what is stored; the `token` carries out exactly that."""
@@ -119,11 +141,12 @@ class DeadLetters:
 
         Raises NotVerified if a check says that an effect is missing, or cannot tell; the letter stays as it is.
         """
+        said = asked(by, reason)
         record, letter = await self._letter(id)
         if result is not NOT_GIVEN:
-            decided = resolution(record, letter, None, by=by, reason=reason, result=canonical(result))
+            decided = resolution(record, letter, None, result=canonical(result), **said)
         else:
-            decided = resolution(record, letter, await self._returning.verified(record), by=by, reason=reason)
+            decided = resolution(record, letter, await self._returning.verified(record), **said)
         await self._apply(decided)
         return await self._view(id)
 

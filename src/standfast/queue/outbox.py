@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import msgspec
 
-from standfast.decide.triage import triage
 from standfast.errors import ConfigurationError, StoreUnavailable
-from standfast.failure import Failure, Landed, reason
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.printable import printable
+from standfast.queue.burials import burial, in_conflict
 from standfast.queue.payload import canonical, fingerprint
-from standfast.store.births import Burial
 from standfast.store.orders import Conflict
 from standfast.store.store import Store
 
@@ -198,34 +196,10 @@ class Outbox:
         return done
 
     async def _conflicts(self, job: NewJob, conflict: Conflict) -> bool:
-        return await self._store.bury(in_conflict(job, conflict))
+        return await self._store.bury(in_conflict(job, conflict, self._store.governance.approval_ttl))
 
     async def _bury(self, job: NewJob, code: str, told: str) -> bool:
-        return await self._store.bury(_burial(job, code, told))
-
-
-def in_conflict(job: NewJob, conflict: Conflict) -> Burial:
-    """Bury a job that was accepted elsewhere, and whose key turned out to be another's."""
-    told = f"key {job.idempotency_key!r} belongs to job {conflict.job_id} with another payload"
-    return _burial(job, "idempotency_conflict", told)
-
-
-def unknown(job: NewJob) -> Burial:
-    """Bury a job that the store may have had, run and pruned, while its host could not ask."""
-    told = "its answer was lost, and so long ago that its job would be pruned: it may have run"
-    return _burial(job, "unknown_commit_state", told, Landed.MAYBE)
-
-
-def refused(job: NewJob, told: str) -> Burial:
-    """Bury a job that the store cannot take as it is: what it is to do, without what was asked about when and how."""
-    bare = NewJob(id=job.id, queue=job.queue, handler=job.handler, payload=job.payload, details=job.details)
-    return _burial(bare, "parse_error", f"the store cannot take it as it was asked for: {told}")
-
-
-def _burial(job: NewJob, code: str, told: str, landed: Landed = Landed.NO) -> Burial:
-    why = reason(code)
-    failure = Failure(cls=why.cls, landed=landed, reason_code=why.code, message=told, advice=why.advice)
-    return Burial(job, failure, triage(failure))
+        return await self._store.bury(burial(job, code, told, self._store.governance.approval_ttl))
 
 
 class Table:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Generator
+import os
+import stat
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +18,7 @@ from standfast.aside import aside
 from standfast.decide.permit import Permission, ask_outside, permit, read_answer, strictest
 from standfast.decide.whatif import what_if
 from standfast.errors import ConfigurationError
+from standfast.policy.document import LARGEST
 from standfast.policy.facts import Facts
 from standfast.policy.force import stored
 from standfast.policy.load import load_policy, read_policy
@@ -94,8 +97,8 @@ class Policies:
             self._file, self._seen = None, None
         else:
             path = Path(given)
-            seen, content = _signature(path), _content(path)
-            written = Written(str(path), content.decode(errors="replace"), load_policy(content, str(path)))
+            seen, found = _signature(path), content(path)
+            written = Written(str(path), found.decode(errors="replace"), load_policy(found, str(path)))
             self._file, self._expected, self._seen = path, True, seen
         self._written = written
         self._declared.changed()
@@ -146,22 +149,33 @@ class Policies:
 
     async def _letters(self) -> Any:
         wanted = LetterFilter(limit=PAGE)
+        modes = await self._desk.replay_modes()
         while page := await self._store.letters(wanted):
             for record in page:
                 now, skew = self._store.now(), self._store.skew()
-                yield record.row.id, facts_at(job_view(record, now=now, skew=skew), now + skew)
+                letter = job_view(record, now=now, skew=skew)
+                mode = modes.get((record.row.queue, record.row.handler), "replay")
+                yield record.row.id, facts_at(letter, now + skew, mode)
             wanted = wanted._replace(before=page[-1].row.n)
 
     # --- for replays
 
     async def permit(self, facts: Facts) -> Ruling:
         """Ask whether a letter may be replayed: the policy in force now, then the application's own code."""
+        [ruling] = await self.permit_many([facts])
+        return ruling
+
+    async def permit_many(self, many: Sequence[Facts]) -> list[Ruling]:
+        """Ask the same about many letters; a policy that is published meanwhile is for the next who ask."""
         await self.refresh()
-        policy, external = self.known.policy, self._external
-        said = permit(facts, policy)
-        if external is not None and said.decision != "deny":
-            said = strictest(said, await _ask(external, facts))
-        return Ruling(said, policy.snapshot)
+        policy = self.known.policy
+        return [Ruling(await self._permitted(facts, policy), policy.snapshot, stored=True) for facts in many]
+
+    async def _permitted(self, facts: Facts, policy: Policy | Broken) -> Permission:
+        said, external = permit(facts, policy), self._external
+        if external is None or said.decision == "deny":
+            return said
+        return strictest(said, await _ask(external, facts))
 
     async def refresh(self) -> None:
         """Learn of another policy, if there is one."""
@@ -197,13 +211,11 @@ class Policies:
             return
         self._expected = True
         try:
-            content = None if self._seen is None else _content(file)
+            found = None if self._seen is None else content(file)
         except ConfigurationError as error:
             self._written = Written(str(file), "", Broken(str(error)))
         else:
-            self._written = Written(
-                str(file), (content or b"").decode(errors="replace"), read_policy(content, str(file))
-            )
+            self._written = Written(str(file), (found or b"").decode(errors="replace"), read_policy(found, str(file)))
 
     def _offer(self, written: Written) -> None:
         about = {"by": user(), "source": written.source}
@@ -234,11 +246,23 @@ def _signature(path: Path) -> tuple[int, ...] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _content(path: Path) -> bytes:
+def content(path: Path) -> bytes:
+    """Read a policy file; what is none is refused before it is read, however large it is."""
     try:
-        return path.read_bytes()
+        with open(path, "rb", opener=_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigurationError(f"{path} is no file that could hold a policy")
+            found = file.read(LARGEST + 1)
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    if len(found) > LARGEST:
+        raise ConfigurationError(f"{path} has more than the {LARGEST} bytes that a policy may have")
+    return found
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open without waiting for somebody at the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 async def _ask(external: External, facts: Facts) -> Permission:

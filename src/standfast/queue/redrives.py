@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -12,16 +12,19 @@ from standfast.approval import TTL, Filing, bound_to_plan
 from standfast.chain import Decision
 from standfast.decide.redrive import Finish, Halt, Release, Wait, counted, fate_of, next_step, outcome_of, paced
 from standfast.errors import ConfigurationError, PlanDrifted, UnknownRequest
-from standfast.failure import Landed
 from standfast.job import JobView
-from standfast.lifecycle import LETTERS, Move, State, Transition
+from standfast.lifecycle import Move, Transition
+from standfast.queue import plans
 from standfast.queue.courses import read_course
 from standfast.queue.ids import IDS
+from standfast.queue.keeping import keeping
 from standfast.queue.letter_filter import letter_filter
-from standfast.queue.returning import Returning, may_have_landed
-from standfast.queue.rulings import Permit, Ruling, built_in, facts_at
+from standfast.queue.people import perhaps_because, person
+from standfast.queue.plans import Asked, Seen
+from standfast.queue.returning import LOOKS_AT_ONCE, Returning, ruled
+from standfast.queue.rulings import PermitMany, facts_at
 from standfast.queue.view import job_view, moments
-from standfast.redrive import GOING_ON, Fate, Leg, Outcome, Phase
+from standfast.redrive import GOING_ON, Leg, Outcome, Phase
 from standfast.store.reads import JobRecord
 from standfast.store.redrives import Advance, Mark, Plan, Planned, RedriveRow, Start, Steer, Take, Taken
 from standfast.store.store import Store
@@ -30,9 +33,8 @@ PAGE = 500
 """How many letters are read at a time."""
 DRIVEN_FOR = 10.0
 """Seconds a worker drives a redrive before another one may, unless it says that it still does."""
-MOST_SHOWN = 5
-LOOKS_AT_ONCE = 20
-"""How many letters' effects are looked at side by side."""
+SAY_SO_EVERY = DRIVEN_FOR / 4
+"""Seconds after which a driver that is still looking says that it still drives."""
 NEXT: dict[str, tuple[tuple[Phase, ...], Phase]] = {
     "paused": (("running",), "paused"),
     "resumed": (("paused", "halted"), "running"),
@@ -66,21 +68,6 @@ class Redrive:
         await self._redrives.steer(self.id, "cancelled", by=self._by)
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """A letter as a plan sees it."""
-
-    record: JobRecord
-    letter: JobView
-    ruling: Ruling
-    fate: Fate
-    moved_on: bool
-
-    @property
-    def unchecked(self) -> bool:
-        """Whether its effect may exist and nothing stored tells."""
-        return self.fate in (Fate.RUN, Fate.APPROVAL) and may_have_landed(self.letter) == Landed.MAYBE
-
-
 class Redrives:
     """Plans and redrives of one store."""
 
@@ -90,7 +77,7 @@ class Redrives:
         ready: Callable[[], Awaitable[None]],
         returning: Returning,
         *,
-        permit: Permit = built_in,
+        permit: PermitMany,
         ttl: float = TTL,
     ) -> None:
         self._store = store
@@ -105,14 +92,16 @@ class Redrives:
     async def plan(self, filter: dict[str, Any] | None = None) -> dict[str, Any]:
         """Foresee what a redrive of these letters would do, and keep that plan. Nothing is changed or looked at."""
         await self._ready()
-        seen = [each async for each in self._seen(filter or {})]
+        found = [each async for each in self._seen(filter or {})]
+        seen = [each for each in found if plans.is_meant(each.letter, filter or {})]
         snapshot = seen[0].ruling.snapshot if seen else ""
         foreseen = counted(each.fate for each in seen)
         foreseen |= {"unchecked": sum(each.unchecked for each in seen), "moved_on": sum(each.moved_on for each in seen)}
+        foreseen |= {"quarantined": len(found) - len(seen)}
         token = IDS.mint(self._wall())
-        letters = [_planned(place, each) for place, each in enumerate(seen)]
+        letters = [plans.planned(place, each) for place, each in enumerate(seen)]
         wanted = msgspec.json.encode(filter or {}).decode()
-        told = msgspec.json.encode({**foreseen, **_approvers(seen)}).decode()
+        told = msgspec.json.encode({**foreseen, **plans.approvers(seen)}).decode()
         await self._desk.plan(Plan(id=token, wanted=wanted, foreseen=told, snapshot=snapshot, letters=letters))
         return {"token": token, **foreseen}
 
@@ -128,14 +117,15 @@ class Redrives:
     ) -> Redrive:
         """Carry out a plan as it was made, or raise PlanDrifted and start nothing. Doing it twice changes nothing."""
         await self._ready()
+        by, reason = person(by), perhaps_because(reason)
         course = read_course(rate, canary, halt_on)
-        row, _ = await self._row(token, "plan")
+        row, *_ = await self._row(token, "plan")
         await self._check_policy(row)
         filing = self._filing(row, by, reason)
         start = Start(id=token, course=course, by=by, reason=reason, snapshot=row.snapshot, filing=filing)
         started = await self._desk.start(start)
         if started.drifted:
-            raise PlanDrifted(_drift(token, started.drifted))
+            raise PlanDrifted(plans.drift(token, started.drifted))
         if not started.first and started.row is not None and started.row.read_course != course:
             raise ConfigurationError(f"plan {token} was carried out before, with another rate, canary or halt_on")
         return Redrive(self, token, by)
@@ -143,7 +133,7 @@ class Redrives:
     async def get(self, id: str, *, by: str) -> Redrive:
         """Give a redrive by its id, for `by` to pause, resume or cancel."""
         await self._row(id, "redrive")
-        return Redrive(self, id, by)
+        return Redrive(self, id, person(by))
 
     async def list(self, *, limit: int = 50) -> list[dict[str, Any]]:
         """List redrives, the newest first."""
@@ -152,10 +142,15 @@ class Redrives:
 
     async def progress(self, id: str) -> dict[str, Any]:
         """Tell where a redrive stands, why, and how many of its letters have come how far."""
-        row, counts = await self._row(id, "redrive")
+        row, counts, released = await self._row(id, "redrive")
         numbers = dict.fromkeys(("waiting", "running", *Outcome), 0)
         for state, outcome, _, number in counts:
             numbers[outcome if state == "ended" and outcome else _ONGOING[state]] += number
+        if row.state != "running":  # nobody drives it, and what was replayed goes on: tell how that ended
+            ended = [outcome for _, state, status in released if (outcome := outcome_of(state, status)) is not None]
+            numbers["running"] -= len(ended)
+            for outcome in ended:
+                numbers[outcome] += 1
         foreseen = msgspec.json.decode(row.foreseen)
         moment = moments(self._store.skew())
         return {
@@ -172,11 +167,17 @@ class Redrives:
             "ended_at": moment(row.ended_at),
         }
 
+    async def queue_of(self, token: str) -> str | None:
+        """Give the queue that a plan or redrive was made for; None if it is of all of them."""
+        row, *_ = await self._row(token, "plan")
+        named: str | None = msgspec.json.decode(row.wanted).get("queue")
+        return named
+
     async def steer(self, id: str, what: str, *, by: str) -> None:
         """Pause, resume or cancel a redrive. What is so already stays so."""
         sources, target = NEXT[what]
         while True:
-            row, _ = await self._row(id, "redrive")
+            row, *_ = await self._row(id, "redrive")
             if row.state == target:
                 return
             if row.state not in sources:
@@ -205,9 +206,9 @@ class Redrives:
                 number, next_at = paced(course, min(wanted, PAGE), taken.now, row.next_at)
                 return number > 0 and await self._release(row, driver, number, next_at)
             case Halt(why):
-                await self._end(row, "halted", why)
+                await self._end(row, driver, "halted", why)
             case Finish():
-                await self._end(row, "finished", None)
+                await self._end(row, driver, "finished", None)
             case Wait():
                 pass
         return False
@@ -215,7 +216,8 @@ class Redrives:
     async def _settle(self, taken: Taken) -> None:
         """Write down how letters fared that were on their way."""
         ended = [(place, outcome_of(state, status)) for place, state, status in taken.released]
-        marks = [Mark(Leg(taken.row.id, place), outcome) for place, outcome in ended if outcome is not None]
+        legs = [(Leg(taken.row.id, place), outcome) for place, outcome in ended if outcome is not None]
+        marks = [Mark(leg, outcome, "released") for leg, outcome in legs]
         if marks:
             await self._desk.mark(marks)
 
@@ -224,44 +226,39 @@ class Redrives:
         if not planned:
             return False
         records, _ = await self._desk.letters([each.n for each in planned])
-        by_number = {record.row.n: record for record in records}
         busy = asyncio.Semaphore(LOOKS_AT_ONCE)
-        decided = await asyncio.gather(*(self._decide(row, each, by_number.get(each.n), busy) for each in planned))
+        still = Advance(row.id, driver, 0, None, DRIVEN_FOR)
+        async with keeping(SAY_SO_EVERY, lambda: self._desk.advance(still)):
+            found = {each.record.row.n: each for each in await self._ask(records)}
+            looks = (self._decide(row, driver, each, found.get(each.n), busy) for each in planned)
+            decided = await asyncio.gather(*looks)
         moves = [each for each in decided if isinstance(each, Transition)]
         marks = [each for each in decided if isinstance(each, Mark)]
-        landed = await self._store.apply(moves) if moves else []
-        lost = [each.leg for each, went in zip(moves, landed, strict=True) if not went and each.leg is not None]
-        marks += [Mark(leg, Outcome.DRIFTED) for leg in lost]
+        if moves:  # one that does not land waits on, and the next step finds out why
+            await self._store.apply(moves)
         if marks:
             await self._desk.mark(marks)
         return True
 
     async def _decide(
-        self, row: RedriveRow, planned: Planned, record: JobRecord | None, busy: asyncio.Semaphore
+        self, row: RedriveRow, driver: str, planned: Planned, found: Asked | None, busy: asyncio.Semaphore
     ) -> Transition | Mark:
         """Decide about one letter afresh: its policy, its effects, and whether it is still the one that was planned."""
-        leg = Leg(row.id, planned.place, row.episode)
-        if record is None or not _as_planned(planned, record):
+        leg = Leg(row.id, planned.place, row.episode, driver)
+        if found is None or not plans.as_planned(planned, found.record):
             return Mark(leg, Outcome.DRIFTED)
-        letter = self._view(record)
-        ruling = await self._ask(letter)
+        record, letter, ruling = found
         async with busy:
-            move = await self._returning.way_back(
-                record,
-                letter,
-                by=row.asked_by or "",
-                reason=row.reason or f"redrive {row.id}",
-                rule=ruling.permission.rule,
-                snapshot=ruling.snapshot,
-            )
-        refused = None if move.move == Move.RESOLVE else _refused(row, ruling)
+            reason = row.reason or f"redrive {row.id}"
+            move = await self._returning.way_back(record, letter, by=row.asked_by or "", reason=reason)
+        refused = None if move.move == Move.RESOLVE else plans.refused(row, planned, ruling)
         if refused is not None:
             return Mark(leg, refused)
-        return msgspec.structs.replace(move, leg=leg)
+        return msgspec.structs.replace(ruled(move, letter, ruling), leg=leg)
 
-    async def _end(self, row: RedriveRow, phase: Phase, why: str | None) -> None:
+    async def _end(self, row: RedriveRow, driver: str, phase: Phase, why: str | None) -> None:
         decision = Decision(kind="redrive", outcome=phase, reason=why, detail={"redrive": row.id})
-        await self._desk.steer(Steer(row.id, "running", phase, decision, why))
+        await self._desk.steer(Steer(row.id, "running", phase, decision, why, driver=driver))
 
     # --- reading
 
@@ -272,26 +269,27 @@ class Redrives:
             wanted = letter_filter(filter, self._store.now(), PAGE, cursor)
             records = await self._store.letters(wanted)
             _, moved = await self._desk.letters([record.row.n for record in records if record.row.thread_gate])
-            for record in records:
-                yield await self._look(record, moved_on=record.row.n in moved)
+            for each in await self._ask(records):
+                yield self._look(each, moved_on=each.record.row.n in moved)
             if len(records) < PAGE:
                 return
             cursor = records[-1].row.n
 
-    async def _look(self, record: JobRecord, *, moved_on: bool) -> Seen:
-        letter = self._view(record)
-        ruling = await self._ask(letter)
-        landed = self._returning.known_landed(record)
-        fate = fate_of(ruling.permission.decision, landed=landed)
-        return Seen(record, letter, ruling, fate, moved_on)
+    def _look(self, asked: Asked, *, moved_on: bool) -> Seen:
+        landed = self._returning.known_landed(asked.record)
+        fate = fate_of(asked.ruling.permission.decision, landed=landed)
+        return Seen(*asked, fate, moved_on)
 
-    async def _ask(self, letter: JobView) -> Ruling:
-        return await self._permit(facts_at(letter, self._wall()))
+    async def _ask(self, records: Sequence[JobRecord]) -> Sequence[Asked]:
+        """Ask the policy about letters, all at once."""
+        letters, wall = [self._view(record) for record in records], self._wall()
+        rulings = await self._permit([facts_at(letter, wall) for letter in letters])
+        return [Asked(*each) for each in zip(records, letters, rulings, strict=True)]
 
     async def _check_policy(self, row: RedriveRow) -> None:
         """Refuse a plan that was made under another policy."""
         record = await self._desk.first_letter(row.id) if row.state == "planned" else None
-        if record is not None and (await self._ask(self._view(record))).snapshot != row.snapshot:
+        if record is not None and (await self._ask([record]))[0].ruling.snapshot != row.snapshot:
             raise PlanDrifted(f"the policy changed since plan {row.id} was made; nothing was started: plan again")
 
     def _filing(self, row: RedriveRow, by: str, reason: str | None) -> Filing | None:
@@ -328,47 +326,3 @@ class Redrives:
 
 
 _ONGOING = {"waiting": "waiting", "released": "running"}
-
-
-def _planned(place: int, seen: Seen) -> Planned:
-    row = seen.record.row
-    return Planned(place, row.n, row.token, row.generation, seen.fate)
-
-
-def _as_planned(planned: Planned, record: JobRecord) -> bool:
-    row = record.row
-    same = (row.token, row.generation) == (planned.token, planned.generation)
-    return same and State(row.state) in LETTERS
-
-
-def _refused(row: RedriveRow, ruling: Ruling) -> Outcome | None:
-    """Tell why a letter may not go, if so. The plan's one approval holds under the policy it was given under."""
-    match ruling.permission.decision:
-        case "allow":
-            return None
-        case "require_approval" if row.approval is not None and ruling.snapshot == row.snapshot:
-            return None
-        case "require_approval":
-            return Outcome.APPROVAL_REQUIRED
-        case _:
-            return Outcome.DENIED
-
-
-def _approvers(seen: Iterable[Seen]) -> dict[str, list[str]]:
-    """Collect who may not approve the plan, and who must."""
-    asking = [each for each in seen if each.fate == Fate.APPROVAL]
-    groups = {each.ruling.permission.approver_group for each in asking}
-    return {
-        "requesters": sorted({each.letter.requester for each in asking if each.letter.requester is not None}),
-        "groups": sorted(group for group in groups if group is not None),
-        "rules": sorted({each.ruling.permission.rule for each in asking}),
-    }
-
-
-def _drift(token: str, drifted: list[tuple[str | None, str | None]]) -> str:
-    shown = ", ".join(f"{job} is {state}" if job else "one is gone" for job, state in drifted[:MOST_SHOWN])
-    more = f" and {len(drifted) - MOST_SHOWN} more" if len(drifted) > MOST_SHOWN else ""
-    return (
-        f"{len(drifted)} of the letters are not as they were when plan {token} was made: {shown}{more}; "
-        "nothing was started: plan again"
-    )

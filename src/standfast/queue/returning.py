@@ -12,12 +12,15 @@ from standfast.errors import ConfigurationError, NotALetter, NotVerified, Payloa
 from standfast.failure import Landed, Verdict
 from standfast.handlers.http import Sender
 from standfast.handlers.registry import Handler, Registry
-from standfast.job import JobView
+from standfast.job import Details, JobView
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.queue.rulings import Ruling
 from standfast.queue.verification import Seen, Verifier, job_of
 from standfast.store.reads import JobRecord, JobRow
 from standfast.store.store import Store
+
+LOOKS_AT_ONCE = 20
+"""How many letters' effects are looked at side by side."""
 
 
 class Returning:
@@ -35,11 +38,9 @@ class Returning:
         *,
         by: str,
         reason: str | None,
-        rule: str = "",
-        snapshot: str | None = None,
         kind: Kind = "replay",
     ) -> Transition:
-        """Decide how a letter goes: resolved if every effect is there, else replayed. It still must be applied."""
+        """Decide how a letter goes: resolved if every effect is there, else replayed, once it was `ruled`."""
         landed = may_have_landed(letter)
         # What never entered its handler cannot have done what is there.
         entered = record.row.attempts or landed == Landed.MAYBE
@@ -47,8 +48,7 @@ class Returning:
         if found is not None and found.verdict == Verdict.VERIFIED:
             return resolution(record, letter, found, by=by, reason=reason)
         decided = replay(standing(record.row), attempt=record.row.attempts, landed=landed, by=by, reason=reason)
-        said = {"rule": rule, "snapshot": snapshot, "detail": died_under(letter, snapshot) or None}
-        decision = Decision(kind=kind, payload_sha256=letter.payload_sha256, outcome="replayed", **said)  # type: ignore[arg-type]
+        decision = Decision(kind=kind, payload_sha256=letter.payload_sha256, outcome="replayed")
         return _chained(decided, decision, letter.id)
 
     def known_landed(self, record: JobRecord) -> bool:
@@ -88,19 +88,22 @@ class Returning:
         if handler is None or not handler.has_effects:
             return None
         try:
-            job = job_of(record, handler, await self._store.rules(row.queue))
+            flows = self._store.flows
+            parents = None if row.workflow is None else await flows.parents(row.n)
+            job = job_of(record, handler, await self._store.rules(row.queue), parents, flows.result_blocking)
         except PayloadRejected:
             return None
         return await self._verifier.look(handler, job, record.effects)
 
 
 def ruled(decided: Transition, letter: JobView, ruling: Ruling) -> Transition:
-    """Have a replay chained with what the policy said about it."""
-    if decided.decision is None:
+    """Have a replay chained with what the policy said about it, and land only while that policy is in force."""
+    if decided.decision is None or decided.move != Move.REPLAY:
         return decided
     said = {"rule": ruling.permission.rule, "snapshot": ruling.snapshot}
-    detail = died_under(letter, ruling.snapshot) or None
-    return msgspec.structs.replace(decided, decision=msgspec.structs.replace(decided.decision, detail=detail, **said))
+    decision = msgspec.structs.replace(decided.decision, detail=died_under(letter, ruling.snapshot) or None, **said)
+    under = ruling.snapshot if ruling.stored else None
+    return msgspec.structs.replace(decided, decision=decision, ruled_under=under)
 
 
 def died_under(letter: JobView, snapshot: str | None) -> dict[str, str]:
@@ -154,6 +157,11 @@ def may_have_landed(letter: JobView) -> Landed:
     if letter.failure is not None:
         known.append(letter.failure.landed)
     return Landed.MAYBE if Landed.MAYBE in known else Landed.NO
+
+
+def wanted_by(record: JobRecord) -> tuple[str, ...]:
+    """Name everybody whose work a letter is."""
+    return msgspec.json.decode(record.row.details, type=Details).wanted_by
 
 
 def standing(row: JobRow) -> Standing:

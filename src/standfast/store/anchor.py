@@ -10,23 +10,36 @@ import logging
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from standfast.chain import Head
 from standfast.errors import ConfigurationError
-from standfast.store.audit import Noted
+from standfast.store.audit import Noted, lag, peek
+from standfast.store.steps import Script
 
 log = logging.getLogger("standfast.audit")
 
 LAST_BYTES = 4096
 """How much of the file's end is looked at to see whether the present head is there."""
 AT_ONCE = 1000
+LONGEST_LAG = 60.0
+"""Seconds of decisions that a process which is killed can leave without a line: it writes one after each commit."""
 _LINE = re.compile(rb"(\d+) ([0-9a-f]{64})\n")
+_TORN = re.compile(rb"\d*(?: [0-9a-f]{0,64})?\n?")
+"""What a crash leaves of a line."""
+_CUT = re.compile(rb"cut (-?\d+) (\d+)\n")
+
+
+class Misfit(NamedTuple):
+    """A line of the file that is no head: the links that were missing when the store was opened, or nothing of ours."""
+
+    line: int
+    missing: tuple[int, int] | None = None
 
 
 class Anchor:
@@ -34,6 +47,8 @@ class Anchor:
 
     def __init__(self, path: str | None) -> None:
         self.path = path
+        self.problem: str | None = None
+        """Why the last head could not be noted in the file; None if it could."""
         self._heads: deque[Head] = deque()
         self._hand: ThreadPoolExecutor | None = None
 
@@ -44,13 +59,21 @@ class Anchor:
             self._hand = ThreadPoolExecutor(1, thread_name_prefix="standfast-anchor")
         self._hand.submit(self._note)
 
-    def catch_up(self, found: Noted | None) -> None:
-        """Note the head of a store that was just opened, if whoever wrote it could not."""
+    def catch_up(self, ask: Callable[[Script], Any]) -> None:
+        """Note the head of a store that was just opened, if whoever wrote it could not; `ask` reads in the store.
+
+        If what is missing was written over a longer time than a crash explains, lines were taken out, or could not be
+        written then: that is noted first, so that it stays known.
+        """
+        found: Noted | None = ask(peek()) if self.path is not None else None
         if self.path is None or found is None:
             return
         with self._told():
-            if all(known.seq < found.head.seq for known in _heads(_tail(self.path))):
-                append(self.path, _lines([found.head]))
+            known, last = Path(self.path).exists(), max((each.seq for each in _heads(_tail(self.path))), default=-1)
+            if last < found.head.seq:
+                cut = known and ask(lag(last)) > LONGEST_LAG
+                mark = f"cut {last} {found.head.seq}\n".encode() if cut else b""
+                append(self.path, mark + _lines([found.head]))
 
     def close(self) -> None:
         """Note what was handed over, and end."""
@@ -69,10 +92,12 @@ class Anchor:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Have whoever reads the log know of a file that does not take lines: the work goes on without it."""
+        """Have the log and health know of a file that does not take lines: the work goes on without it."""
         try:
             yield
+            self.problem = None
         except OSError as error:
+            self.problem = f"{self.path}: {error.strerror or error}"
             log.warning("cannot note the audit chain's head in %s: %s; mend that, the next is noted", self.path, error)
 
 
@@ -110,6 +135,19 @@ def noted(path: str, upto: int) -> Iterator[Sequence[Head]]:
         found = _heads(line for line in iter(file.readline, b"") if file.tell() <= upto)
         while some := list(islice(found, AT_ONCE)):
             yield some
+
+
+def misfits(path: str, upto: int) -> Iterator[Misfit]:
+    """Find what was noted about missing lines, and lines that this library never wrote."""
+    with _readable(path) as file:
+        for number, line in enumerate(iter(file.readline, b""), 1):
+            if file.tell() > upto:
+                return
+            cut = _CUT.fullmatch(line)
+            if cut is not None:
+                yield Misfit(number, (int(cut[1]), int(cut[2])))
+            elif not _LINE.fullmatch(line) and not _TORN.fullmatch(line):
+                yield Misfit(number)
 
 
 @contextmanager

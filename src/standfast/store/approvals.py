@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -11,7 +11,7 @@ from standfast.approval import TOLD, Answer, Approval, Bound, Filing, Standing
 from standfast.chain import Decision
 from standfast.lifecycle import LETTERS, State, Transition
 from standfast.store import audit
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
 
 BITE = 100
 """How many approvals one look takes up."""
@@ -21,6 +21,7 @@ STATUSES = {Standing.DENIED: "denied", Standing.EXPIRED: "pending_review", Stand
 """Where a letter is in its triage after an answer that is no replay."""
 
 _bound = msgspec.json.Decoder(Bound).decode
+_names = msgspec.json.Decoder(list[str]).decode
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -38,6 +39,15 @@ class Said(msgspec.Struct, frozen=True):
 
     answer: Answer
     decision: Decision | None = None
+
+
+class Business(NamedTuple):
+    """What may need somebody: any worker can do it."""
+
+    redrives: bool
+    asks: bool
+    approvals: bool
+    replays: bool
 
 
 # --- parts of other transactions
@@ -75,20 +85,30 @@ def void(numbers: Iterable[int], why: str) -> Script:
         yield from _set_status(voided, STATUSES[Standing.VOID])
 
 
-def _set_status(numbers: list[int], status: str, group: str | None = None) -> Script:
-    yield "set_replay_status", {"numbers": text(numbers), "status": status, "group": group}
+def _set_status(numbers: list[int], status: str, groups: Sequence[str] | None = None) -> Script:
+    named = None if groups is None else text(groups)
+    yield "set_replay_status", {"numbers": text(numbers), "status": status, "groups": named}
 
 
 def file(round_: Round, ask: Ask) -> Generator[Step, Rows, str]:
     """File an approval for a held letter, unless the same is asked for already; give the one that waits now."""
-    for known, state, bound, expires_at in (yield "open_approvals", {"numbers": text([ask.n])}):
-        if _bound(bound) == ask.filing.bound and (state == Standing.APPROVED or expires_at > round_.now):
+    for known, state, bound, expires_at, groups, people in (yield "open_approvals", {"numbers": text([ask.n])}):
+        same = _bound(bound) == ask.filing.bound and set(_names(groups)) >= set(ask.filing.groups)
+        if same and (state == Standing.APPROVED or expires_at > round_.now):
+            yield from _join(str(known), _names(people), ask.filing)
             return str(known)
         yield from void([ask.n], REPLACED)
     yield "file_approvals", [_row(round_, ask.n, ask.filing)]
-    yield from _set_status([ask.n], "approval_pending", next(iter(ask.filing.groups), None))
+    yield from _set_status([ask.n], "approval_pending", ask.filing.groups)
     round_.told["approval_asked", ask.queue].append(ask.id)
     return ask.filing.id
+
+
+def _join(known: str, people: list[str], filing: Filing) -> Script:
+    """Have whoever asks for what is asked for already be among those who may not answer it."""
+    asking = [each for each in (filing.asked_by, *filing.requesters) if each is not None and each not in people]
+    if asking:
+        yield "set_requesters", {"id": known, "requesters": text([*people, *asking])}
 
 
 def file_for_redrive(round_: Round, filing: Filing) -> Script:
@@ -116,7 +136,7 @@ def ask(round_: Round, asks: Sequence[Ask]) -> Script:
 
     None is for a letter that is not held any more.
     """
-    yield "lock_jobs", {"numbers": text(sorted(each.n for each in asks))}
+    yield from lock_jobs(round_, (each.n for each in asks))
     [(states, *_)] = yield "standing_states", {"held": text([(each.n, each.token) for each in asks])}
     answers: list[str | None] = []
     for each, state in zip(asks, msgspec.json.decode(states), strict=True):
@@ -132,33 +152,6 @@ def say(round_: Round, sayings: Sequence[Said]) -> Script:
         if first and each.decision is not None:
             audit.record(round_, each.decision)
             round_.told[TOLD[each.answer.target], each.decision.queue or ""].append(each.decision.job or "")
-        answers.append(first)
-    return answers
-
-
-def withdraw(round_: Round, sayings: Sequence[Said]) -> Script:
-    """Answer the approvals of redrives with a no, and end those that waited for them."""
-    answers = []
-    for each in sayings:
-        [first] = yield from say(round_, [each])
-        known = yield "approval_by_id", {"id": each.answer.id}
-        if first:
-            note = {"note": f"its approval was {each.answer.target}", "again": 0, "ends": True, "now": round_.now}
-            here = {"id": _approval(known[0]).redrive, "source": "approval_pending", "target": "cancelled"}
-            yield "steer_redrive", {**here, **note}
-        answers.append(first)
-    return answers
-
-
-def carry_out(round_: Round, sayings: Sequence[Said]) -> Script:
-    """Answer the approvals of redrives with a yes, and let those go that waited for them."""
-    answers = []
-    for each in sayings:
-        [first] = yield from say(round_, [each])
-        known = yield "approval_by_id", {"id": each.answer.id}
-        if first:
-            here = {"id": _approval(known[0]).redrive, "source": "approval_pending", "target": "running"}
-            yield "steer_redrive", {**here, "note": None, "again": 0, "ends": False, "now": round_.now}
         answers.append(first)
     return answers
 
@@ -190,9 +183,9 @@ def due(now: float, before: float) -> Script:
 
 
 def business(now: float, before: float) -> Script:
-    """Tell whether a redrive runs, whether an approval needs somebody, and whether an automatic replay is due."""
-    [(redrives, approvals, replays)] = yield "standing_business", {"now": now, "before": before}
-    return bool(redrives), bool(approvals), bool(replays)
+    """Tell whether a redrive runs, a job waits for consent, an approval needs somebody, an automatic replay is due."""
+    [(redrives, asks, approvals, replays)] = yield "standing_business", {"now": now, "before": before}
+    return Business(bool(redrives), bool(asks), bool(approvals), bool(replays))
 
 
 def _approval(row: Sequence[Any]) -> Approval:

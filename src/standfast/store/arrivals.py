@@ -32,6 +32,8 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: float
     failure: str
     triage: str
+    cause: str
+    """What it died of, as its letter's fingerprint."""
     attempts: int
     generation: int
     replays: int
@@ -84,7 +86,7 @@ def _write(round_: Round, arrivals: Sequence[Arrival], keys: dict[str, str]) -> 
     pairs = list(zip(numbers, arrivals, strict=True))
     yield "import_bodies", [_body(n, each, keys) for n, each in pairs]
     yield "import_jobs", [_job(n, each) for n, each in pairs]
-    yield "import_endings", [(n, each.failure, each.triage, each.replays) for n, each in pairs]
+    yield "import_endings", [(n, each.failure, each.triage, each.replays, each.cause) for n, each in pairs]
     lines = [(n, place, line) for n, each in pairs for place, line in enumerate(each.history, start=1)]
     if lines:
         yield "import_history", lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -83,6 +84,16 @@ def links(after: int, limit: int, job: str | None = None, kind: str | None = Non
     about = {"job": text(job) if job is not None else "", "kind": f'"kind":{text(kind)}' if kind is not None else ""}
     rows = yield "read_links", {"after": after, "limit": limit, **about}
     return [Link(*row) for row in rows]
+
+
+def lag(after: int) -> Generator[Step, Rows, float]:
+    """Read over how many seconds the links behind a number were written."""
+    noted = yield from peek()
+    first = yield from links(after, 1)
+    last = [] if noted is None else (yield from links(noted.head.seq - 1, 1))
+    if not first or not last:
+        return 0.0
+    return (datetime.fromisoformat(last[0].at) - datetime.fromisoformat(first[0].at)).total_seconds()
 
 
 def hashes(numbers: Sequence[int]) -> Script:

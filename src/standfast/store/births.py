@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -10,12 +10,15 @@ import msgspec
 from standfast.failure import Failure
 from standfast.job import NewJob
 from standfast.lifecycle import Move, State, Transition, Triage
-from standfast.store import redrives
+from standfast.store import policies, redrives
 from standfast.store.intake import enqueue
 from standfast.store.orders import Full
+from standfast.store.policies import Kept
 from standfast.store.reads import JobRow
 from standfast.store.scripts import apply
 from standfast.store.steps import Round, Script, text
+
+Judge = Callable[[Transition, Kept, Round], Transition]
 
 
 class Burial(NamedTuple):
@@ -23,20 +26,22 @@ class Burial(NamedTuple):
 
     job: NewJob
     failure: Failure
-    triage: Triage
+    judge: Judge
+    """Says what becomes of it, by the policy in force."""
 
 
 def bury(round_: Round, burials: Sequence[Burial]) -> Script:
     """Store jobs as dead ones, without their keys, which belong to others; False where the queue is full."""
     answers = []
-    for job, failure, triage in burials:
+    kept = yield from policies.kept()
+    for job, failure, judge in burials:
         bare = msgspec.structs.replace(job, idempotency_key=None, fingerprint=None, thread_key=None)
         [answer] = yield from enqueue(round_, [bare])
         if not isinstance(answer, Full):
             [row] = yield "job_by_id", {"id": job.id}
             n, token = JobRow(*row).n, JobRow(*row).token
-            death = Transition(n, token, job.id, job.queue, Move.DIE, State.QUEUED, failure=failure, triage=triage)
-            yield from apply(round_, [death])
+            death = Transition(n, token, job.id, job.queue, Move.DIE, State.QUEUED, failure=failure)
+            yield from apply(round_, [judge(death, kept, round_)])
         answers.append(not isinstance(answer, Full))
     return answers
 
@@ -47,6 +52,8 @@ class Holding(NamedTuple):
     failure: Failure
     triage: Triage
     limit: int = 1000
+    name: Callable[[str, str], str] | None = None
+    """Gives the fingerprint of this cause for a queue and a handler."""
 
 
 def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script:
@@ -55,21 +62,25 @@ def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script:
     Nobody runs it any more, so threads are free and workers are gone.
     """
     answers = []
-    for failure, triage, limit in holdings:
+    for failure, triage, limit, name in holdings:
         rows = yield "restored_jobs", {"limit": limit}
         numbers = text([n for n, *_ in rows])
         yield "hold_jobs", {"numbers": numbers, "now": round_.now, "landed": failure.landed}
         if rows:
             yield (
                 "write_endings",
-                [(n, None, None, text(failure), text(triage), None, None, None, None) for n, *_ in rows],
+                [
+                    (n, None, None, text(failure), text(triage), None, name and name(queue, handler), None, None)
+                    for n, _, queue, handler, _ in rows
+                ],
             )
             line = {"at": round_.now, **msgspec.to_builtins(failure)}
             del line["advice"]
-            yield "write_history", [(n, text({**line, "attempt": attempts})) for n, _, _, attempts in rows]
-        for _, job_id, queue, _ in rows:
+            yield "write_history", [(n, text({**line, "attempt": attempts})) for n, *_, attempts in rows]
+        for _, job_id, queue, *_ in rows:
             round_.told["held", queue].append(job_id)
         yield "drop_gates", {}
+        yield "recount_workflows", {}
         yield from redrives.rest()
         yield "delete_workers", {"before": round_.now + 1}
         answers.append(len(rows) == limit)

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from standfast.approval import Approval
+from standfast.approval import TTL, Approval
 from standfast.redrive import Tally
+from standfast.rules import ReplayMode
 from standfast.store import approvals, policies, redrives
-from standfast.store.approvals import Ask, Said
+from standfast.store.approvals import Ask, Business, Said
 from standfast.store.engine import Engine
-from standfast.store.policies import Doings, Kept, Offer, Refusal
+from standfast.store.policies import Doings, Kept, Offer, Refusal, Turn
 from standfast.store.reads import JobRecord
 from standfast.store.redrives import Advance, Mark, Plan, Planned, RedriveRow, Start, Started, Steer, Take, Taken
 from standfast.store.requests import ScriptFunction
 
 PATIENCE = 5.0
 """Seconds a caller waits for the store before it is told."""
-Progress = tuple[RedriveRow, list[tuple[str, str | None, int | None, int]]]
-"""A redrive, and how many of its letters have which state, outcome and episode."""
+Counts = list[tuple[str, str | None, int | None, int]]
+"""How many letters of a redrive have which state, outcome and episode."""
+Released = list[tuple[int, str | None, str | None]]
+"""The letters of a redrive that are on their way: place, state and replay status of each."""
 
 
 class Governance:
@@ -26,6 +29,8 @@ class Governance:
 
     def __init__(self, engine: Callable[[], Engine[Any]]) -> None:
         self._engine = engine
+        self.approval_ttl = TTL
+        """Seconds that an approval waits which is filed with a death."""
 
     async def _one(self, script: ScriptFunction, item: Any, size: int | None = None) -> Any:
         [answer] = await self._engine().call(script, [item], seconds=PATIENCE, size=size)
@@ -41,11 +46,11 @@ class Governance:
 
     async def let_go(self, said: Said) -> bool:
         """Approve a redrive, which goes on with it; tell whether that was the first answer."""
-        return await self._one(approvals.carry_out, said)  # type: ignore[no-any-return]
+        return await self._one(redrives.carry_out, said)  # type: ignore[no-any-return]
 
     async def withdraw(self, said: Said) -> bool:
         """Turn a redrive down, which ends with it; tell whether that was the first answer."""
-        return await self._one(approvals.withdraw, said)  # type: ignore[no-any-return]
+        return await self._one(redrives.withdraw, said)  # type: ignore[no-any-return]
 
     async def approval(self, approval_id: str) -> Approval | None:
         """Read one approval."""
@@ -63,8 +68,8 @@ class Governance:
         """Read approvals nobody answered in time, and those that were approved before and not used."""
         return await self._engine().read(approvals.due(now, before))  # type: ignore[no-any-return]
 
-    async def business(self, now: float, before: float) -> tuple[bool, bool, bool]:
-        """Tell whether a redrive runs, whether an approval needs somebody, and whether an automatic replay is due."""
+    async def business(self, now: float, before: float) -> Business:
+        """Tell what may need somebody: redrives, asked consents, approvals, automatic replays."""
         return await self._engine().read(approvals.business(now, before))  # type: ignore[no-any-return]
 
     async def plan(self, plan: Plan) -> None:
@@ -91,8 +96,8 @@ class Governance:
         """Change where a redrive stands; tell whether it stood where it had to."""
         return await self._one(redrives.steer, steer)  # type: ignore[no-any-return]
 
-    async def redrive(self, redrive: str) -> Progress | None:
-        """Read a redrive with its counts."""
+    async def redrive(self, redrive: str) -> tuple[RedriveRow, Counts, Released] | None:
+        """Read a redrive, how far it has come, and what is on its way."""
         return await self._engine().read(redrives.one(redrive))  # type: ignore[no-any-return]
 
     async def redrives(self, limit: int) -> list[RedriveRow]:
@@ -138,9 +143,17 @@ class Governance:
         """Write down that letters may not be replayed."""
         return await self._engine().call(policies.refuse, refusals, seconds=PATIENCE)  # type: ignore[no-any-return]
 
+    async def replay_modes(self) -> dict[tuple[str, str], ReplayMode]:
+        """Read the replay mode of every handler, by queue and name."""
+        return await self._engine().read(policies.replay_modes())  # type: ignore[no-any-return]
+
     async def due_replays(self, now: float) -> list[int]:
         """Read the numbers of letters whose automatic replay is due."""
         return await self._engine().read(policies.due(now))  # type: ignore[no-any-return]
+
+    async def take_turn(self, turn: Turn) -> float | None:
+        """Have the turn to see to automatic replays; None if somebody else has it."""
+        return await self._one(policies.take_turn, turn)  # type: ignore[no-any-return]
 
     async def tidy_replays(self) -> None:
         """Forget automatic replays that nobody waits for any more."""

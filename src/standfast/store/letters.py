@@ -13,7 +13,7 @@ from standfast.rules import DEFAULTS, QueueRules
 from standfast.store import approvals, audit
 from standfast.store.reads import LetterFilter
 from standfast.store.scripts import apply_decided, rules_in_force
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
 
 AMENDED = "its payload was amended"
 SET_APART = "the letter was quarantined"
@@ -75,7 +75,7 @@ def amend(round_: Round, amendments: Sequence[Amendment]) -> Script:
 
     The old key still answers with this job. What was decided before about the old payload counts no more.
     """
-    yield from _lock([each.touch for each in amendments])
+    yield from lock_jobs(round_, (each.touch.letter.n for each in amendments))
     answers = []
     for each in amendments:
         letter = each.touch.letter
@@ -104,7 +104,7 @@ def _take_key(round_: Round, amendment: Amendment) -> Generator[Step, Rows, str 
 
 def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script:
     """Set letters apart: nothing replays them by itself. Answer of each whether it was still as it was read."""
-    yield from _lock([each.touch for each in quarantines])
+    yield from lock_jobs(round_, (each.touch.letter.n for each in quarantines))
     answers = []
     for each in quarantines:
         fresh = yield from _touched(round_, each.touch, "quarantined", SET_APART)
@@ -112,10 +112,6 @@ def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script:
             yield "mark_letter", {"n": each.touch.letter.n, "status": "quarantined", "owner": each.owner}
         answers.append(fresh)
     return answers
-
-
-def _lock(touches: Sequence[Touch]) -> Script:
-    yield "lock_jobs", {"numbers": text(sorted(each.letter.n for each in touches))}
 
 
 def _touched(round_: Round, touch: Touch, word: str, why: str) -> Generator[Step, Rows, bool]:
@@ -197,6 +193,7 @@ def _delete(round_: Round, rows: Rows, decision: Decision, word: str) -> Script:
         return
     numbers = text([n for n, *_ in rows])
     yield "void_approvals", {"numbers": numbers, "why": f"the letter was {word}"}
+    yield "fail_deleted", {"numbers": numbers, "now": round_.now}
     yield "release_keys", {"numbers": numbers, "now": round_.now, "keep_keys": DEFAULTS.keep_keys}
     for table in TABLES:
         yield table, {"numbers": numbers}

@@ -8,15 +8,19 @@ from typing import NamedTuple
 import msgspec
 
 from standfast.chain import Decision
-from standfast.lifecycle import LETTERS
-from standfast.store import audit
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.lifecycle import LETTERS, Transition
+from standfast.policy import rules
+from standfast.policy.rules import BROKEN
+from standfast.store import audit, sessions
+from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
 
 BITE = 200
 """How many letters one look for automatic replays takes up."""
-BUILT_IN = "built-in"
-BROKEN = "broken"
-"""What stands for a policy that cannot be used where a snapshot is stored."""
+BUILT_IN = rules.BUILT_IN.snapshot
+TURN = "automatic replays"
+"""What the turn to see to them is called in the upkeep."""
+SCHEDULED = "scheduled"
+"""Where a letter is in its triage that is replayed by itself."""
 MOST_COUNTED = 10_000
 
 
@@ -90,6 +94,15 @@ def _note_problem(round_: Round, offer: Offer, known: Kept) -> Script:
     round_.told["policy_broken", ""].append("")
 
 
+def outdated(transitions: Sequence[Transition]) -> Generator[Step, Rows, set[str | None]]:
+    """Name the policies that moves were decided under and that are in force no more; the one that is stays so."""
+    decided = {each.ruled_under for each in transitions} - {None}
+    if not decided:
+        return set()
+    present = yield "hold_policy", {}
+    return decided - {snapshot for (snapshot,) in present or [(BUILT_IN,)]}
+
+
 def kept() -> Generator[Step, Rows, Kept]:
     """Read the policy in force."""
     return _kept((yield "policy_row", {}))
@@ -119,7 +132,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script:
     """Write down that letters may not be replayed; tell of each whether it is still the letter that was asked about."""
-    yield "lock_jobs", {"numbers": text(sorted(each.n for each in refusals))}
+    yield from lock_jobs(round_, (each.n for each in refusals))
     [(states, *_)] = yield "standing_states", {"held": text([(each.n, each.token) for each in refusals])}
     answers = []
     for each, state in zip(refusals, msgspec.json.decode(states), strict=True):
@@ -135,6 +148,9 @@ def _refuse(round_: Round, refusal: Refusal) -> Script:
     given = {"status": refusal.status, "snapshot": refusal.snapshot, "now": round_.now}
     yield "refuse_replays", {"n": refusal.n, **given}
     round_.told["replay_denied", refusal.queue].append(refusal.id)
+    if status == SCHEDULED:
+        letter = sessions.Abandoned(refusal.n, refusal.token, refusal.id, refusal.queue, refusal.status)
+        yield from sessions.gave_up(round_, letter)
     if refused_at is None or status != refusal.status:  # asking again and again fills no chain
         audit.record(round_, refusal.decision)
 
@@ -144,10 +160,34 @@ def due(now: float) -> Script:
     return [n for (n,) in (yield "due_replays", {"now": now, "limit": BITE})]
 
 
+class Turn(msgspec.Struct, frozen=True):
+    """The turn to see to automatic replays, for so many seconds: no two workers look at the same letters.
+
+    `held` is what a worker has of it already; for no seconds it gives the turn up.
+    """
+
+    seconds: float
+    held: float | None = None
+
+
+def take_turn(round_: Round, turns: Sequence[Turn]) -> Script:
+    """Let one worker have the turn; answer with what it has, or None for those that somebody else is before."""
+    answers = []
+    for turn in turns:
+        given = {"name": TURN, "until": round_.now + turn.seconds, "now": round_.now, "held": turn.held}
+        answers.append(next((until for (until,) in (yield "take_upkeep", given)), None))
+    return answers
+
+
 def tidy(round_: Round, asked: Sequence[None]) -> Script:
     """Forget automatic replays of what is no letter that waits for one any more."""
     yield "idle_replays", {"now": round_.now, "limit": BITE}
     return [None] * len(asked)
+
+
+def replay_modes() -> Script:
+    """Read the replay mode of every handler, by queue and name."""
+    return {(queue, name): mode for queue, name, mode in (yield "replay_modes", {})}
 
 
 class Doings(NamedTuple):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Generator, Sequence
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from standfast.approval import Filing
+from standfast.approval import TOLD, Answer, Filing, Standing
 from standfast.chain import Decision
 from standfast.lifecycle import Move, Transition
-from standfast.redrive import Course, Leg, Outcome, Phase, Tally
+from standfast.redrive import WINDOW, Course, Leg, Outcome, Phase, Tally
 from standfast.store import approvals, audit, reads
-from standfast.store.steps import Round, Script, text
+from standfast.store.approvals import Said
+from standfast.store.steps import Round, Rows, Script, Step, text
 
 KEEP_PLANS = 86400.0
 """Seconds after which a plan that nobody carried out is forgotten."""
@@ -21,9 +22,6 @@ KEEP_REDRIVES = 30 * 86400.0
 MOST_HALTED = 20
 EVER = 9e99
 RESTORED = "it came back from a backup"
-WINDOW = 20
-BITE = 500
-"""How many letters are read at a time."""
 
 
 class RedriveRow(NamedTuple):
@@ -112,15 +110,20 @@ class Mark(msgspec.Struct, frozen=True):
     leg: Leg
     outcome: Outcome | None
     """None is on its way."""
+    source: Literal["waiting", "released"] = "waiting"
+    """Where it must stand: what somebody else did with it meanwhile stays so."""
 
 
 class Advance(msgspec.Struct, frozen=True):
-    """The next letters of a redrive, wanted by its driver; from `next_at` on there may be more."""
+    """The next letters of a redrive, wanted by its driver; from `next_at` on there may be more.
+
+    None of them, and no time, only says that it is still being driven.
+    """
 
     id: str
     driver: str
     number: int
-    next_at: float
+    next_at: float | None
     seconds: float
 
 
@@ -133,6 +136,8 @@ class Steer(msgspec.Struct, frozen=True):
     decision: Decision
     note: str | None = None
     again: bool = False
+    driver: str | None = None
+    """The worker that decided it: nobody else may drive the redrive by then."""
 
 
 def plan(round_: Round, plans: Sequence[Plan]) -> Script:
@@ -222,7 +227,16 @@ def mark_moved(round_: Round, moved: Sequence[Transition]) -> Script:
 
 def _marked(round_: Round, done: Mark) -> tuple[Any, ...]:
     state = "released" if done.outcome is None else "ended"
-    return (done.leg.redrive, done.leg.place, state, done.outcome, done.leg.episode, round_.now)
+    return (done.leg.redrive, done.leg.place, state, done.outcome, done.leg.episode, round_.now, done.source)
+
+
+def stopped(transitions: Sequence[Transition]) -> Generator[Step, Rows, set[Leg | None]]:
+    """Name the legs of redrives that stand still or that somebody else drives by now; the others stay so."""
+    legs = {each.leg for each in transitions if each.leg is not None}
+    if not legs:
+        return set()
+    driven: dict[str, str] = dict((yield "driven_redrives", {"ids": text(sorted({leg.redrive for leg in legs}))}))
+    return {leg for leg in legs if leg.redrive not in driven or driven[leg.redrive] != leg.driver}
 
 
 def advance(round_: Round, advances: Sequence[Advance]) -> Script:
@@ -231,7 +245,8 @@ def advance(round_: Round, advances: Sequence[Advance]) -> Script:
     for each in advances:
         until = {"next_at": each.next_at, "until": round_.now + each.seconds}
         rows = yield "advance_redrive", {"id": each.id, "driver": each.driver, **until}
-        letters = (yield "next_redriven", {"redrive": each.id, "limit": each.number}) if rows else []
+        wanted = {"redrive": each.id, "limit": each.number}
+        letters = (yield "next_redriven", wanted) if rows and each.number else []
         answers.append([Planned(*row) for row in letters])
     return answers
 
@@ -241,12 +256,68 @@ def steer(round_: Round, steers: Sequence[Steer]) -> Script:
     answers = []
     for each in steers:
         ends = each.target in ("finished", "cancelled")
-        how = {"note": each.note, "again": int(each.again), "ends": ends, "now": round_.now}
+        how = {"note": each.note, "again": int(each.again), "ends": ends, "now": round_.now, "driver": each.driver}
         rows = yield "steer_redrive", {"id": each.id, "source": each.source, "target": each.target, **how}
         if rows:
             _tell(round_, each.id, each.decision)
+        if rows and each.target == "cancelled":
+            yield from _void_approval(round_, each.id)
         answers.append(bool(rows))
     return answers
+
+
+def _void_approval(round_: Round, redrive: str) -> Script:
+    """Have the approval of a redrive count no more, if it is open."""
+    if (yield "void_plans_approval", {"redrive": redrive, "why": "its redrive was cancelled"}):
+        round_.told[TOLD[Standing.VOID], ""].append("")
+
+
+def withdraw(round_: Round, sayings: Sequence[Said]) -> Script:
+    """Answer the approvals of redrives with a no, and end those that waited for them."""
+    answers = []
+    for each in sayings:
+        row = yield from _waiting_for(each.answer.id)
+        [first] = yield from approvals.say(round_, [each])
+        if first and row is not None:
+            yield from _go_on(round_, row, each.answer, "cancelled", f"its approval was {each.answer.target}")
+        answers.append(first)
+    return answers
+
+
+def carry_out(round_: Round, sayings: Sequence[Said]) -> Script:
+    """Answer the approvals of redrives with a yes, and let those go that waited for them."""
+    answers = []
+    for each in sayings:
+        row = yield from _waiting_for(each.answer.id)
+        waits = row is not None and row.state == "approval_pending"
+        [first] = (yield from approvals.say(round_, [each])) if waits else [False]
+        if first and row is not None:
+            yield from _go_on(round_, row, each.answer, "running", None)
+        elif not waits:
+            why = f"its redrive is {'gone' if row is None else row.state}"
+            void = Answer(each.answer.id, each.answer.source, Standing.VOID, reason=why)
+            yield from approvals.say(round_, [Said(void)])
+        answers.append(first)
+    return answers
+
+
+def _waiting_for(approval: str) -> Generator[Step, Rows, RedriveRow | None]:
+    """Read the redrive that an approval is for, and keep it as it is."""
+    found = yield from approvals.one(approval)
+    return None if found is None or found.redrive is None else (yield from _locked(found.redrive))
+
+
+def _go_on(round_: Round, row: RedriveRow, answer: Answer, target: Phase, note: str | None) -> Script:
+    """Let a redrive take its turn with the answer it waited for."""
+    decision = Decision(
+        kind="redrive",
+        by=answer.by,
+        reason=note,
+        snapshot=row.snapshot,
+        outcome="started" if target == "running" else target,
+        detail={"redrive": row.id, "approval": answer.id},
+    )
+    yield from steer(round_, [Steer(row.id, "approval_pending", target, decision, note)])
 
 
 def prune(now: float) -> Script:
@@ -269,12 +340,13 @@ def rest() -> Script:
 
 
 def one(redrive: str) -> Script:
-    """Read a redrive with its counts: by state, outcome and episode."""
+    """Read a redrive with its counts, by state, outcome and episode, and with what is on its way."""
     rows = yield "redrive_by_id", {"id": redrive}
     if not rows:
         return None
     counts = yield "redrive_tally", {"redrive": redrive}
-    return RedriveRow(*rows[0]), [(*row,) for row in counts]
+    released = yield "released_letters", {"redrive": redrive}
+    return RedriveRow(*rows[0]), [(*row,) for row in counts], [(*row,) for row in released]
 
 
 def listed(limit: int) -> Script:

@@ -7,6 +7,7 @@ from typing import Any
 
 from standfast.chain import Decision, Head, Link
 from standfast.store import anchor, audit
+from standfast.store.anchor import Misfit
 from standfast.store.audit import Noted
 from standfast.store.engine import Engine
 
@@ -43,6 +44,11 @@ class Trail:
     def noted_so_far(self) -> int:
         """Tell how much was noted outside by now. What is noted was committed before."""
         return anchor.size(self._engine().anchor.path)
+
+    def misfits(self, upto: int) -> list[Misfit]:
+        """Read what is noted outside and is no head."""
+        path = self._engine().anchor.path
+        return [] if path is None or not upto else list(anchor.misfits(path, upto))
 
     def anchors(self, upto: int) -> Iterator[Sequence[Head]]:
         """Read the heads that were noted outside, in bites; `upto` is what `noted_so_far` told."""

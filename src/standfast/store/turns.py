@@ -2,7 +2,8 @@
 
 A round runs several scripts in one transaction. The threads of all of them are locked before the first touches a row,
 in the order of their names. Then the scripts take their turns: queues, keys and jobs are locked in one order, and a
-claim comes last, because it waits for nobody and nothing waits after it.
+claim comes last, because it waits for nobody and nothing waits after it. The first script that locks jobs locks those
+of all others too, by number (`steps.lock_jobs`): two that lock one after the other could meet two that do it in turn.
 
 Limits, rates, breakers and admission gates are locked by name as threads are, but after everything else: an end gives
 its places back in `gates.settle`, which runs when every other script of the round has its locks, before the claim or at
@@ -21,15 +22,23 @@ from standfast.job import NewJob
 from standfast.lifecycle import Transition
 from standfast.store import (
     ages,
+    alerts,
     approvals,
     births,
+    calls,
+    consents,
     forward,
+    graphs,
     intake,
     ledger,
+    letters,
     operations,
     policies,
+    probes,
     redrives,
+    schedules,
     scripts,
+    sessions,
     threads,
     together,
     upkeep,
@@ -42,24 +51,38 @@ Gates = Generator[Step, Rows, list[str]]
 TURNS: tuple[ScriptFunction, ...] = (
     intake.enqueue,
     together.enqueue_together,
+    graphs.start,
     forward.forward,
     births.bury,
+    alerts.follow,
+    alerts.tell,
+    calls.call,
+    calls.hand_over,
     ledger.write,
     scripts.apply,
+    graphs.cancel,
+    letters.amend,
+    letters.quarantine,
     approvals.ask,
     approvals.say,
-    approvals.withdraw,
-    approvals.carry_out,
     policies.refuse,
+    policies.take_turn,
     policies.tidy,
     redrives.plan,
     redrives.start,
     redrives.take,
     redrives.mark,
     redrives.advance,
+    redrives.withdraw,
+    redrives.carry_out,
     redrives.steer,
+    sessions.read,
+    consents.enter,
+    consents.give,
+    consents.take_back,
     operations.ask_to_stop,
     operations.hurry,
+    probes.insist,
     operations.count_fallbacks,
     upkeep.sweep,
     upkeep.prune,
@@ -70,7 +93,10 @@ TURNS: tuple[ScriptFunction, ...] = (
 )
 _turns = {script: place for place, script in enumerate(TURNS)}
 
-APART: frozenset[ScriptFunction] = frozenset({scripts.publish, policies.publish, ages.restamp, operations.pause})
+SCHEDULES: tuple[ScriptFunction, ...] = (schedules.put, schedules.pause, schedules.remove, schedules.tick)
+APART: frozenset[ScriptFunction] = frozenset(
+    {scripts.publish, policies.publish, ages.restamp, operations.pause, letters.purge, *SCHEDULES}
+)
 """Scripts that lock what all others use; each gets a transaction of its own."""
 
 
@@ -80,11 +106,13 @@ def turn(script: ScriptFunction) -> int:
 
 
 def lock(round_: Round, calls: Iterable[tuple[ScriptFunction, Sequence[Any]]]) -> Script:
-    """Lock the threads of everything that a round will run."""
+    """Lock the threads of everything that a round will run, and note the jobs."""
     gates: list[str] = []
     for script, items in calls:
         if script in _GATES:
             gates += yield from _GATES[script](items)
+        if script in _JOBS:
+            round_.jobs |= {_JOBS[script](item) for item in items}
     yield from threads.lock(round_, gates)
 
 
@@ -101,6 +129,14 @@ def _of_brought(brought: Sequence[forward.Forward]) -> Gates:
     return (yield from _of_jobs(each.job for each in brought))
 
 
+def _of_calls(called: Sequence[calls.Call]) -> Gates:
+    return (yield from _of_jobs(each.job for each in called))
+
+
+def _of_ticks(tickings: Sequence[schedules.Ticking]) -> Gates:
+    return (yield from _of_jobs(job for each in tickings for _, job in each.runs))
+
+
 def _of_moves(transitions: Sequence[Transition]) -> Gates:
     yield from ()
     return [each.gate for each in transitions if each.gate is not None]
@@ -113,10 +149,22 @@ def _of_ids(ids: Sequence[str]) -> Gates:
     return gates
 
 
+_JOBS: dict[ScriptFunction, Callable[[Any], int]] = {
+    ledger.write: lambda note: note.n,
+    scripts.apply: lambda transition: transition.n,
+    letters.amend: lambda amendment: amendment.touch.letter.n,
+    letters.quarantine: lambda quarantine: quarantine.touch.letter.n,
+    approvals.ask: lambda ask: ask.n,
+    policies.refuse: lambda refusal: refusal.n,
+}
+"""Scripts that lock jobs they know by number, and how each item of theirs names its job."""
+
 _GATES: dict[ScriptFunction, Callable[[Any], Gates]] = {
     intake.enqueue: _of_jobs,
     together.enqueue_together: _of_batches,
     forward.forward: _of_brought,
+    calls.call: _of_calls,
+    schedules.tick: _of_ticks,
     scripts.apply: _of_moves,
     operations.hurry: _of_ids,
 }

@@ -1,0 +1,65 @@
+"""Which jobs a transaction locks: all that its scripts will need, once and in order, before any of them goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from standfast.chain import Decision
+from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.store import letters, policies, scripts, turns
+from standfast.store.letters import Quarantine, Touch
+from standfast.store.policies import Refusal
+from standfast.store.requests import ScriptFunction
+from standfast.store.steps import Round, Script, lock_jobs
+
+SAID = Decision(kind="quarantine")
+
+
+def locked(script: Script) -> list[list[int]]:
+    """Run a script against nothing, and give which jobs it locks, statement by statement."""
+    found: list[list[int]] = []
+    try:
+        name, given = next(script)
+        while True:
+            if name == "lock_jobs" and isinstance(given, dict):
+                found.append(msgspec.json.decode(given["numbers"]))
+            name, given = script.send([])
+    except StopIteration:
+        return found
+
+
+def moved(n: int) -> Transition:
+    return Transition(n, 1, f"job-{n}", "mail", Move.REPLAY, State.DEAD)
+
+
+def apart(n: int) -> Quarantine:
+    return Quarantine(Touch(Standing(n, 1, f"job-{n}", "mail", State.DEAD), 1, SAID))
+
+
+def refused(n: int) -> Refusal:
+    return Refusal(n, 1, f"job-{n}", "mail", "denied", "first", SAID)
+
+
+def test_the_first_that_locks_jobs_locks_those_of_all():
+    round_ = Round(0.0, 0.0, "boot")
+    calls: list[tuple[ScriptFunction, list[Any]]] = [
+        (letters.quarantine, [apart(5), apart(2)]),
+        (scripts.apply, [moved(9), moved(1)]),
+        (policies.refuse, [refused(4), refused(9)]),
+    ]
+    assert locked(turns.lock(round_, calls)) == [], "queues and keys come first"
+    assert locked(lock_jobs(round_, [9, 1])) == [[1, 2, 4, 5, 9]]
+    assert locked(lock_jobs(round_, [5, 2])) == []
+    assert locked(lock_jobs(round_, [7])) == [[7]]
+
+
+@pytest.mark.parametrize("script", [letters.amend, letters.quarantine])
+def test_what_people_do_to_letters_takes_its_turn_behind_what_brings_jobs(script):
+    assert turns.turn(script) > turns.turn(scripts.apply)
+
+
+def test_a_purge_has_a_transaction_of_its_own():
+    assert letters.purge in turns.APART
