@@ -102,6 +102,7 @@ class Proxy:
                     server.connect(self._target)
                 except OSError:
                     client.close()
+                    server.close()
                     continue
                 link = Link(client, server, self._heard)
                 if self._silent:

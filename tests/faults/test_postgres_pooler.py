@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from standfast import Job, Standfast
+from standfast import Job, Standfast, Transient
 from standfast.decide.settle import settle
 from standfast.errors import StoreUnavailable
 from standfast.job import NewJob, Receipt
@@ -29,7 +28,8 @@ from tests.faults.pooler import Switching, installed, pgbouncer
 from tests.postgres import connect, drop_schema, fresh_schema, in_schema
 from tests.waiting import seen
 
-POOLERS = ["switching", *(["pgbouncer"] if installed() else [])]
+NOT_INSTALLED = pytest.mark.skipif(not installed(), reason="PgBouncer is not installed (Debian: apt install pgbouncer)")
+POOLERS = ["switching", pytest.param("pgbouncer", marks=[pytest.mark.long, NOT_INSTALLED])]
 ORDER = Order("worker", (Want("mail", ("mail",), 100),))
 
 
@@ -123,9 +123,35 @@ async def test_a_worker_behind_a_pooler_is_woken_by_another_way(shared_server, p
     await sf.close()
 
 
-@pytest.mark.skipif(not installed(), reason="only PgBouncer has a pool that can run dry; it is not installed")
-async def test_a_pool_that_has_run_dry_hangs_nobody(shared_server, schemas, tmp_path, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("standfast"), "level", logging.CRITICAL)
+async def test_workers_behind_a_pooler_do_every_job_once(pooled, schemas):
+    """Retries, threads and keys of many jobs, with two workers that share the sessions."""
+    url = in_schema(pooled, schemas[0])
+    apps = [Standfast(f"{url}&application_name=worker-{n}") for n in range(2)]
+    done: list[int] = []
+    for sf in apps:
+        sf.queue("mail", coalesce="never", backoff=lambda _: 0.01)
+
+        @sf.handler("mail")
+        async def mail(job: Job) -> None:
+            if job.payload % 10 == 0 and job.attempt == 1:
+                raise Transient("not yet")
+            done.append(job.payload)
+
+    async with apps[0].worker(concurrency=8), apps[1].worker(concurrency=8):
+        for n in range(60):
+            given = {"thread_key": "t"} if n % 5 == 1 else {"idempotency_key": str(n)} if n % 5 == 2 else {}
+            await apps[n % 2].enqueue("mail", n, **given)  # type: ignore[arg-type]
+        await seen(lambda: len(done) >= 60)
+    for sf in apps:
+        await sf.close()
+    assert sorted(done) == list(range(60))
+    assert [n for n in done if n % 5 == 1] == list(range(1, 60, 5))
+
+
+@pytest.mark.long
+@NOT_INSTALLED
+@pytest.mark.usefixtures("_quiet")
+async def test_a_pool_that_has_run_dry_hangs_nobody(shared_server, schemas, tmp_path):
     with pgbouncer(shared_server, tmp_path, size=2) as pooled:
         url = in_schema(pooled, schemas[0])
         with opened(url) as store:
@@ -152,11 +178,11 @@ async def test_a_pool_that_has_run_dry_hangs_nobody(shared_server, schemas, tmp_
 def test_statements_are_prepared_only_where_nobody_shares_the_session(pooled: str, shared_server: str):
     ours = connect_as_the_product(Address.read(shared_server))
     with connect_as_the_product(Address.read(pooled)) as behind, ours as own:
-        assert (behind.prepare_threshold, own.prepare_threshold) == (None, 1)
+        assert (behind.session is None, own.session is None) == (True, False)
 
 
-@pytest.mark.parametrize(("asked", "threshold"), [("yes", 1), ("no", None)])
-def test_the_url_decides_about_preparing(shared_server: str, asked: str, threshold: int | None):
+@pytest.mark.parametrize(("asked", "prepares"), [("yes", True), ("no", False)])
+def test_the_url_decides_about_preparing(shared_server: str, asked: str, prepares: bool):  # noqa: FBT001
     joint = "&" if "?" in shared_server else "?"
     with connect_as_the_product(Address.read(f"{shared_server}{joint}prepare={asked}")) as connection:
-        assert connection.prepare_threshold == threshold
+        assert (connection.session is not None) == prepares

@@ -9,9 +9,12 @@ from typing import Any, Self
 
 import psycopg
 from psycopg import pq, waiting
+from psycopg.conninfo import conninfo_to_dict
 
 from standfast.errors import ConfigurationError
 from standfast.store.postgres.address import Address
+from standfast.store.postgres.session import Session, Unanswered
+from standfast.store.steps import Rows
 
 LONGEST_CALL = 5.0
 """Seconds one statement may take, the answer's way back included. A server that swallowed the call is given up then,
@@ -20,14 +23,15 @@ LONGEST_LOCK = 1.0
 """Seconds to wait for somebody else's transaction."""
 SHORTEST_LOCK = 0.1
 """Seconds to wait for one that is known to take long: others wait behind this."""
-MOST_PREPARED = 400
-"""More than there are statements, so that none is planned twice."""
 CONNECT_SECONDS = 4
+"""Seconds to wait for a host that does not answer; where the URL names several, they share them."""
+SHORTEST_CONNECT = 2
 OLDEST_SERVER = 13
+WRITING = "READ COMMITTED"
 TELL_THE_TIME = "SELECT extract(epoch FROM clock_timestamp())::double precision"
 
 OPTIONS: dict[str, Any] = {
-    "connect_timeout": CONNECT_SECONDS,
+    "client_encoding": "utf8",
     "application_name": "standfast",
     "keepalives_idle": 10,
     "keepalives_interval": 2,
@@ -39,6 +43,9 @@ OPTIONS: dict[str, Any] = {
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection on which every wait ends: with an answer, or with an error."""
 
+    session: Session | None = None
+    """The quicker way, where nobody shares the session."""
+
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         """Wait for the server, but not for ever. While it says nothing, psycopg looks up ten times a second."""
         return super().wait(_bounded(gen, time.monotonic() + LONGEST_CALL), *args, **options)
@@ -46,7 +53,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     @classmethod
     def to(cls, server: str) -> Self:
         """Connect. No statement is prepared by name yet: a pooler would mix the names up."""
-        return cls.connect(server, autocommit=True, prepare_threshold=None, **OPTIONS)
+        hosts = 1 + str(conninfo_to_dict(server).get("host", "")).count(",")
+        each = max(SHORTEST_CONNECT, CONNECT_SECONDS // hosts)
+        return cls.connect(server, autocommit=True, prepare_threshold=None, connect_timeout=each, **OPTIONS)
 
     def is_direct(self) -> bool:
         """Tell whether this session is ours alone: a pooler makes up the number it gives its clients."""
@@ -54,9 +63,27 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return bool(session == self.info.backend_pid)
 
     def prepare_statements(self) -> None:
-        """Have the server plan each statement once."""
-        self.prepare_threshold = 1
-        self.prepared_max = MOST_PREPARED
+        """Have the server plan each statement once. psycopg prepares none: at a ROLLBACK it forgets all there are."""
+        self.session = Session(self, LONGEST_CALL)
+
+    def begin(self, opening: str) -> Rows:
+        """Open a transaction; give what the last statement of the opening answers."""
+        if self.session is not None:
+            return self.session.begin(opening)
+        cursor = self.execute(opening.encode())
+        while cursor.nextset():
+            pass
+        return cursor.fetchall()
+
+    def finish(self) -> None:
+        """Commit; raise Unanswered where nobody knows whether that was carried out."""
+        if self.session is not None:
+            self.session.commit()
+            return
+        try:
+            self.execute("COMMIT", prepare=False)  # there is nothing to plan
+        except psycopg.Error as error:
+            raise Unanswered(str(error)) from error
 
 
 def _bounded(gen: Generator[Any, Any, Any], until: float) -> Generator[Any, Any, Any]:
@@ -126,15 +153,19 @@ def _roll_back(connection: Connection) -> None:
     if connection.closed or connection.info.transaction_status == pq.TransactionStatus.UNKNOWN:
         return
     try:
-        connection.execute("ROLLBACK")
+        if connection.session is not None:
+            connection.session.roll_back()
+        else:
+            connection.execute("ROLLBACK")
     except psycopg.Error:
         connection.close()
 
 
-def opening(address: Address, isolation: str = "READ COMMITTED", lock: float = LONGEST_LOCK) -> str:
+def opening(address: Address, isolation: str = WRITING, lock: float = LONGEST_LOCK) -> str:
     """Word the beginning of a transaction that tells the time. What it sets ends with it: a pooler shares sessions.
 
-    The isolation is named, because a database or a role may have another default.
+    The isolation is named, because a database or a role may have another default. What writes goes by the indexes:
+    plans are made once, most of them while the store is new and reading a table whole would seem cheap.
     """
     longest = f"{LONGEST_CALL * 1000:.0f}"
     settings = {
@@ -143,6 +174,7 @@ def opening(address: Address, isolation: str = "READ COMMITTED", lock: float = L
         "idle_in_transaction_session_timeout": longest,
         "jit": "off",
         "lock_timeout": f"{lock * 1000:.0f}",
+        "enable_seqscan": "off" if isolation == WRITING else "on",
     }
     set_all = "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items())
     return f"BEGIN ISOLATION LEVEL {isolation}; {set_all}; {TELL_THE_TIME}"

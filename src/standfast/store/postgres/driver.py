@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from standfast.store.postgres.connection import Connection
+from standfast.store.postgres.session import Numbered
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Rows, Script, text
 
@@ -19,7 +20,29 @@ def _for_psycopg(statement: Statement) -> Statement:
     return msgspec.structs.replace(statement, sql=sql)
 
 
+def _for_libpq(name: str, statement: Statement) -> Numbered:
+    names = list(dict.fromkeys(_PARAMETER.findall(statement.sql)))
+    sql = _PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", statement.sql)
+    return Numbered(name, sql.encode(), tuple(names))
+
+
 STATEMENTS: dict[str, Statement] = {name: _for_psycopg(statement) for name, statement in load("postgres").items()}
+NUMBERED: dict[str, Numbered] = {name: _for_libpq(name, statement) for name, statement in load("postgres").items()}
+TOLD = frozenset(
+    {
+        "add_counters",
+        "count_claims",
+        "insert_jobs",
+        "lock_jobs",
+        "move_jobs",
+        "release_keys",
+        "take_jobs",
+        "write_endings",
+        "write_history",
+        "write_journal",
+    }
+)
+"""Of the statements that most transactions are made of, those whose answers no script uses."""
 
 
 def drive(connection: Connection, script: Script) -> Any:
@@ -28,12 +51,18 @@ def drive(connection: Connection, script: Script) -> Any:
     try:
         while True:
             name, parameters = script.send(rows)  # type: ignore[arg-type]
-            rows = _execute(connection, STATEMENTS[name], parameters)
+            rows = _execute(connection, name, parameters)
     except StopIteration as done:
         return done.value
 
 
-def _execute(connection: Connection, statement: Statement, parameters: dict[str, Any] | Batch) -> Rows:
+def _execute(connection: Connection, name: str, parameters: dict[str, Any] | Batch) -> Rows:
     named = parameters if isinstance(parameters, dict) else {"rows": text(parameters)}
-    cursor = connection.execute(statement.sql, named)
-    return cursor.fetchall() if cursor.description else [(cursor.rowcount,)]
+    session = connection.session
+    if session is None:
+        cursor = connection.execute(STATEMENTS[name].sql, named)
+        return cursor.fetchall() if cursor.description else [(cursor.rowcount,)]
+    if name not in TOLD:
+        return session.ask(NUMBERED[name], named)
+    session.tell(NUMBERED[name], named)
+    return []

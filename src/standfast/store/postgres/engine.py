@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import Any
 
 import psycopg
 
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
-from standfast.store import audit, reads, upkeep
+from standfast.store import reads, upkeep
 from standfast.store.anchor import Anchor
 from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
@@ -21,6 +22,7 @@ from standfast.store.postgres.connection import SHORTEST_LOCK, Connection, openi
 from standfast.store.postgres.driver import drive
 from standfast.store.postgres.foreign import Foreign
 from standfast.store.postgres.server import Server
+from standfast.store.postgres.session import Unanswered
 from standfast.store.reads import JournalRow
 from standfast.store.steps import Script
 
@@ -59,7 +61,7 @@ class PostgresEngine(Engine[Connection]):
             undo.callback(self._shut)
             self._connection = self._server.open()
             self._begin(self._connection)
-            self.anchor.catch_up(drive(self._connection, audit.peek()))
+            self.anchor.catch_up(partial(drive, self._connection))
             self._commit(self._connection)
             undo.pop_all()
         self._start()
@@ -116,10 +118,7 @@ class PostgresEngine(Engine[Connection]):
     def _begin(self, connection: Connection, *, in_haste: bool = False) -> None:
         """Begin, and take the server's time: the machine's own clock only says how much has passed since."""
         with rolled_back_on_failure(connection):
-            cursor = connection.execute(self._opening_in_haste if in_haste else self._opening)
-            while cursor.nextset():
-                pass
-            [(told,)] = cursor.fetchall()
+            [(told,)] = connection.begin(self._opening_in_haste if in_haste else self._opening)
         offset = self._clock.of_server(told) - self._clock.elapsed()
         if abs(offset - self._offset) > SAME_TIME:
             self._offset = offset
@@ -129,8 +128,8 @@ class PostgresEngine(Engine[Connection]):
 
     def _commit(self, connection: Connection) -> None:
         try:
-            connection.execute("COMMIT", prepare=False)  # there is nothing to plan
-        except psycopg.Error as error:
+            connection.finish()
+        except Unanswered as error:
             raise Doubt from error
 
     def _drive(self, connection: Connection, script: Script) -> Any:

@@ -81,7 +81,7 @@ class Server:
                 connection = self._reader_in_transaction()
                 with rolled_back_on_failure(connection):
                     found = drive(connection, script)
-                    connection.execute("COMMIT")
+                    connection.finish()
             except psycopg.DataError as error:
                 why = str(error).strip()
                 raise ConfigurationError(f"{self.address} cannot be asked for this: {why}") from error
@@ -97,7 +97,7 @@ class Server:
         while True:
             try:
                 connection = self._reader()
-                connection.execute(self._begin_reading)
+                connection.begin(self._begin_reading)
             except AWAY:
                 self._drop_reader()
                 if time.monotonic() > give_up:

@@ -1,0 +1,194 @@
+"""Statements on a session that is ours alone: planned once, and sent without waiting where nobody needs their answer.
+
+A psycopg cursor takes about twice the processor time of the call it makes, and every call is a round trip. This speaks
+to libpq through psycopg's `pq`, with the same deadline. What is sent without waiting is answered together with the next
+question, or with the commit: a pipeline, in libpq's words.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import pq
+from psycopg.adapt import Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq.abc import PGresult
+
+from standfast.store.steps import Rows
+
+BOOLEAN, INTEGER, BIGINT, DOUBLE, UNKNOWN = 16, 23, 20, 701, 0
+"""Types by the server's numbers. What a text is, it finds out by itself."""
+LARGEST_INTEGER = (1 << 31) - 1
+FAILED, SYNCED = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_SYNC
+
+
+class Numbered(NamedTuple):
+    """A statement as libpq takes it: its parameters have numbers, and these are their names."""
+
+    name: str
+    sql: bytes
+    names: tuple[str, ...]
+
+
+class Unanswered(psycopg.OperationalError):
+    """Nobody knows whether a COMMIT was carried out."""
+
+
+class Session:
+    """A connection's session. A call that is not answered in time closes the connection."""
+
+    def __init__(self, connection: psycopg.Connection[Any], longest: float) -> None:
+        self._connection = connection
+        self._wire = connection.pgconn
+        self._longest = longest
+        self._transformer = Transformer(connection)
+        self._planned: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self._told = 0
+        """How many statements wait for their answers."""
+
+    def begin(self, opening: str) -> Rows:
+        """Run the statements that open a transaction; give what the last of them answers."""
+        self._wire.send_query(opening.encode())
+        return self._rows(self._answers()[-1])
+
+    def ask(self, statement: Numbered, given: Mapping[str, Any]) -> Rows:
+        """Run a statement; give its rows, or how many it changed."""
+        types, values = _bound(given, statement.names)
+        self._wire.send_query_prepared(self._plan(statement, types), values)
+        return self._rows(self._answers()[-1])
+
+    def tell(self, statement: Numbered, given: Mapping[str, Any]) -> None:
+        """Have a statement run whose answer nobody needs. If it fails, the next call says so."""
+        types, values = _bound(given, statement.names)
+        plan = self._plan(statement, types)
+        self._wire.enter_pipeline_mode()
+        self._wire.send_query_prepared(plan, values)
+        self._told += 1
+
+    def commit(self) -> None:
+        """Commit after all that was told.
+
+        Answers come in order: the server's word that something before the COMMIT failed says that it was not carried
+        out. Without any word, nobody knows.
+        """
+        before = self._told
+        try:
+            self._wire.send_query_params(b"COMMIT", None)
+            answers = self._collected()
+        except psycopg.Error as error:
+            raise Unanswered(str(error)) from error
+        _check([answer for answer in answers[:before] if _state(answer)])
+        try:
+            _check(answers)
+            answers[before]
+        except (psycopg.Error, IndexError) as error:
+            raise Unanswered(str(error)) from error
+
+    def roll_back(self) -> None:
+        """Take back everything, also what was told and not answered yet."""
+        if self._told:
+            self._collected()
+        self._wire.send_query(b"ROLLBACK")
+        self._answers()
+
+    # --- sending
+
+    def _plan(self, statement: Numbered, types: Sequence[int]) -> bytes:
+        """Give the name by which the session knows a statement with parameters of these types."""
+        key = statement.name, tuple(types)
+        if key not in self._planned:
+            name = f"standfast_{len(self._planned)}".encode()
+            self._wire.send_prepare(name, statement.sql, types)
+            self._answers()
+            self._planned[key] = name
+        return self._planned[key]
+
+    # --- answers
+
+    def _answers(self) -> list[PGresult]:
+        """Wait for the answers to all that was sent; raise the first that is an error."""
+        answers = self._collected()
+        _check(answers)
+        return answers
+
+    def _collected(self) -> list[PGresult]:
+        piped = self._wire.pipeline_status != pq.PipelineStatus.OFF
+        if piped:
+            self._wire.pipeline_sync()
+        until = time.monotonic() + self._longest
+        while self._wire.flush():  # where nothing can be sent, it reads what has come
+            self._ready(select.POLLIN | select.POLLOUT, until)
+        answers: list[PGresult] = []
+        while (answer := self._next(until)) is not None or piped:  # in a pipeline, there is a gap after each
+            if answer is None and self._wire.status != pq.ConnStatus.OK:
+                break
+            if answer is not None and answer.status == SYNCED:
+                self._wire.exit_pipeline_mode()
+                break
+            answers += [] if answer is None else [answer]
+        self._told = 0
+        if not answers:
+            raise psycopg.OperationalError("the connection was lost")
+        return answers
+
+    def _next(self, until: float) -> PGresult | None:
+        while self._wire.is_busy():
+            self._ready(select.POLLIN, until)
+            self._wire.consume_input()
+        return self._wire.get_result()
+
+    def _ready(self, events: int, until: float) -> None:
+        """Wait for the server, but not for ever."""
+        poll = select.poll()
+        poll.register(self._wire.socket, events)
+        if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+            self._connection.close()
+            raise psycopg.OperationalError(f"the server did not answer within {self._longest:.0f} s")
+
+    def _rows(self, answer: PGresult) -> Rows:
+        if not answer.nfields:
+            return [(answer.command_tuples,)]
+        self._transformer.set_pgresult(answer)
+        return self._transformer.load_rows(0, answer.ntuples, tuple)
+
+
+def _bound(given: Mapping[str, Any], names: Sequence[str]) -> tuple[list[int], list[bytes | None]]:
+    bound = [_dumped(given[name]) for name in names]
+    return [type_ for type_, _ in bound], [value for _, value in bound]
+
+
+def _dumped(value: Any) -> tuple[int, bytes | None]:
+    if value is None:
+        return UNKNOWN, None
+    if isinstance(value, str):
+        return UNKNOWN, _text(value)
+    if isinstance(value, bool):
+        return BOOLEAN, b"t" if value else b"f"
+    if isinstance(value, int):
+        return (INTEGER if abs(value) <= LARGEST_INTEGER else BIGINT), str(int(value)).encode()
+    return DOUBLE, repr(value).encode()
+
+
+def _text(value: str) -> bytes:
+    """Encode a text. To libpq a NUL is its end, and what comes after would be gone without a word."""
+    encoded = value.encode()
+    if b"\0" in encoded:
+        raise psycopg.DataError("a text cannot contain NUL (0x00) bytes")
+    return encoded
+
+
+def _state(answer: PGresult) -> bytes | None:
+    return answer.error_field(pq.DiagnosticField.SQLSTATE)
+
+
+def _check(answers: Sequence[PGresult]) -> None:
+    """Raise what the server said of the first that failed. A connection that is lost has no code."""
+    for answer in answers:
+        if answer.status == FAILED:
+            if _state(answer):
+                raise error_from_result(answer)
+            raise psycopg.OperationalError(answer.error_message.decode(errors="replace").strip())
