@@ -1,0 +1,111 @@
+"""Who may do what: roles, what each allows, and the grant that a token stands for. Nothing is read or kept here."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+
+class Role(StrEnum):
+    """What a token is for."""
+
+    VIEWER = "viewer"
+    PRODUCER = "producer"
+    OPERATOR = "operator"
+    APPROVER = "approver"
+    ADMIN = "admin"
+
+
+class Right(StrEnum):
+    """One thing that may be allowed."""
+
+    READ = "read"
+    READ_OWN = "read_own"
+    READ_PAYLOADS = "read_payloads"
+    ENQUEUE = "enqueue"
+    OPERATE = "operate"
+    APPROVE = "approve"
+    ADMINISTER = "administer"
+
+
+RIGHTS: dict[Role, frozenset[Right]] = {
+    Role.VIEWER: frozenset({Right.READ}),
+    Role.PRODUCER: frozenset({Right.ENQUEUE, Right.READ_OWN}),
+    Role.OPERATOR: frozenset({Right.ENQUEUE, Right.READ, Right.READ_OWN, Right.READ_PAYLOADS, Right.OPERATE}),
+    Role.APPROVER: frozenset({Right.READ, Right.READ_PAYLOADS, Right.APPROVE}),
+    Role.ADMIN: frozenset(Right),
+}
+"""What each role may do: SEMANTICS, "Roles"."""
+
+PREFIX = "sft"
+"""How a token begins, so that scanners for leaked secrets find it."""
+
+
+class Reach(NamedTuple):
+    """How much of a list somebody gets: of which queues, whose, and whether text is looked for in payloads."""
+
+    queues: tuple[str, ...] | None = None
+    requester: str | None = None
+    payloads: bool = True
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody may do here, and as whom."""
+
+    id: str
+    name: str
+    person: str
+    role: Role
+    groups: tuple[str, ...] = ()
+    queues: tuple[str, ...] | None = None
+    """The only queues this reaches; None for all of them."""
+
+    def may(self, right: Right) -> bool:
+        """Tell whether this allows something."""
+        return right in RIGHTS[self.role]
+
+    def reaches(self, queue: str) -> bool:
+        """Tell whether this is about a queue at all."""
+        return self.queues is None or queue in self.queues
+
+    def reach(self) -> Reach:
+        """Tell how much of a list somebody may see; a secret in a payload is not guessed by looking for its parts."""
+        own = not self.may(Right.READ)
+        return Reach(self.queues, self.person if own else None, own or self.may(Right.READ_PAYLOADS))
+
+
+class Minted(NamedTuple):
+    """A new token: its name in the store, the text that is shown once, and what is kept of it."""
+
+    id: str
+    text: str
+    hash: str
+
+
+def mint() -> Minted:
+    """Make a token of 256 bits of chance."""
+    name, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    return Minted(name, f"{PREFIX}_{name}_{secret}", fingerprint(secret))
+
+
+def fingerprint(secret: str) -> str:
+    """Give what is kept of a secret. It is 256 random bits, so one round of hashing hides it."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def read(text: str) -> tuple[str, str] | None:
+    """Take a token apart into its name and its secret's fingerprint; None for what is none."""
+    match text.strip().split("_", 2):
+        case [begin, name, secret] if begin == PREFIX and name.isalnum() and name.isascii() and secret.isascii():
+            return name, fingerprint(secret)
+    return None
+
+
+def same(one: str, other: str) -> bool:
+    """Compare two fingerprints in constant time."""
+    return hmac.compare_digest(one, other)

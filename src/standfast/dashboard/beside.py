@@ -1,0 +1,89 @@
+"""Dear questions, asked beside the pages: many visitors share one answer, and a page does not wait for it for long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+FRESH = 1.0
+"""Seconds an answer is as good as a new one."""
+SHARE = 5
+"""One that took long is as good as new for so many times as long: looking must not be most of what is done."""
+STALE = 60.0
+"""Seconds after which an old answer is worse than waiting."""
+PATIENCE = 0.08
+"""Seconds a page waits for a new answer while it has an old one to show."""
+MOST_KEPT = 100
+
+Ask = Callable[[], Awaitable[Any]]
+
+
+class Told(NamedTuple):
+    """An answer, how many seconds old it is, and how long it took."""
+
+    age: float
+    value: Any
+    took: float
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it is as good as a new one."""
+        return self.age < max(FRESH, SHARE * self.took)
+
+
+class Beside:
+    """Asks each question once at a time, however many want to know."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, tuple[float, float, Any]] = {}
+        self._going: dict[object, asyncio.Task[Any]] = {}
+
+    async def told(self, key: object, ask: Ask) -> Any:
+        """Give the answer: a fresh one, or an old one where a fresh one takes long; the first is waited for."""
+        found = await self.perhaps(key, ask, None if self._recent(key) is None else PATIENCE)
+        while found is None:
+            found = await self.perhaps(key, ask, None)
+        return found.value
+
+    async def perhaps(self, key: object, ask: Ask, patience: float | None = PATIENCE) -> Told | None:
+        """Give the answer and its age; None if there is none yet and it takes longer than somebody would wait."""
+        known = self._recent(key)
+        if known is None or not known.fresh:
+            await self._asked(key, ask, patience)
+        return self._recent(key)
+
+    async def _asked(self, key: object, ask: Ask, patience: float | None) -> None:
+        going = self._going.get(key)
+        if going is None:
+            going = self._going[key] = asyncio.ensure_future(ask())
+            began = time.monotonic()
+            going.add_done_callback(lambda done: self._keep(key, began, done))
+        done, _ = await asyncio.wait([going], timeout=patience)
+        for each in done:
+            each.result()  # what cannot be asked for is said on the page
+
+    def _recent(self, key: object) -> Told | None:
+        if key not in self._known:
+            return None
+        at, took, value = self._known[key]
+        age = time.monotonic() - at
+        return Told(age, value, took) if age < STALE else None
+
+    def _keep(self, key: object, began: float, done: asyncio.Task[Any]) -> None:
+        self._going.pop(key, None)
+        if done.cancelled() or done.exception() is not None:
+            self._known.pop(key, None)
+            return
+        if len(self._known) >= MOST_KEPT:
+            self._known.clear()
+        now = time.monotonic()
+        self._known[key] = (now, now - began, done.result())
+
+    async def close(self) -> None:
+        """Ask no more."""
+        going = [*self._going.values()]
+        for each in going:
+            each.cancel()
+        await asyncio.gather(*going, return_exceptions=True)

@@ -1,0 +1,134 @@
+"""Templates, and how values are written in them. Everything is text to a page: nothing in a value is markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from standfast.dashboard.statics import versioned
+from standfast.printable import escaped
+from standfast.printable import printable as on_one_line
+
+LONGEST_SHOWN = 20_000
+"""Characters of a payload or a result that a page shows; the API gives the whole."""
+NOTHING = "\N{EN DASH}"
+SPANS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+MARKS = {
+    **dict.fromkeys(("completed", "resolved", "finished", "approved", "used", "verified", "up", "healthy"), "good"),
+    **dict.fromkeys(("dead", "failed", "denied", "stuck", "absent", "halted", "degraded", "partial"), "bad"),
+    **dict.fromkeys(("held", "pending", "approval_pending", "indeterminate", "paused", "parked", "doubted"), "held"),
+    **dict.fromkeys(("running", "started"), "busy"),
+}
+"""What a word means at a glance; every other one is calm."""
+
+
+def draw(template: str, context: dict[str, Any]) -> str:
+    """Draw a template. A name in it that nothing stands for is a mistake of ours, and is raised."""
+    return _environment().get_template(template).render(context)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("standfast.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "ago": ago,
+        "json": as_json,
+        "line": line,
+        "mark": mark,
+        "moment": moment,
+        "number": number,
+        "part": part,
+        "span": span,
+        "words": words,
+    }
+    made.globals |= {"counted": counted, "static": versioned, "longest_shown": LONGEST_SHOWN}
+    return made
+
+
+def read_moment(value: Any) -> datetime | None:
+    """Read a time, however it is given."""
+    if isinstance(value, str):
+        return datetime.fromisoformat(value)
+    if isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC)
+    return value if isinstance(value, datetime) else None
+
+
+def ago(value: Any) -> str:
+    """Say how long ago, or in how long, something is."""
+    at = read_moment(value)
+    if at is None:
+        return NOTHING
+    passed = (datetime.now(UTC) - at).total_seconds()
+    if abs(passed) < 1:
+        return "just now"
+    return f"in {span(-passed)}" if passed < 0 else f"{span(passed)} ago"
+
+
+def moment(value: Any) -> str:
+    """Write a time to the second, in the zone it is given in."""
+    at = read_moment(value)
+    return NOTHING if at is None else at.strftime("%Y-%m-%d %H:%M:%S ") + (at.tzname() or "")
+
+
+def span(seconds: float | None) -> str:
+    """Write a length of time in its two largest units."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds > 0 else "0 s"
+    for place, (size, unit) in enumerate(SPANS):
+        if seconds >= size:
+            rest = SPANS[place + 1] if place + 1 < len(SPANS) else None
+            more = 0 if rest is None else int(seconds % size // rest[0])
+            return f"{int(seconds // size)} {unit}" + (f" {more} {rest[1]}" if rest and more else "")
+    return "0 s"
+
+
+def number(value: float | None) -> str:
+    """Write a number so that its thousands stand apart."""
+    return NOTHING if value is None else f"{value:,}".replace(",", "\N{NO-BREAK SPACE}")
+
+
+def counted(value: int, what: str, bounded: Iterable[str]) -> str:
+    """Write a count; one whose counting stopped at its bound says so."""
+    return f"≥ {number(value)}" if what in bounded else number(value)
+
+
+def as_json(value: Any) -> str:
+    """Write a value for reading, cut where it is long; no character of it turns the direction of writing."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return "\n".join(escaped(each) for each in text[:LONGEST_SHOWN].split("\n"))
+
+
+def line(value: Any, longest: int = 300) -> str:
+    """Write text from outside on one line, cut where it is long."""
+    text = on_one_line(str(value))
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def part(value: Any) -> str:
+    """Write a name as one part of an address."""
+    return quote(str(value), safe="")
+
+
+def words(value: Any) -> str:
+    """Write one of our own names as words."""
+    return str(value).replace("_", " ")
+
+
+def mark(value: Any) -> str:
+    """Say what a state means at a glance; the sign and the word say it too, not the colour alone."""
+    return MARKS.get(str(value), "calm")

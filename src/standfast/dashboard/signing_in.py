@@ -1,0 +1,67 @@
+"""Signing in with a link or a token, and out again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from standfast.application import Standfast
+from standfast.dashboard.forms import is_ours, read
+from standfast.dashboard.pages import NOT_KEPT, SEE_OTHER, Drawn, ask_to_sign_in, drawn, refused, root_of
+from standfast.server.auth import Gatekeeper, sign_in, sign_out
+from standfast.server.problems import Problem
+
+Serves = Callable[[Request], Awaitable[Response]]
+LONGEST_TOKEN = 200
+
+
+def by_link(gate: Gatekeeper) -> Serves:
+    """Sign in with the code that `standfast serve` printed; it counts once."""
+
+    async def serve(request: Request) -> Response:
+        code = request.query_params.get("code")
+        if code is None:
+            return ask_to_sign_in(request)
+        token = gate.redeem(code)
+        if token is None:
+            return ask_to_sign_in(request, wrong="This link was used before, or is older than ten minutes.")
+        # Not a redirect: to a browser that came from another site, it would still be that site's request.
+        return _welcomed(request, token, "")
+
+    return serve
+
+
+def by_token(sf: Standfast) -> Serves:
+    """Sign in with a token that was pasted."""
+
+    async def serve(request: Request) -> Response:
+        try:
+            fields = await read(request)
+        except Problem as problem:
+            return refused(request, None, problem)
+        token = fields.get("token", "").strip()[:LONGEST_TOKEN]
+        if not token.isascii() or await sf.tokens.grant(token) is None:
+            return ask_to_sign_in(request, wrong="This token does not count: it is mistyped, revoked or expired.")
+        return _welcomed(request, token, fields.get("wanted", ""))
+
+    return serve
+
+
+async def out(request: Request) -> Response:
+    """Have the browser forget its token."""
+    response: Response = RedirectResponse(f"{root_of(request)}/sign-in", SEE_OTHER, NOT_KEPT)
+    try:
+        if is_ours(request, await read(request)):
+            sign_out(response)
+    except Problem as problem:
+        return refused(request, None, problem)
+    return response
+
+
+def _welcomed(request: Request, token: str, wanted: str) -> Response:
+    local = wanted if wanted.startswith("/") and not wanted.startswith(("//", "/\\")) else "/"
+    response = drawn(request, Drawn("signed_in.html", {"onward": f"{root_of(request)}{local}"}))
+    sign_in(response, token, secure=request.url.scheme == "https")
+    return response

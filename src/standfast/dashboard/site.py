@@ -1,0 +1,90 @@
+"""Every page, form and file of the dashboard, as the server takes them in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as Path
+
+from standfast.access import Right
+from standfast.application import Standfast
+from standfast.dashboard import (
+    actions,
+    approvals,
+    flows,
+    jobs,
+    letters,
+    many,
+    overview,
+    pages,
+    record,
+    signing_in,
+    statics,
+)
+from standfast.dashboard.actions import ACTIONS
+from standfast.dashboard.beside import Beside
+from standfast.dashboard.pages import NOT_KEPT, Page
+from standfast.dashboard.series import Series, columns
+from standfast.server.auth import Gatekeeper
+from standfast.server.routes import Route
+
+PAGES = (
+    Page("/", overview.overview),
+    Page("/queues", overview.queues),
+    Page("/queues/{name:path}", overview.queue),
+    Page("/jobs", jobs.listed, also=Right.READ_OWN),
+    Page("/jobs/{id}", jobs.one, also=Right.READ_OWN),
+    Page("/dead-letters", letters.listed),
+    Page("/redrives", letters.redrives),
+    Page("/redrives/{id}", letters.redrive),
+    Page("/approvals", approvals.listed),
+    Page("/approvals/{id}", approvals.one),
+    Page("/workflows", flows.workflows),
+    Page("/workflows/{id}", flows.workflow),
+    Page("/schedules", flows.schedules),
+    Page("/workers", overview.workers),
+    Page("/audit", record.audit),
+    Page("/audit/verify", record.verified),
+    Page("/policy", record.policy),
+    Page("/tokens", record.tokens, Right.ADMINISTER),
+)
+
+
+class Site:
+    """The dashboard of one server."""
+
+    def __init__(self, sf: Standfast, gate: Gatekeeper, routes: Sequence[Route]) -> None:
+        self._gate = gate
+        self._series = Series(sf)
+        self._beside = Beside()
+        verbs = {(each.method, each.path): each for each in routes}
+        forms = [
+            Path(each.path, actions.endpoint(sf, gate, each, verbs[each.method, each.route]), methods=["POST"])
+            for each in ACTIONS
+        ]
+        self.paths = [
+            Path("/static/{name:path}", statics.serve, methods=["GET"]),
+            Path("/sign-in", signing_in.by_link(gate), methods=["GET"]),
+            Path("/sign-in", signing_in.by_token(sf), methods=["POST"]),
+            Path("/sign-out", signing_in.out, methods=["POST"]),
+            Path("/live/series", self._lines, methods=["GET"]),
+            Path("/jobs/many", many.endpoint(sf, gate), methods=["POST"]),
+            *forms,
+            *(Path(each.path, pages.endpoint(sf, gate, self._beside, each), methods=["GET"]) for each in PAGES),
+        ]
+
+    async def _lines(self, request: Request) -> Response:
+        """Give the charts' lines. Totals name no queue, so whoever may read may have them."""
+        grant = await self._gate.signed_in(request)
+        if grant is None or not grant.may(Right.READ):
+            return Response(status_code=401, headers=NOT_KEPT)
+        lines = msgspec.json.encode(columns(self._series.look()))
+        return Response(lines, headers=NOT_KEPT, media_type="application/json")
+
+    async def close(self) -> None:
+        """Let go of what samples and asks."""
+        await self._series.close()
+        await self._beside.close()

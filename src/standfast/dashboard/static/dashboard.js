@@ -1,0 +1,71 @@
+// What htmx does not do: charts, and leaving keyboard focus and opened details where they are when a part is redrawn.
+"use strict";
+
+(() => {
+  let kept = null;
+
+  const part = (target) => ({
+    focus: target.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null,
+    open: [...target.querySelectorAll("details[open][id]")].map((each) => each.id),
+  });
+
+  document.addEventListener("htmx:beforeSwap", (event) => { kept = part(event.detail.target); });
+  document.addEventListener("htmx:afterSettle", () => {
+    if (!kept) return;
+    for (const id of kept.open) document.getElementById(id)?.setAttribute("open", "");
+    if (kept.focus) {
+      [...document.querySelectorAll("#live a")].find((each) => each.getAttribute("href") === kept.focus)
+        ?.focus({ preventScroll: true });
+    }
+    kept = null;
+  });
+  // A reader who signed out, or whose token was revoked, sees so instead of a page that only looks alive.
+  document.addEventListener("htmx:responseError", (event) => {
+    if (event.detail.xhr.status === 401) location.reload();
+    document.body.dataset.live = "lost";
+  });
+
+  const charts = [...document.querySelectorAll("[data-chart]")];
+  if (!charts.length || !window.uPlot) return;
+
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 19);  // UTC, as everywhere on the page
+  const drawn = new Map();
+
+  const make = (box, columns) => {
+    const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+    const lines = columns.map((name, place) => ({
+      label: name, stroke: colour(place ? "--bad" : "--accent"), width: 1.5, dash: place ? [5, 3] : [], points: { show: false },
+    }));
+    return new uPlot({
+      width: box.clientWidth, height: 130, cursor: { show: false }, legend: { show: false },
+      scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.15, 1e-3)] } },
+      padding: [6, 8, 0, 0],
+      axes: [{ ...axis, size: 24, space: 64, values: (_, marks) => marks.map(clock) }, { ...axis, size: 34, space: 28 }],
+      series: [{}, ...lines],
+    }, [[], ...columns.map(() => [])], box);
+  };
+
+  const show = async () => {
+    if (document.visibilityState !== "visible") return;
+    const answer = await fetch(charts[0].dataset.source, { credentials: "same-origin" });
+    if (!answer.ok) return;
+    const lines = await answer.json();
+    for (const box of charts) {
+      const columns = box.dataset.chart.split(" ");
+      if (!drawn.has(box)) { box.textContent = ""; drawn.set(box, make(box, columns)); }
+      drawn.get(box).setData([lines.at, ...columns.map((name) => lines[name])]);
+      for (const name of columns) {
+        const last = lines[name].at(-1);
+        const place = document.querySelector(`[data-last="${name}"]`);
+        if (place) place.textContent = last == null ? "–" : String(Math.round(last * 1000) / 1000);
+      }
+    }
+  };
+
+  const again = () => { for (const chart of drawn.values()) chart.destroy(); drawn.clear(); show(); };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  window.addEventListener("resize", again);
+  show();
+  setInterval(() => { show().catch(() => { document.body.dataset.live = "lost"; }); }, 2000);
+})();

@@ -1,0 +1,144 @@
+"""One request under /api/v1: read it, see who asks and whether they may, have it done, answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from standfast.application import Standfast
+from standfast.errors import PayloadRejected, StandfastError
+from standfast.printable import printable
+from standfast.queue.payload import parse
+from standfast.server.auth import Gatekeeper, check_right
+from standfast.server.problems import Problem, misfit, of_error
+from standfast.server.routes import Answer, Call, Nothing, Route
+
+log = logging.getLogger("standfast.server")
+
+LARGEST_BODY = 1 << 20
+"""Bytes of a request that are read at all; a payload may have less."""
+NO_CONTENT = 204
+GONE = 400
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+ANSWERED = {"Cache-Control": "no-store"}
+_TOLD = ((b"cache-control", b"no-store"), (b"content-type", b"application/json"))
+_NOTHING = Nothing()
+
+
+class Told(Response):
+    """An answer, put together without what Starlette does for those of other kinds: most requests are small ones."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.status_code = answer.status
+        self.background = None
+        self.body = b"" if answer.status == NO_CONTENT else msgspec.json.encode(answer.value)
+        self.raw_headers = [*_TOLD]
+        if answer.status != NO_CONTENT:
+            self.raw_headers.append((b"content-length", b"%d" % len(self.body)))
+        for name, value in (answer.headers or {}).items():
+            self.raw_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
+
+
+def endpoint(sf: Standfast, gate: Gatekeeper, route: Route) -> Callable[[Request], Awaitable[Response]]:
+    """Give what serves a route."""
+
+    async def serve(request: Request) -> Response:
+        try:
+            return await _served(sf, gate, route, request)
+        except Problem as problem:
+            return problem.response()
+        except StandfastError as error:
+            return of_error(error).response()
+        except ClientDisconnect:
+            return Response(status_code=GONE)  # nobody reads it
+
+    return serve
+
+
+async def _served(sf: Standfast, gate: Gatekeeper, route: Route, request: Request) -> Response:
+    if route.body is not None:
+        _check_kind(request)
+    grant = await gate.grant(request)
+    check_right(grant, route.right, route.also)
+    query = _read_query(request, route)
+    body = None if route.body is None else fitted(await whole_body(request), route.body)
+    answer = await route.does(Call(sf, grant, checked_path(request), query, body, request))
+    return Told(answer)
+
+
+def _check_kind(request: Request) -> None:
+    """Refuse a browser's form: what it holds is for pages, and no JSON. Whoever shows a token may call it anything."""
+    if "authorization" not in request.headers and request.headers.get("content-type", "").startswith(FORMS):
+        raise Problem(415, "not-json", "the body is a form", "Send JSON, with Content-Type: application/json.")
+
+
+def _read_query(request: Request, route: Route) -> Any:
+    if not request.scope["query_string"]:
+        return _NOTHING if route.query is Nothing else route.query()
+    given = request.query_params.multi_items()
+    named = dict(given)
+    if len(named) < len(given):
+        raise Problem(422, "invalid-request", "the query gives a name twice", "Give each name once.")
+    for name, value in given:
+        _check_text(f"the query's {printable(name)[:50]}", value)
+    try:
+        return msgspec.convert(named, route.query, strict=False)
+    except msgspec.ValidationError as error:
+        raise misfit(error, "query") from error
+
+
+def checked_path(request: Request) -> dict[str, str]:
+    """Give the parts of a path, all of which a store can be asked for."""
+    for name, value in request.path_params.items():
+        _check_text(name, value)
+    return request.path_params
+
+
+def _check_text(what: str, value: str) -> None:
+    if not value.isprintable():
+        raise Problem(422, "invalid-request", f"{what} holds what is not printable", "Send printable text.")
+
+
+async def whole_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
+    """Read a body, and stop where it is too large: nothing is parsed before that is known."""
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > largest:
+            raise too_large(largest)
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+def too_large(largest: int = LARGEST_BODY) -> Problem:
+    """Word a body that is not read."""
+    return Problem(
+        413,
+        "body-too-large",
+        f"a request has at most {largest} bytes",
+        "Store the data elsewhere; send its address.",
+    )
+
+
+def fitted(raw: bytes, shape: type[msgspec.Struct]) -> Any:
+    """Read a body through the one payload door, as a shape; an empty one is the shape with nothing in it."""
+    try:
+        found = parse(raw, "the body") if raw.strip() else {}
+        return msgspec.convert(found, shape)
+    except PayloadRejected as error:
+        hint = "Send JSON; nothing was written."
+        raise Problem(400, "not-json", str(error), hint) from error
+    except msgspec.ValidationError as error:
+        raise misfit(error, "body") from error
+    except UnicodeDecodeError as error:
+        raise Problem(400, "not-json", f"the body is not UTF-8: {error.reason}", "Send JSON in UTF-8.") from error

@@ -1,0 +1,122 @@
+"""Routes about what is done in order or at times: workflows, schedules; and about the inboxes of sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from standfast.access import Right
+from standfast.errors import UnknownJob, UnknownRequest, UnknownSchedule
+from standfast.redact import redacted
+from standfast.server.auth import check_queue
+from standfast.server.problems import Problem
+from standfast.server.routes import Answer, Call, Route
+
+
+class NewSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A schedule to be put in force: one of cron, every and at."""
+
+    name: str
+    queue: str
+    payload: Any = None
+    cron: str | None = None
+    every: float | str | None = None
+    at: str | None = None
+    tz: str = "UTC"
+    missed: str = "latest"
+    jitter: float | str = 0
+    overlap: bool = False
+
+
+class WantedMessages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which messages."""
+
+    unread: bool = True
+
+
+async def schedules(call: Call) -> Answer:
+    """List schedules with their next runs."""
+    found = await call.sf.schedules.list()
+    return Answer({"items": [each for each in found if call.grant.reaches(each["queue"])]})
+
+
+async def add_schedule(call: Call) -> Answer:
+    """Put a schedule in force; the same once more changes nothing."""
+    given: dict[str, Any] = msgspec.structs.asdict(call.body)
+    check_queue(call.grant, given["queue"])
+    if given["name"] in await _out_of_reach(call):
+        raise Problem(403, "forbidden", "a schedule of another queue has this name", "Choose another name.")
+    name, queue = given.pop("name"), given.pop("queue")
+    return Answer(await call.sf.schedules.add(name, queue, given.pop("payload"), **given))
+
+
+def _turn(verb: str) -> Any:
+    async def turn(call: Call) -> Answer:
+        if call.path["name"] in await _out_of_reach(call):
+            raise UnknownSchedule.named(call.path["name"])
+        await getattr(call.sf.schedules, verb)(call.path["name"])
+        return Answer(None, 204)
+
+    return turn
+
+
+async def _out_of_reach(call: Call) -> set[str]:
+    """Name the schedules that whoever asks may not know of."""
+    if call.grant.queues is None:
+        return set()
+    return {each["name"] for each in await call.sf.schedules.list() if not call.grant.reaches(each["queue"])}
+
+
+async def _workflow(call: Call) -> dict[str, Any]:
+    """Find a workflow all of whose steps whoever asks may know of."""
+    found = await call.sf.workflows.get(call.path["id"])
+    if call.grant.queues is not None and not all(call.grant.reaches(each["queue"]) for each in found["steps"].values()):
+        raise UnknownRequest.named("workflow", call.path["id"])
+    return found
+
+
+async def workflow(call: Call) -> Answer:
+    """Give a workflow with its steps."""
+    found = await _workflow(call)
+    return Answer(found if call.grant.may(Right.READ_PAYLOADS) else redacted(msgspec.to_builtins(found)))
+
+
+async def cancel_workflow(call: Call) -> Answer:
+    """End a workflow that is not wanted any more."""
+    await _workflow(call)
+    return Answer(await call.sf.workflows.cancel(call.path["id"], by=call.grant.person))
+
+
+async def inbox(call: Call) -> Answer:
+    """Give a session's messages: to those who read everything, and to the session's own token."""
+    session = call.path["id"]
+    own = f"agent:{call.grant.name}" == session
+    if not own and not call.grant.may(Right.OPERATE):
+        raise UnknownJob(f"no session {session!r} is yours")
+    wanted: WantedMessages = call.query
+    if not own and wanted.unread:
+        raise Problem(
+            403, "forbidden", "only the session itself marks its messages read", "Ask with unread=false to look."
+        )
+    return Answer({"items": await call.sf.inbox.list(session, unread=wanted.unread)})
+
+
+ROUTES = (
+    Route("GET", "/schedules", Right.READ, schedules, "List schedules with their next runs"),
+    Route("POST", "/schedules", Right.OPERATE, add_schedule, "Put a schedule in force", body=NewSchedule),
+    Route("POST", "/schedules/{name}/pause", Right.OPERATE, _turn("pause"), "Tick no more", answers=(204,)),
+    Route("POST", "/schedules/{name}/resume", Right.OPERATE, _turn("resume"), "Tick again", answers=(204,)),
+    Route("DELETE", "/schedules/{name}", Right.OPERATE, _turn("remove"), "Remove a schedule", answers=(204,)),
+    Route("GET", "/workflows/{id}", Right.READ, workflow, "Give a workflow with its steps"),
+    Route("POST", "/workflows/{id}/cancel", Right.OPERATE, cancel_workflow, "End a workflow"),
+    Route(
+        "GET",
+        "/sessions/{id}/inbox",
+        Right.READ,
+        inbox,
+        "Give a session's messages",
+        query=WantedMessages,
+        also=Right.READ_OWN,
+    ),
+)

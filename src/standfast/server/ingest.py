@@ -1,0 +1,55 @@
+"""Webhooks into jobs: the routes that need no token, because each delivery is signed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from standfast.application import Standfast
+from standfast.errors import ConfigurationError
+from standfast.ingest import receive
+from standfast.ingest.sources import source
+from standfast.server.api import ANSWERED, GONE, checked_path, whole_body
+from standfast.server.problems import RETRY_AFTER, Problem
+
+PATH = "/ingest/{source}"
+AGAIN = frozenset({429, 503, 507})
+"""What a sender may repeat after a while."""
+REFUSED = 400
+
+
+def endpoint(sf: Standfast) -> Callable[[Request], Awaitable[Response]]:
+    """Give what takes deliveries, of GitHub and of every other source that the settings name."""
+
+    async def deliver(request: Request) -> Response:
+        try:
+            return await _delivered(sf, request)
+        except Problem as problem:
+            return problem.response()
+        except ClientDisconnect:
+            return Response(status_code=GONE)  # nobody reads it
+
+    return deliver
+
+
+async def _delivered(sf: Standfast, request: Request) -> Response:
+    name = checked_path(request)["source"]
+    raw = await whole_body(request, _largest(sf, name))
+    status, answer = await receive(sf, name, request.headers.items(), raw)
+    headers = RETRY_AFTER if status in AGAIN else {}
+    if status >= REFUSED and "detail" in answer:
+        raise Problem(status, "delivery-refused", answer["detail"], answer["hint"], headers=headers)
+    return Response(msgspec.json.encode(answer), status, {**ANSWERED, **headers}, media_type="application/json")
+
+
+def _largest(sf: Standfast, name: str) -> int:
+    """Tell how much of a delivery is read: of one that nobody expects, nothing."""
+    try:
+        found = source(name, sf.settings.ingest, os.environ)
+    except ConfigurationError:
+        return 0
+    return 0 if found is None else found.largest

@@ -1,0 +1,121 @@
+"""Refusals as RFC 9457 problem documents: what happened, and a `hint` of what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from standfast.errors import (
+    ApprovalRefused,
+    ApprovalRequired,
+    Backpressure,
+    ConfigurationError,
+    IdempotencyConflict,
+    LowDisk,
+    NotALetter,
+    NotVerified,
+    PayloadRejected,
+    PlanDrifted,
+    PolicyDenied,
+    StandfastError,
+    StoreUnavailable,
+    UnknownJob,
+    UnknownQueue,
+    UnknownRequest,
+)
+from standfast.printable import printable
+from standfast.redact import redacted_text
+
+MEDIA_TYPE = "application/problem+json"
+TYPES = "https://standfast.dev/problems/"
+RETRY_AFTER = {"Retry-After": "5"}
+
+
+class Problem(Exception):
+    """A refusal, on its way to the caller."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        hint: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.hint = hint
+        self.headers = headers
+        self.more = more
+
+    def response(self) -> Response:
+        """Give it as it is sent."""
+        document = {
+            "type": f"{TYPES}{self.kind}",
+            "title": self.kind.replace("-", " "),
+            "status": self.status,
+            "detail": printable(redacted_text(self.detail)),
+            "hint": self.hint,
+            **self.more,
+        }
+        headers = {"Cache-Control": "no-store", **(self.headers or {})}
+        return Response(msgspec.json.encode(document), self.status, headers, media_type=MEDIA_TYPE)
+
+
+class Known(msgspec.Struct, frozen=True):
+    """How an error of ours is told over HTTP."""
+
+    status: int
+    kind: str
+    hint: str
+    headers: Mapping[str, str] | None = None
+
+
+KNOWN: dict[type[StandfastError], Known] = {
+    IdempotencyConflict: Known(422, "idempotency-conflict", "Use a new key for a new job; nothing was written."),
+    PayloadRejected: Known(422, "payload-rejected", "Mend the request and send it again; nothing was written."),
+    LowDisk: Known(507, "low-disk", "The store's disk is nearly full. Wait until somebody frees space.", RETRY_AFTER),
+    Backpressure: Known(429, "backpressure", "The queue is full. Wait, then send the same key again.", RETRY_AFTER),
+    StoreUnavailable: Known(
+        503, "store-unavailable", "Send the same request with the same Idempotency-Key again.", RETRY_AFTER
+    ),
+    NotALetter: Known(409, "not-a-letter", "Look at the job: it is not, or no longer, dead or held."),
+    UnknownJob: Known(404, "unknown-job", "Check the id; finished jobs are pruned after a while."),
+    UnknownQueue: Known(404, "unknown-queue", "List the queues with GET /api/v1/queues."),
+    UnknownRequest: Known(404, "unknown-request", "Check the id; it never existed here, or it is long over."),
+    ApprovalRefused: Known(403, "approval-refused", "Somebody else must answer, or it must be asked for anew."),
+    PolicyDenied: Known(403, "policy-denied", "Do not ask again; the policy's owners can say more."),
+    ApprovalRequired: Known(409, "approval-required", "A person must approve this first; see /api/v1/approvals."),
+    PlanDrifted: Known(409, "plan-drifted", "Plan again and look at what changed; nothing was started."),
+    NotVerified: Known(409, "not-verified", "The check says it did not happen; give a result if you know better."),
+    ConfigurationError: Known(422, "bad-request", "Mend the request and send it again; nothing was changed."),
+}
+"""Each of our errors, the first that fits."""
+UNFORESEEN = Known(500, "refused", "This is our mistake; the server's log has the details.")
+
+
+def of_error(error: StandfastError) -> Problem:
+    """Word one of our errors."""
+    known = next((known for kind, known in KNOWN.items() if isinstance(error, kind)), UNFORESEEN)
+    return Problem(known.status, known.kind, str(error), known.hint, headers=known.headers)
+
+
+def misfit(error: msgspec.ValidationError, where: str) -> Problem:
+    """Word a request that does not fit: what is wrong, and where, as a JSON pointer."""
+    message, _, path = str(error).partition(" - at `$")
+    pointer = path.rstrip("`").replace("[", "/").replace("]", "").replace(".", "/")
+    errors = [{"detail": message, "pointer": f"#{pointer}"}]
+    hint = "Mend what errors names and send it again; nothing was changed."
+    return Problem(422, "invalid-request", f"the {where} does not fit: {message}", hint, errors=errors)
+
+
+def unknown_route() -> Problem:
+    """Word an address that leads nowhere."""
+    return Problem(404, "not-found", "nothing is at this address", "The API's document is at /api/v1/openapi.json.")

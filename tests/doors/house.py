@@ -1,0 +1,75 @@
+"""A whole server for a browser to visit: in a thread of its own, with a worker, on a port of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import uvicorn
+
+from standfast import Standfast
+from standfast.server import Server
+
+T = TypeVar("T")
+
+
+class House:
+    """Serves one queue until it is left; `ask` runs something beside the server, and gives what it gave."""
+
+    def __init__(self, sf: Standfast, *, working: bool = True) -> None:
+        self.sf = sf
+        self._working = working
+        self._open = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), daemon=True)
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._loop: asyncio.AbstractEventLoop
+        self._serving: uvicorn.Server
+        self.server: Server
+
+    async def _live(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        async with self.sf:
+            self.server = Server(self.sf)
+            config = uvicorn.Config(
+                self.server.app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+            )
+            self._serving = uvicorn.Server(config)
+            if self._working:
+                async with self.sf.worker(grace=1):
+                    await self._serve()
+            else:
+                await self._serve()
+
+    async def _serve(self) -> None:
+        self._loop.call_soon(self._open.set)
+        await self._serving._serve([self._socket])  # noqa: SLF001 - `serve` would take the process's signals
+        await self.server.close()
+
+    def ask(self, what: Callable[[Standfast], Awaitable[T]]) -> T:
+        """Run something on the queue, beside the server."""
+
+        async def asked() -> T:
+            return await what(self.sf)
+
+        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(60)
+
+    def token(self, name: str, role: str, **more: Any) -> str:
+        """Make a token; the person has the token's name."""
+        return str(self.ask(lambda sf: sf.tokens.create(name, person=name, role=role, **more))["token"])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._open.wait(30)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._serving.should_exit = True
+        self._thread.join(30)
+        self._socket.close()

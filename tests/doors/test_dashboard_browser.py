@@ -1,0 +1,348 @@
+"""The dashboard in a real browser. Without Chromium these are skipped, by name; `script/test` installs it if it may."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+from standfast import Permanent, Standfast
+from tests.doors.house import House
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the dashboard was not driven")
+if TYPE_CHECKING:  # slow to import: those who only collect the tests need none of it
+    from playwright.sync_api import Browser, BrowserContext, Locator, Page
+
+POLICY = """\
+version: v1
+replay_rules:
+  - match: {risk: high}
+    decision: require_approval
+    approver_group: governance
+  - match: {}
+    decision: allow
+"""
+SLOW = 15_000
+"""Milliseconds a fact may take to show, on a busy machine; nothing waits that long when all is well."""
+
+SCRIPT = "fired()"
+VECTORS = (
+    f"<script>{SCRIPT}</script>",
+    f"<img src=x onerror={SCRIPT}>",
+    f"<svg onload={SCRIPT}>",
+    f"<svg/onload={SCRIPT}>",
+    f'"><script>{SCRIPT}</script>',
+    f"'><img src=x onerror={SCRIPT}>",
+    f"</pre><script>{SCRIPT}</script>",
+    f"</textarea><img src=x onerror={SCRIPT}>",
+    f"</title><svg onload={SCRIPT}>",
+    f"</script><script>{SCRIPT}</script>",
+    f'" autofocus onfocus={SCRIPT} x="',
+    f"' onmouseover='{SCRIPT}",
+    f"javascript:{SCRIPT}",
+    f"<a href=javascript:{SCRIPT} autofocus>x</a>",
+    f"<iframe srcdoc='<script>parent.{SCRIPT}</script>'>",
+    f"<details open ontoggle={SCRIPT}>",
+    f"<input autofocus onfocus={SCRIPT}>",
+    f"<div hx-on:load={SCRIPT} hx-get=/ hx-trigger=load hx-swap=outerHTML>",
+    f"{{{{ self.__init__.__globals__ }}}}<body onload={SCRIPT}>",
+    f"<math><mtext></form><img src=x onerror={SCRIPT}>",
+)
+
+
+def expect(place: Locator) -> Any:
+    from playwright.sync_api import expect as expected  # noqa: PLC0415
+
+    return expected(place)
+
+
+def workshop(path: Path) -> Standfast:
+    """Give a queue whose handlers fail until they are told otherwise."""
+    sf = Standfast(path / "queue.db")
+    sf.mended = False  # type: ignore[attr-defined]
+
+    @sf.handler("orders")
+    async def orders(_job: Any) -> None:
+        if not sf.mended:  # type: ignore[attr-defined]
+            raise Permanent("the warehouse is closed")
+
+    @sf.handler("payouts", risk="high")
+    async def payouts(_job: Any) -> None:
+        if not sf.mended:  # type: ignore[attr-defined]
+            raise Permanent("the bank is closed")
+
+    @sf.handler("hostile")
+    async def hostile(job: Any) -> None:
+        raise Permanent(str(job.payload))
+
+    return sf
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with House(workshop(tmp_path_factory.mktemp("house"))) as made:
+
+        async def govern(sf: Standfast) -> None:
+            await sf.policy.load(POLICY)
+
+        made.ask(govern)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+
+    with sync_playwright() as player:
+        made = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+Visitor = Callable[..., "Page"]
+
+
+@pytest.fixture
+def visitor(house: House, browser: Browser) -> Iterator[Visitor]:
+    """Sign somebody in, in a browser of their own."""
+    contexts: list[BrowserContext] = []
+
+    def arrive(name: str, role: str, *, groups: tuple[str, ...] = (), **options: Any) -> Page:
+        token = house.token(f"{name}-{role}-{os.urandom(3).hex()}", role, groups=groups)
+        contexts.append(browser.new_context(**options))
+        contexts[-1].set_default_timeout(SLOW)
+        contexts[-1].add_cookies([{"name": "standfast_token", "value": token, "url": house.url, "sameSite": "Strict"}])
+        return contexts[-1].new_page()
+
+    yield arrive
+    for each in contexts:
+        each.close()
+
+
+def fill(house: House, queue: str, number: int = 1) -> list[str]:
+    """Have jobs die; give their ids."""
+
+    async def fail(sf: Standfast) -> list[str]:
+        made = [await sf.enqueue(queue, {"n": n}, requester="shop") for n in range(number)]
+        for each in made:
+            await sf.wait(each.id, 15)
+        return [str(each.id) for each in made]
+
+    return house.ask(fail)
+
+
+def mend(house: House, *, mended: bool) -> None:
+    house.sf.mended = mended  # type: ignore[attr-defined]
+
+
+def test_a_failure_is_seen_live_and_its_group_is_redriven_with_a_canary(house: House, visitor: Visitor) -> None:
+    mend(house, mended=False)
+    page = visitor("olga", "operator")
+    page.goto(f"{house.url}/dead-letters?queue=orders")
+    expect(page.get_by_text("No letter fits")).to_be_visible()
+    page.evaluate("window.here = true")
+    fill(house, "orders", 6)
+    expect(page.get_by_text("6 letters by what they stopped of")).to_be_visible(timeout=SLOW)
+    assert page.evaluate("window.here") is True  # it was not loaded anew
+    mend(house, mended=True)
+    page.get_by_role("button", name="Plan a redrive of the 6 letters").click()
+    expect(page.get_by_role("heading", name="Redrive plan")).to_be_visible()
+    page.get_by_label("Canary").fill("2")
+    page.get_by_label("Rate of the rest").fill("")
+    page.get_by_label("Reason").fill("the warehouse is open")
+    page.get_by_role("button", name="Start the redrive").click()
+    expect(page.get_by_text("6 of 6 letters settled")).to_be_visible(timeout=SLOW)
+    expect(page.locator("h1 .state")).to_have_text("finished", timeout=SLOW)
+    expect(page.get_by_text("2 first")).to_be_visible()
+
+
+def test_an_approval_is_given_by_a_second_person_and_the_audit_verifies(house: House, visitor: Visitor) -> None:
+    mend(house, mended=False)
+    [job] = fill(house, "payouts")
+    mend(house, mended=True)
+    asking, answering = visitor("olga", "operator"), visitor("ada", "approver", groups=("governance",))
+    asking.goto(f"{house.url}/jobs/{job}")
+    asking.locator("summary", has_text="Replay").click()
+    asking.locator("#why-replay").fill("the bank is open")
+    asking.get_by_role("button", name="Replay").click()
+    asking.get_by_role("link", name="See the approval").click()
+    expect(asking.get_by_text("does not answer approvals")).to_be_visible()
+    answering.goto(f"{house.url}/approvals")
+    answering.get_by_role("link").filter(has_text=asking.url.rpartition("/")[2]).click()
+    expect(answering.get_by_text("the bank is open")).to_be_visible()
+    expect(answering.get_by_text("payouts/payouts")).to_be_visible()
+    answering.get_by_role("button", name="Approve").click()
+    expect(answering.locator("h1 .state")).to_have_text("used")
+    asking.goto(f"{house.url}/jobs/{job}")
+    expect(asking.locator("h1 .state")).to_have_text("completed", timeout=SLOW)
+    asking.goto(f"{house.url}/audit")
+    asking.get_by_role("link", name="Verify the chain").click()
+    expect(asking.get_by_text("The chain is whole")).to_be_visible()
+
+
+def test_pages_read_well_without_scripts(house: House, visitor: Visitor) -> None:
+    mend(house, mended=False)
+    [job] = fill(house, "orders")
+    page = visitor("vic", "viewer", java_script_enabled=False)
+    page.goto(house.url)
+    expect(page.get_by_role("link", name="orders")).to_be_visible()
+    page.goto(f"{house.url}/jobs/{job}")
+    expect(page.get_by_text("the warehouse is closed").first).to_be_visible()
+    page.get_by_text("Show the payload").click()
+    expect(page.get_by_text('"n": 0')).to_be_visible()
+
+
+def test_a_page_of_another_origin_changes_nothing(house: House, visitor: Visitor) -> None:
+    """Not even one of the same site, to which the browser sends the cookie."""
+    page = visitor("olga", "admin")
+    form = f'<form method=post action="{house.url}/queues/orders/pause"><button>go</button></form>'
+    page.route("http://127.0.0.1:9/", lambda route: route.fulfill(body=form, content_type="text/html"))
+    page.goto("http://127.0.0.1:9/")
+    with page.expect_response(f"{house.url}/**") as answer:
+        page.get_by_role("button").click()
+    assert answer.value.status == 403
+    assert house.ask(lambda sf: sf.queues.describe())["orders"]["paused"] is False
+
+
+async def _hostile(sf: Standfast) -> str:
+    """Put every vector wherever text of others is kept; give the job that has them all."""
+    for n, vector in enumerate(VECTORS):
+        named: dict[str, Any] = {
+            "idempotency_key": vector,
+            "thread_key": vector,
+            "session": vector,
+            "requester": vector,
+        }
+        made = await sf.enqueue("hostile", {vector: vector, "all": VECTORS}, labels={"x": vector}, **named)
+        await sf.enqueue(vector, vector, delay="1h")
+        await sf.enqueue_http("hostile", "GET", "https://example.com/", headers={"x-y": vector}, delay="1h")
+        await sf.schedules.add(vector, vector, vector, every="1h")
+        await sf.tokens.create(vector, person=vector, role="viewer", groups=[vector], queues=[vector])
+        await sf.wait(made.id, 15)
+        if n < 2:
+            await sf.dead_letters.quarantine(str(made.id), by=vector, reason=vector, owner=vector)
+    flow = sf.workflow(VECTORS[0])
+    for vector in VECTORS:
+        flow.step(vector, "hostile", {"x": vector})
+    await flow.start()
+    return str(made.id)
+
+
+def attacked(house: House, page: Page) -> list[str]:
+    """Fill the house with vectors, and count what fires; give the address of every page."""
+    job = house.ask(_hostile)
+    flow = house.ask(lambda sf: sf.workflows.list())[0]["id"]
+    group = house.ask(lambda sf: sf.dead_letters.groups({"queue": "hostile"}))[0]["fingerprint"]
+    page.add_init_script("window.count = 0; window.fired = () => { window.count++; };")
+    queues = [f"/queues/{_quoted(vector)}" for vector in VECTORS]
+    lists = ["/", "/queues", "/jobs", "/dead-letters", "/approvals?state=all", "/redrives", "/workflows", "/schedules"]
+    rest = ["/workers", "/audit", "/audit/verify", "/policy", "/tokens", f"/workflows/{flow}"]
+    asked = [
+        f"/jobs?q={_quoted(VECTORS[4])}",
+        f"/dead-letters?fingerprint={group}",
+        f"/audit?job={_quoted(VECTORS[4])}",
+    ]
+    return [f"/jobs/{job}", *lists, *rest, *asked, *queues]
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="")
+
+
+def visit_hostile(house: House, page: Page, addresses: list[str]) -> None:
+    for address in addresses:
+        page.goto(house.url + address)
+        for each in page.locator("summary").all():
+            each.click()
+        page.mouse.move(300, 300)
+        assert page.evaluate("window.count") == 0, address
+        assert page.locator("h1").count() == 1, address
+
+
+@pytest.fixture(scope="module")
+def hostile_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with House(workshop(tmp_path_factory.mktemp("hostile"))) as made:
+        yield made
+
+
+def test_nothing_that_others_wrote_is_run(hostile_house: House, browser: Browser) -> None:
+    """The policy for content is set aside: what is written must be text by itself."""
+    with browser.new_context(bypass_csp=True) as context:
+        page = _admin(hostile_house, context)
+        visit_hostile(hostile_house, page, attacked(hostile_house, page)[:3])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("bypass", [True, False])
+def test_nothing_that_others_wrote_is_run_on_any_page(
+    tmp_path: Path,
+    browser: Browser,
+    bypass: bool,  # noqa: FBT001
+) -> None:
+    with House(workshop(tmp_path)) as house, browser.new_context(bypass_csp=bypass) as context:
+        page = _admin(house, context)
+        visit_hostile(house, page, attacked(house, page))
+
+
+def _admin(house: House, context: BrowserContext) -> Page:
+    token = house.token(f"root-{os.urandom(3).hex()}", "admin")
+    context.set_default_timeout(SLOW)
+    context.add_cookies([{"name": "standfast_token", "value": token, "url": house.url}])
+    return context.new_page()
+
+
+def broken_rules(page: Page) -> list[str]:
+    """Give what a page makes hard for people who do not see or point."""
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
+
+
+def test_the_page_of_a_job_can_be_used_by_everybody(house: House, visitor: Visitor) -> None:
+    mend(house, mended=False)
+    [job] = fill(house, "orders")
+    page = visitor("ada", "admin")
+    page.goto(f"{house.url}/jobs/{job}")
+    assert broken_rules(page) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_page_can_be_used_by_everybody(tmp_path: Path, browser: Browser, scheme: Any, width: int) -> None:
+    from tests.doors import gallery  # noqa: PLC0415
+
+    with House(gallery.workshop(tmp_path)) as house:
+        made = house.ask(gallery.furnish)
+        with browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800}) as context:
+            page = _admin(house, context)
+            for address in (*gallery.pages(made).values(), "/sign-in"):
+                page.goto(house.url + address)
+                assert broken_rules(page) == [], address
+                wide = page.evaluate("document.documentElement.scrollWidth")
+                assert wide <= width, (address, wide)
+
+
+@pytest.mark.long
+def test_the_keyboard_is_enough(house: House, visitor: Visitor) -> None:
+    """The first stop skips to the content; focus survives a redraw."""
+    mend(house, mended=False)
+    fill(house, "orders")
+    page = visitor("vic", "viewer")
+    page.goto(f"{house.url}/queues")
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the content")).to_be_focused()
+    link = page.get_by_role("link", name="orders")
+    link.focus()
+    with page.expect_response("**/queues"):
+        pass
+    page.wait_for_function("document.activeElement && document.activeElement.textContent === 'orders'")

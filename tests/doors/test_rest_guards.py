@@ -1,0 +1,188 @@
+"""What the REST door keeps from whom, and what it says while the store cannot take more."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from standfast import Permanent, Standfast
+from standfast.server import Server, jobs
+from standfast.server.app import API
+from standfast.server.auth import COOKIE, CSRF_HEADER, _csrf
+from standfast.store.sqlite.files import Files
+from standfast.testing import drain
+
+HERE = "http://127.0.0.1"
+POLICY = """
+version: v1
+replay_rules:
+  - {match: {labels: {ask: "yes"}}, decision: require_approval, approver_group: platform}
+  - {match: {}, decision: allow}
+"""
+
+
+@pytest.fixture
+async def sf(tmp_path: Path) -> AsyncIterator[Standfast]:
+    """Give a queue with two lanes, and letters in both."""
+    made = Standfast(tmp_path / "queue.db")
+
+    for queue in ("ours", "theirs"):
+
+        @made.handler(queue)
+        async def refused(_job):
+            raise Permanent("no: password=hunter2")
+
+    made.policy.load(POLICY)
+    async with made:
+        yield made
+
+
+async def client(sf: Standfast, role: str, **scope: Any) -> httpx2.AsyncClient:
+    """Give a client of a role."""
+    made = await sf.tokens.create(f"{role}-{len(await sf.tokens.list())}", person=role, role=role, **scope)
+    shown = {"Authorization": f"Bearer {made['token']}"}
+    return httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=Server(sf).app), base_url=f"{HERE}{API}", headers=shown
+    )
+
+
+def status(answer: httpx2.Response) -> int:
+    """Give the status of an answer; a refusal is a problem document with a hint."""
+    if answer.status_code >= 400:
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["hint"]
+    return answer.status_code
+
+
+async def test_a_token_for_one_queue_learns_nothing_of_another(sf: Standfast) -> None:
+    """Lists leave it out, single things are not there, and what is about everything is refused."""
+    theirs = str((await sf.enqueue("theirs", 1, labels={"ask": "yes"}, requester="zoe")).id)
+    ours = str((await sf.enqueue("ours", 1, requester="zoe")).id)
+    await drain(sf)
+    approval = (await sf.dead_letters.replay(theirs, by="bob"))["approval"]
+    await sf.schedules.add("nightly", "theirs", cron="0 0 * * *")
+    plan = (await sf.dead_letters.plan({"queue": "theirs"}))["token"]
+    whole = (await sf.dead_letters.plan({}))["token"]
+    flow = sf.workflow("both")
+    flow.step("a", "ours")
+    flow.step("b", "theirs")
+    workflow = await flow.start()
+    await sf.queues.pause("theirs")
+
+    async with await client(sf, "admin", queues=["ours"], groups=["platform"]) as admin:
+        assert [each["id"] for each in (await admin.get("/dead-letters")).json()["items"]] == [ours]
+        assert {each["queue"] for each in (await admin.get("/jobs")).json()["items"]} == {"ours"}
+        for path in ("/approvals", "/schedules"):
+            assert (await admin.get(path)).json()["items"] == [], path
+        assert "theirs" not in (await admin.get("/health")).text
+        assert "theirs" not in (await admin.get("/queues")).text
+        hidden = [
+            await admin.get(f"/jobs/{theirs}"),
+            await admin.get(f"/dead-letters/{theirs}"),
+            await admin.get(f"/workflows/{workflow}"),
+            await admin.post(f"/workflows/{workflow}/cancel"),
+            await admin.post(f"/approvals/{approval}/approve"),
+            await admin.post(f"/approvals/{approval}/deny", json={"reason": "no"}),
+            await admin.post("/schedules/nightly/pause"),
+            await admin.delete("/schedules/nightly"),
+            await admin.post("/redrives", json={"token": plan, "reason": "x"}),
+            await admin.post("/redrives", json={"token": whole, "reason": "x"}),
+            await admin.get("/audit", params={"job": theirs}),
+        ]
+        assert [status(each) for each in hidden] == [404] * len(hidden)
+        refused = [
+            await admin.get("/jobs", params={"queue": "theirs"}),
+            await admin.post("/schedules", json={"name": "nightly", "queue": "ours", "every": 60}),
+            await admin.request("DELETE", "/dead-letters", json={"confirm": 2, "reason": "old"}),
+            await admin.post("/dead-letters/plan", json={}),
+            await admin.get("/dead-letters/groups"),
+            await admin.get("/audit"),
+            await admin.get("/tokens"),
+            await admin.post("/tokens", json={"name": "more", "person": "eve", "role": "admin"}),
+            await admin.delete("/tokens/admin-0"),
+            await admin.post("/policy/check", json={"text": POLICY}),
+        ]
+        assert [status(each) for each in refused] == [403] * len(refused)
+        mine = (await admin.post("/dead-letters/plan", json={"filter": {"queue": "ours"}})).json()["token"]
+        assert status(await admin.post("/redrives", json={"token": mine, "reason": "x"})) == 202
+        assert status(await admin.get(f"/redrives/{mine}")) == 200
+        assert status(await admin.get("/audit", params={"job": ours})) == 200
+
+
+async def test_a_call_that_nobody_answers_does_not_hold_its_request(
+    sf: Standfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No process has the handler: the call is queued, and the reply says so."""
+    monkeypatch.setattr(jobs, "LONGEST_RUN", 0.05)
+    async with await client(sf, "producer") as producer:
+        await producer.post("/jobs", json={"queue": "elsewhere"})
+        said = await producer.post("/run", json={"handler": "elsewhere"})
+    assert (status(said), said.json()["status"]) == (200, "queued")
+    assert said.json()["hint"]
+
+
+async def test_looking_for_text_does_not_tell_a_viewer_what_is_hidden(sf: Standfast) -> None:
+    """Neither payloads nor messages are searched for those who may not read them."""
+    job = str((await sf.enqueue("ours", {"api_key": "k3y"}, thread_key="t-1")).id)
+    await drain(sf)
+    async with await client(sf, "viewer") as viewer, await client(sf, "operator") as operator:
+        for text in ("k3y", "hunter2"):
+            assert (await viewer.get("/jobs", params={"q": text})).json()["items"] == []
+        assert [each["id"] for each in (await operator.get("/jobs", params={"q": "k3y"})).json()["items"]] == [job]
+        assert [each["id"] for each in (await viewer.get("/jobs", params={"q": "t-1"})).json()["items"]] == [job]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=x", "cursor=-1", "q=%00", "state=gone", "view=gone", "other=1", "q=a&q=b", "q=", "q=%FF"],
+)
+async def test_a_query_that_does_not_fit_is_refused(sf: Standfast, query: str) -> None:
+    """Bytes that are no text come as replacement characters, and find nothing."""
+    async with await client(sf, "viewer") as viewer:
+        answer = await viewer.get(f"/jobs?{query}")
+        assert status(answer) == (200 if query == "q=%FF" else 422)
+
+
+async def test_a_browser_changes_something_only_from_a_page_of_ours(sf: Standfast) -> None:
+    """Its cookie comes by itself; what the page knows does not."""
+    token = (await sf.tokens.create("b", person="bea", role="operator"))["token"]
+    cookies = {COOKIE: token}
+    transport = httpx2.ASGITransport(app=Server(sf).app)
+    async with httpx2.AsyncClient(transport=transport, base_url=f"{HERE}{API}", cookies=cookies) as browser:
+        assert status(await browser.get("/stats")) == 200
+        answers = [
+            await browser.post("/queues/ours/pause"),
+            await browser.post("/queues/ours/pause", headers={CSRF_HEADER: "wrong"}),
+            await browser.post(
+                "/queues/ours/pause", headers={CSRF_HEADER: _csrf(token), "Origin": "http://evil.example"}
+            ),
+            await browser.post("/queues/ours/pause", headers={CSRF_HEADER: _csrf(token), "Origin": "null"}),
+            await browser.post("/queues/ours/pause", headers={CSRF_HEADER: _csrf(token), "Origin": HERE}),
+        ]
+        token_in_form = {"csrf": _csrf(token), "queue": "ours"}
+        form = await browser.post("/jobs", data=token_in_form, headers={"Origin": HERE})
+    assert [status(each) for each in (*answers, form)] == [403, 403, 403, 403, 200, 415]
+
+
+async def test_what_cannot_be_taken_now_says_when_to_come_back(sf: Standfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full queue is 429, a full disk 507, a store that is away 503; each says after how long."""
+    sf.queue("narrow", max_depth=1)
+    await sf.enqueue("narrow", 1)
+    async with await client(sf, "producer") as producer:
+        job = {"queue": "narrow"}
+        full = await producer.post("/jobs", json=job)
+        monkeypatch.setattr(Files, "free_bytes", lambda _files: 1)
+        low = await producer.post("/jobs", json={"queue": "ours"})
+        assert (await producer.get(f"{HERE}/readyz")).status_code == 503
+        assert (await producer.get(f"{HERE}/healthz")).text == "up"
+    nowhere = Standfast("postgresql://127.0.0.1:1/none")
+    transport = httpx2.ASGITransport(app=Server(nowhere).app)
+    async with httpx2.AsyncClient(transport=transport, base_url=f"{HERE}{API}") as stranger:
+        away = await stranger.get("/jobs", headers={"Authorization": "Bearer sft_abc_def"})
+    await nowhere.close()
+    assert [status(each) for each in (full, low, away)] == [429, 507, 503]
+    assert all(int(each.headers["retry-after"]) > 0 for each in (full, low, away))
