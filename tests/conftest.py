@@ -105,32 +105,54 @@ settings.load_profile("standfast")
 
 
 WORKER_ON_POSTGRES = {
+    "tests/worker/test_calls.py": ("fifty", "two_callers"),
+    "tests/worker/test_alerts.py": ("followers",),
+    "tests/worker/test_approvers.py": ("however_old", "every_rule", "next_death"),
     "tests/worker/test_claiming.py": ("wakes", "slow", "busy"),
+    "tests/worker/test_consent.py": ("once_is_for", "one_of_many", "two_at_once", "blanket"),
     "tests/worker/test_effects.py": ("verify", "once"),
+    "tests/worker/test_inbox.py": ("acknowledged", "refuses", "people_who", "too_many", "listed"),
     "tests/worker/test_killed_effects.py": ("",),
     "tests/worker/test_limits.py": ("",),
+    "tests/worker/test_overtaken.py": ("written", "cancel", "taken_over", "every_turn", "purged", "side_by_side"),
     "tests/worker/test_processes.py": ("killed", "share_the_work", "wakes"),
     "tests/worker/test_promote.py": ("",),
-    "tests/worker/test_redrives.py": ("concurrent", "canary", "poisoned"),
+    "tests/worker/test_redrive_at_work.py": ("in_numbers",),
+    "tests/worker/test_required.py": ("another_cannot", "retry_that_is_asked_for"),
+    "tests/worker/test_redrives.py": ("concurrent", "canary", "poisoned", "32_who"),
+    "tests/worker/test_schedules.py": ("wakes", "set_back"),
     "tests/worker/test_transactions.py": ("",),
 }
 """Of the worker's tests, those about which the server has a say; the others see it only through the store's verbs."""
 LONG_ON_POSTGRES = ("tests/scenarios/", "tests/doors/", "tests/worker/")
 """Rooms whose tests run on a file in every run, and on PostgreSQL in script/soak: a run may take five minutes."""
+IN_MEMORY_TOO = ("tests/store/test_accepting.py", "tests/store/test_claiming.py")
+"""Of the store's tests, those that run in memory in every run; the worker's tests do, and the others run on a file."""
 LONG_IN_PART = {
     "tests/worker/test_promote.py": ("under_load", "killed_at", "everything_arrives", "every_verb", "not_empty"),
     "tests/doors/test_bench_postgres.py": ("bar", "row", "named"),
 }
 """Files of which only the tests with one of these words in their names run every time."""
 LONG = {
+    "tests/core/test_workflow.py": ("no_faster[backwards", "no_faster[circle"),
     "tests/doors/test_bench.py": ("",),
     "tests/doors/test_demo.py": ("a_terminal_gets_bars",),
     "tests/faults/test_frozen_worker.py": ("while_the_loop_is_blocked", "blocks_the_loop", "ended-plain", "runs-async"),
     "tests/faults/test_io_errors.py": ("failed-for-good", "full-once", "busy-for-good", "corrupt-for-good"),
-    "tests/faults/test_postgres_outages.py": ("found_again[left", "standby", "without_room", "does_not_sync"),
+    "tests/faults/test_postgres_outages.py": (
+        "found_again[left",
+        "standby",
+        "without_room",
+        "does_not_sync",
+        "crashes_and_cut",
+    ),
     "tests/faults/test_spool_crashes.py": ("before it is brought", "before the commit]", "after it is forgotten"),
     "tests/faults/test_spool_outage.py": ("shows_in_stats", "the_next_process", "only_the_first_call"),
     "tests/scenarios/test_examples.py": ("http_outage",),
+    "tests/store/test_audit.py": (
+        *("link[postgres-time", "link[postgres-re", "link[postgres-cut, ", "link[postgres-every"),
+        *("link[postgres-text", "link[postgres-head set", "link[postgres-another"),
+    ),
     "tests/store/test_postgres_strain.py": ("dead_rows",),
     "tests/worker/test_transactions.py": ("scoped session", "sqlalchemy async", "asyncpg pool", "sqlalchemy session"),
     "tests/worker/test_leases.py": ("after_an_outage_longer_than_a_lease",),
@@ -142,9 +164,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     file = item.nodeid.partition("::")[0]
     on_postgres = "postgres" in item.name and file.startswith(LONG_ON_POSTGRES)
     on_postgres = on_postgres and not any(word in item.name for word in WORKER_ON_POSTGRES.get(file, ()))
+    in_memory = file.startswith("tests/store/") and file not in IN_MEMORY_TOO and "[memory" in item.name
     words = LONG_IN_PART.get(file, ("",))
     by_name = any(word in item.name for word in LONG.get(file, ()))
-    if on_postgres or by_name or not any(word in item.name for word in words):
+    if on_postgres or in_memory or by_name or not any(word in item.name for word in words):
         item.add_marker(pytest.mark.long)
 
 

@@ -4,6 +4,8 @@
         server.url                              for psycopg and asyncpg; `in_schema(url, name)` for the product
         server.stop("immediate")                as a crash would
         server.start()                          again, on the same data
+    with PostgresServer(copies=server) as standby:
+        standby.promote()                       it follows the first until then
 
 A run has one server that all its tests share, each in a schema of its own. Tests that stop a server take their own.
 """
@@ -51,6 +53,8 @@ SETTINGS = {
     "max_wal_size": "256MB",
 }
 NEW_DATA = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+STANDBY = "standby"
+FOLLOWING = ["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"]
 SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 # The shell becomes PostgreSQL, beside a child that reads what the owner says: a line once the server has ended, or
@@ -73,16 +77,22 @@ class NotStarted(Exception):
 
 
 class PostgresServer:
-    """A server of one's own, on a unix socket, where everybody who reaches it is trusted."""
+    """A server of one's own, on a unix socket, where everybody who reaches it is trusted.
 
-    def __init__(self) -> None:
+    `listen` names an address of its host that it listens on too. `copies` makes it a standby of another server.
+    """
+
+    def __init__(self, listen: str = "", copies: PostgresServer | None = None) -> None:
         self._user = _unprivileged()
+        self._listen = listen
+        self._copies = copies
         self._place = Path(tempfile.mkdtemp(prefix="standfast-pg-", dir=_parent()))
         self._own(self._place)
         self._log = self._place / "log"
         self._data = self._place / "data"
         self._process: subprocess.Popen[bytes] | None = None
-        query = urlencode({"host": str(self._place)}, safe="/")
+        self.host = str(self._place)
+        query = urlencode({"host": self.host}, safe="/")
         self.url = f"postgresql://postgres@/postgres?{query}"
 
     def __enter__(self) -> Self:
@@ -100,8 +110,8 @@ class PostgresServer:
         assert self._process is None, "it runs already"
         programs = self._programs()
         if not self._data.exists():
-            self._run(programs / "initdb", *NEW_DATA, "-D", str(self._data))
-        settings = [f"--{name}={value}" for name, value in SETTINGS.items()]
+            self._make_data(programs)
+        settings = [f"--{name}={value}" for name, value in {**SETTINGS, "listen_addresses": self._listen}.items()]
         command = [str(programs / "postgres"), "-D", str(self._data), "-k", str(self._place), *settings]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -115,6 +125,21 @@ class PostgresServer:
             )
         self._wait(self._process)
         return self
+
+    def _make_data(self, programs: Path) -> None:
+        if self._copies is not None:
+            follow = f"host={self._copies.host} user=postgres application_name={STANDBY}"
+            self._run(programs / "pg_basebackup", "-d", follow, "-D", str(self._data), *FOLLOWING)
+            return
+        self._run(programs / "initdb", *NEW_DATA, "-D", str(self._data))
+        if self._listen:
+            with (self._data / "pg_hba.conf").open("a") as who:
+                who.write("host all all all trust\n")
+
+    def promote(self) -> None:
+        """Make a standby the server that takes writes."""
+        with connect(self.url) as connection:
+            connection.execute("SELECT pg_promote()")
 
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
         """Stop, if it runs; its data stay. `immediate` is a crash: nothing is finished, and starting recovers."""
@@ -255,10 +280,14 @@ def fresh_schema() -> str:
 
 def drop_schema(url: str) -> None:
     """Drop the schema that the URL names; fail if a test left somebody in it who does not let go."""
+    _, schema = split_schema(url)
     with connect(url) as connection:
-        _, schema = split_schema(url)
         connection.execute("SET lock_timeout = '10s'")
-        connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema or "")))
+        drop = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema or ""))
+        try:
+            connection.execute(drop)
+        except psycopg.errors.DeadlockDetected:  # the server's own upkeep was at its tables
+            connection.execute(drop)
 
 
 def connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:

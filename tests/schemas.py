@@ -14,7 +14,7 @@ from psycopg import sql
 
 from standfast.store import shared
 from standfast.store.store import Store
-from tests.postgres import connect, drop_schema, fresh_schema, in_schema
+from tests.postgres import connect, drop_schema, fresh_schema, in_schema, split_schema
 
 LARGEST = 1 << 20
 """Bytes of a table that is worth emptying: what was deleted still takes room, and reading goes through it."""
@@ -36,6 +36,7 @@ class Schemas:
         self._server = server
         self._free: list[str] = []
         self._new: Look | None = None
+        self._beside = connect(server)  # kept: a new connection costs the server more than what it is asked here
 
     @contextmanager
     def lent(self) -> Iterator[str]:
@@ -51,25 +52,30 @@ class Schemas:
         """Drop them all: the server may be somebody's."""
         for url in self._free:
             drop_schema(url)
+        self._beside.close()
 
     def _made(self) -> str:
         url = in_schema(self._server, fresh_schema())
         with closing(Store(url)) as store:
             store.open()
         if self._new is None:
-            with connect(url) as connection:
-                self._new, _ = _look(connection)
+            self._new, _ = _look(self._in(url))
         return url
 
     def _emptied(self, url: str) -> bool:
         if any(url.rpartition("=")[2] in key for key in shared._engines):  # noqa: SLF001 - somebody left it open
             return False
-        with connect(url) as connection:
-            found, size = _look(connection)
-            if found != self._new or size > LARGEST:
-                return False
-            _empty(connection, found)
+        connection = self._in(url)
+        found, size = _look(connection)
+        if found != self._new or size > LARGEST:
+            return False
+        _empty(connection, found)
         return True
+
+    def _in(self, url: str) -> psycopg.Connection[tuple[object, ...]]:
+        """Give the connection, with bare names those of the schema that the URL names."""
+        self._beside.execute("SELECT set_config('search_path', %s, false)", (split_schema(url)[1],))
+        return self._beside
 
 
 def _look(connection: psycopg.Connection[tuple[object, ...]]) -> tuple[Look, int]:

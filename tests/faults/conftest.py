@@ -24,9 +24,16 @@ def soak(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep thousands of expected warnings out of the report."""
-    monkeypatch.setattr(logging.getLogger("standfast"), "level", logging.CRITICAL)
+def _quiet() -> Iterator[None]:
+    """Keep thousands of expected warnings out of the report.
+
+    By `setLevel`, twice: loggers remember what is enabled, and would be quiet in the tests that follow too.
+    """
+    log = logging.getLogger("standfast")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    yield
+    log.setLevel(before)
 
 
 @pytest.fixture

@@ -174,11 +174,14 @@ class Member:
         after = 0
         while True:
             stop = (self.place / "stop").exists() and after == await self.store.last_journal_number()
-            for row in await self.store.journal(after, 100):
+            rows = await self.store.journal(after, 100)
+            for row in rows:
                 after = row.seq
                 report(self.place / f"followed-{self.name}", seq=row.seq, entries=row.entries)
             if stop:
                 return
+            if not rows:
+                await asyncio.sleep(0.01)  # the others want the cores
 
 
 def rules_of(rules: QueueRules, max_age: float) -> QueueRules:

@@ -163,12 +163,12 @@ def run(path: Path, fault: FailAt, patience: float) -> Told:
 @pytest.mark.parametrize(
     ("error", "lasting", "step"),
     [
-        (apsw.IOError, False, 3),
-        (apsw.FullError, False, 8),
-        (apsw.CorruptError, False, 8),
-        (apsw.BusyError, False, 8),
+        (apsw.IOError, False, 9),
+        (apsw.FullError, False, 16),
+        (apsw.CorruptError, False, 16),
+        (apsw.BusyError, False, 16),
         (apsw.IOError, True, 7),
-        (apsw.FullError, True, 7),
+        (apsw.FullError, True, 10),
     ],
     ids=["failed-once", "full-once", "corrupt-once", "busy-once", "failed-for-good", "full-for-good"],
 )

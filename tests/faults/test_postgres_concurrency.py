@@ -83,7 +83,7 @@ def after_the_crowd(shared_server: str, children: Nursery, tmp_path_factory: pyt
     place = tmp_path_factory.mktemp("crowd")
     with closing(Store(url)) as store:
         store.publish_blocking(Publication(crowd.RULES, []))
-        gathered(children, f"{url}&{FIND_DEADLOCKS}", place, ["hand_in", "work", "keep_up"], jobs=100)
+        gathered(children, f"{url}&{FIND_DEADLOCKS}", place, ["hand_in", "work", "keep_up"], jobs=60)
     with connect(url) as connection:
         yield place, lambda question: connection.execute(question.encode()).fetchall()
         connection.execute(f"DROP SCHEMA {split_schema(url)[1]} CASCADE".encode())

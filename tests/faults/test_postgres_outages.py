@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -40,10 +39,7 @@ SLACK = 0.7
 ORDER = Order("worker", (Want("mail", ("mail",), 10),))
 CARD = WorkerCard("worker", "host", 1, "[]", "{}")
 
-
-@pytest.fixture(autouse=True)
-def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.getLogger("standfast"), "level", logging.CRITICAL)
+pytestmark = pytest.mark.usefixtures("_quiet")
 
 
 @pytest.fixture
@@ -454,10 +450,11 @@ async def test_a_thread_that_somebody_holds_holds_nothing_else_up(postgres_url):
             for turn in range(8):
                 await store.enqueue([job(f"free-{turn}", thread_key="ours")])
             assert time.monotonic() - began < 3.0
-            with pytest.raises(StoreUnavailable):
+            with pytest.raises(StoreUnavailable) as refused:
                 await stuck
             assert time.monotonic() - began < DEADLINE + SLACK
-        assert ask(postgres_url, "SELECT count(*) FROM job WHERE ready_at IS NOT NULL") == [(1,)]
+        [(ready,)] = ask(postgres_url, "SELECT count(*) FROM job WHERE ready_at IS NOT NULL")
+        assert ready == 1 or not refused.value.definite, "it was told that nothing was written, and something was"
 
 
 async def test_a_due_job_that_somebody_holds_is_not_asked_for_without_pause(postgres_url):

@@ -256,7 +256,7 @@ def _no_pause(_quiet, monkeypatch):
 @pytest.mark.timeout(0)
 def test_whatever_happens_every_job_ends_once_and_nothing_is_hidden(place, soak):
     seen: Counter[str] = Counter()
-    for seed in range(1000 if soak else 3):
+    for seed in range(1000 if soak else 2):
         day = live(seed, place / f"{seed}.db")
         assert flaws_of(day) == [], f"seed {seed}"
         day.store.drop()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from standfast.store.sqlite.files import Files
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
 from tests.store import behind
@@ -20,9 +22,19 @@ def clock() -> FrozenClock:
     return FrozenClock()
 
 
+@pytest.fixture(scope="session")
+def new_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a store nobody has used, to be copied: making one costs more than most tests."""
+    files = Files(str(tmp_path_factory.mktemp("new") / "queue.db"))
+    files.close(files.open())
+    return Path(files.path)
+
+
 @pytest.fixture(params=["file", "memory", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Every kind of store there is."""
+    if request.param == "file":
+        return str(shutil.copy(request.getfixturevalue("new_file"), tmp_path / "queue.db"))
     return _url(request, tmp_path, "used_postgres_url")
 
 

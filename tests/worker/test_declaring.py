@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from standfast import Standfast, UnknownQueue, application
+from standfast import Standfast, UnknownQueue
+from standfast.application import standfast as application
 from standfast.store.orders import Publication
 from standfast.testing import memory
 from standfast.testing.kit import InMemory

@@ -7,12 +7,11 @@ import threading
 import pytest
 
 import standfast
-from standfast import application
 
 
 @pytest.fixture(autouse=True)
 def _new_process(monkeypatch):
-    monkeypatch.setattr(application, "_default", [])
+    monkeypatch.setattr("standfast.application.standfast._default", [])
 
 
 async def test_it_is_one_and_reads_the_environment(url, monkeypatch):
@@ -35,7 +34,7 @@ def test_threads_that_ask_at_once_get_the_same(monkeypatch):
             made.append(self)
             super().__init__()
 
-    monkeypatch.setattr(application, "Standfast", Counted)
+    monkeypatch.setattr("standfast.application.standfast.Standfast", Counted)
     found: list[standfast.Standfast] = []
 
     def ask() -> None:

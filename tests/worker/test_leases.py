@@ -28,7 +28,9 @@ from tests.worker.inside import (
 )
 from tests.worker.outage import Outage, written_outside
 
-TAKE_OVER = "UPDATE job SET token = token + 1, worker = 'another' WHERE n = (SELECT n FROM body WHERE id = '{}')"
+TAKE_OVER = (
+    "UPDATE job SET token = token + 1, worker = 'another', lease = 60 WHERE n = (SELECT n FROM body WHERE id = '{}')"
+)
 
 
 def take_over(url: str, job_id: str | None) -> None:

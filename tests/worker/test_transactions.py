@@ -27,13 +27,20 @@ from tests.worker.theirs import BLOCKING, KINDS, Asyncpg, Theirs, plain
 
 
 @pytest.fixture
+def postgres_url(used_postgres_url: str) -> str:
+    """Name a store that may have been used before: how one is made is not judged here."""
+    return used_postgres_url
+
+
+@pytest.fixture
 async def sf(postgres_url: str) -> AsyncIterator[Standfast]:
     store = Standfast(postgres_url)
     await store.open()
     with connect(postgres_url) as ours:
         ours.execute("CREATE TABLE orders (number integer)")
-    yield store
-    await store.close()
+        yield store
+        await store.close()
+        ours.execute("DROP TABLE orders")
 
 
 @pytest.fixture(params=KINDS)
