@@ -5,7 +5,8 @@ is a new VERSION. They are ASCII, because what counts as a letter or a digit bey
 Each looks back at most two characters and ahead only over what it takes, so that any message costs linear time.
 
 Every death pays for this, so the pattern is written for speed: sets are spelled out instead of folding case, each
-alternative begins with a character by which most places are passed over, and plain words are skipped whole.
+alternative begins with a character by which most places are passed over, and plain words are skipped whole. Groups are
+never repeated with `++` but inside `(?>…)`: before Python 3.11.5 the former loses its place where the last round fails.
 `tests/core/test_fingerprint.py` compares it with the same patterns in their plain form.
 """
 
@@ -45,13 +46,13 @@ _MONTH = f"{_any_case(*_MONTHS)}{_LETTER}*+"
 _ZONE = _any(_any_case("gmt", "utc"), "[+-][0-9]+")
 _TIME_OF_DAY = f"(?: [0-9]+(?::[0-9]+)*)*(?: ?{_ZONE})?(?!{_WORD})"
 _STEP = rf"[/\\][^{_SPACE}/\\'\":,;()<>]++"
-_PATH = rf"(?:{_STEP})++[/\\]?"
+_PATH = rf"(?>(?:{_STEP})+)[/\\]?"
 
 # What follows the first character of each; they look behind it, too. `.` there is that first character.
 _WEB_ADDRESS = rf"(?<![+.-].)[A-Za-z0-9_+.-]{{0,30}}+://[^{_SPACE}'\"<>]++"
 _MAIL_ADDRESS = r"(?<![.+-].)[A-Za-z0-9_.+-]{0,63}+@[A-Za-z0-9_.-]++"
-_COLONS = rf"(?<!:.){_HEX}*+:(?:{_HEX}*+:)++[A-Za-z0-9_-]*+"  # IPv6, hardware addresses, times of day
-_HEXADECIMAL = rf"(?<!-.){_HEX}{{7,}}+(?:-{_HEX}++)*+(?![A-Za-z0-9_-])"  # also if it has no digit
+_COLONS = rf"(?<!:.){_HEX}*+:(?>(?:{_HEX}*+:)+)[A-Za-z0-9_-]*+"  # IPv6, hardware addresses, times of day
+_HEXADECIMAL = rf"(?<!-.){_HEX}{{7,}}+(?>(?:-{_HEX}++)*)(?![A-Za-z0-9_-])"  # also if it has no digit
 _NUMBERED = r"(?<!-.)[A-Za-z_-]*+[0-9][A-Za-z0-9_-]*+"  # whatever has a digit: ids, uuids, dates, versions
 _IN_HEX = "(?<=[A-Fa-f])"
 
@@ -79,7 +80,7 @@ _varying = _any(
     _by_mark,
     rf"(?=[/\\])(?<![A-Za-z0-9_/]){_PATH}",
     f"~(?<![A-Za-z0-9_/].){_PATH}",
-    f":(?<![A-Za-z0-9_:].)(?:{_HEX}*+:)++[A-Za-z0-9_-]*+",
+    f":(?<![A-Za-z0-9_:].)(?>(?:{_HEX}*+:)+)[A-Za-z0-9_-]*+",
 )
 _between_words = r"[^A-Za-z0-9_'\"`.+/\\~:-]++"
 _plain_word = f"(?!(?=[FMSTWfmstw]){_A_DAY}|[A-Fa-f]{{8}}){_LETTER}++(?![0-9_+@-]|[.:][^{_SPACE}]| [0-9])"
@@ -87,12 +88,12 @@ _plain_word = f"(?!(?=[FMSTWfmstw]){_A_DAY}|[A-Fa-f]{{8}}){_LETTER}++(?![0-9_+@-
 _number = "[0-9](?<!-.)"
 """Where something that varies begins for certain: said before all the others are tried for nothing."""
 _kept = _any(_between_words, _plain_word, f"(?!{_number})(?!{_varying})(?:{_WORD}++|[^A-Za-z0-9_])")
-_texts_before = re.compile(f"({_kept}*+){_varying}").findall
+_texts_before = re.compile(f"((?>{_kept}*)){_varying}").findall
 """Gives the text before each thing that varies."""
 _END = "\n0"
 """Varies for certain, and continues nothing: so that the text at the end comes before something, too."""
 
-_row_of_gone = re.compile(rf"{GONE}(?:[.,:;/+*%=T_-]{{0,3}}+ ?{GONE})++")
+_row_of_gone = re.compile(rf"{GONE}(?>(?:[.,:;/+*%=T_-]{{0,3}}+ ?{GONE})+)")
 
 
 _one_digit = bytes.maketrans(b"123456789", b"000000000")
