@@ -33,6 +33,8 @@ TOLD = frozenset(
         "add_counters",
         "count_claims",
         "insert_jobs",
+        "insert_step_bodies",
+        "insert_step_jobs",
         "lock_jobs",
         "move_jobs",
         "release_keys",
