@@ -207,7 +207,6 @@ def _follow(round_: Round, moved: Sequence[Transition], steps: workflows.Known) 
     """Move the steps of workflows that waited for these: in this transaction or not at all."""
     released, dropped = yield from workflows.following(round_, moved, steps)
     if released:
-        yield from _move(round_.now, released)
         yield from _write_down(round_, released)
     if dropped:
         yield from apply_decided(round_, dropped)

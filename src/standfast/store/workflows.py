@@ -46,7 +46,7 @@ Known = Mapping[int, Moved]
 
 
 def following(round_: Round, moved: Sequence[Transition], steps: Known) -> Generator[Step, Rows, Moves]:
-    """Count what moved, and give the moves that follow from it: who is released, and who ends with it.
+    """Count what moved, and give the moves that follow from it: who was released by that, and who is to end with it.
 
     A repeat holds up what is behind it, and changes nothing else.
     """
@@ -69,7 +69,7 @@ def _change(move: Move, source: State) -> Tally | None:
 
 
 def _released(round_: Round, completed: Sequence[Moved]) -> Generator[Step, Rows, list[Transition]]:
-    """Count down what waits for completed steps; give the moves of those that wait for nothing more."""
+    """Count down what waits for completed steps, which releases those that wait for nothing more; give their moves."""
     behind = Counter(child for step in completed for child in _numbers(step.children or "[]"))
     if not behind:
         return []
@@ -83,7 +83,7 @@ def _released(round_: Round, completed: Sequence[Moved]) -> Generator[Step, Rows
     return [
         Transition(n, token, job_id, queue, Move.RELEASE, State.WAITING, delay=max(0.0, due_at - round_.now))
         for n, pending, state, token, queue, due_at, job_id in sorted(rows)
-        if pending == 0 and state == State.WAITING
+        if pending == 0 and state == State.QUEUED
     ]
 
 

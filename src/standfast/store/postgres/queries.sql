@@ -1456,8 +1456,12 @@ FROM jsonb_array_elements(:rows::jsonb) AS r
 
 -- name: count_parents_down
 -- So many of the steps before each of these completed. With the last one it enters its queue, and its age counts from then.
+-- A step that was cancelled meanwhile stays where it is.
 -- Their rows are locked: of two transactions that complete the last two, the second one sees what the first has counted.
 UPDATE job SET pending = pending - :completed,
+  state = CASE WHEN pending = :completed AND state = 'waiting' THEN 'queued' ELSE state END,
+  due_at = CASE WHEN pending = :completed AND state = 'waiting' THEN greatest(due_at, :now) ELSE due_at END,
+  ready_at = CASE WHEN pending = :completed AND state = 'waiting' AND due_at <= :now THEN :now ELSE ready_at END,
   entered_at = CASE WHEN pending = :completed THEN :now ELSE entered_at END,
   expires_at = CASE WHEN pending = :completed
     THEN least(asked_expiry, :now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue)) ELSE expires_at END

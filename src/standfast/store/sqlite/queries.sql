@@ -1320,7 +1320,11 @@ INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_a
 
 -- name: count_parents_down
 -- So many of the steps before each of these completed. With the last one it enters its queue, and its age counts from then.
+-- A step that was cancelled meanwhile stays where it is.
 UPDATE job SET pending = pending - :completed,
+  state = iif(pending = :completed AND state = 'waiting', 'queued', state),
+  due_at = iif(pending = :completed AND state = 'waiting', max(due_at, :now), due_at),
+  ready_at = iif(pending = :completed AND state = 'waiting' AND due_at <= :now, :now, ready_at),
   entered_at = iif(pending = :completed, :now, entered_at),
   expires_at = iif(pending = :completed, nullif(min(coalesce(asked_expiry, 9e99),
     coalesce(:now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue), 9e99)), 9e99), expires_at)
