@@ -18,6 +18,8 @@ LENDER = pytest.StashKey[Lender]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Only the process that starts the workers, or has none, owns the server: it is the last to go."""
+    if config.getoption("--soak", default=False):  # an option of the fault tests
+        settings.load_profile("soak")
     if not hasattr(config, "workerinput"):
         config.stash[LENDER] = Lender()
 
@@ -100,15 +102,19 @@ def _spools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-settings.register_profile("standfast", deadline=None)  # a busy machine is no failure
-settings.load_profile("standfast")
+# A busy machine is no failure.
+settings.register_profile("quick", deadline=None, max_examples=40)
+settings.register_profile("soak", deadline=None, max_examples=400)
+settings.load_profile("quick")
 
 
 WORKER_ON_POSTGRES = {
+    "tests/doors/test_rest_notices.py": ("no_longer_kept", "does_not_read"),
     "tests/worker/test_calls.py": ("fifty", "two_callers"),
     "tests/worker/test_alerts.py": ("followers",),
     "tests/worker/test_approvers.py": ("however_old", "every_rule", "next_death"),
     "tests/worker/test_claiming.py": ("wakes", "slow", "busy"),
+    "tests/worker/test_conditions.py": ("low_disk]", "is_open"),
     "tests/worker/test_consent.py": ("once_is_for", "one_of_many", "two_at_once", "blanket"),
     "tests/worker/test_effects.py": ("verify", "once"),
     "tests/worker/test_inbox.py": ("acknowledged", "refuses", "people_who", "too_many", "listed"),
@@ -121,6 +127,8 @@ WORKER_ON_POSTGRES = {
     "tests/worker/test_required.py": ("another_cannot", "retry_that_is_asked_for"),
     "tests/worker/test_redrives.py": ("concurrent", "canary", "poisoned", "32_who"),
     "tests/worker/test_schedules.py": ("wakes", "set_back"),
+    "tests/worker/test_subscribers.py": ("however_many", "not_at_all"),
+    "tests/worker/test_traces.py": ("across_two_processes",),
     "tests/worker/test_transactions.py": ("",),
 }
 """Of the worker's tests, those about which the server has a say; the others see it only through the store's verbs."""

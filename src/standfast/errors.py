@@ -32,6 +32,11 @@ from collections.abc import Iterable
 class StandfastError(Exception):
     """The root: catching it catches everything standfast raises on purpose."""
 
+    @property
+    def outside(self) -> str:
+        """What somebody at the other end of a wire is told."""
+        return str(self)
+
 
 class StoreUnavailable(StandfastError):
     """The store did not answer in time or refused. If `definite`, nothing was written and calling again is safe."""
@@ -39,6 +44,12 @@ class StoreUnavailable(StandfastError):
     def __init__(self, message: str, *, definite: bool) -> None:
         super().__init__(message)
         self.definite = definite
+
+    @property
+    def outside(self) -> str:
+        """Say it without the store's address and what its driver said: whoever asks may be anybody."""
+        written = "nothing was written" if self.definite else "it may have been written"
+        return f"the store cannot do this now; {written}"
 
 
 class LowDisk(StoreUnavailable):

@@ -110,6 +110,11 @@ CATALOGUE: dict[str, Reason] = {
         _poison("parse_error", "The payload or reply could not be read; mend its reader, then replay."),
         _poison("tool_contract_mismatch", "Caller and tool disagree about the arguments; mend one of them."),
         _stopped("handler_missing", "No worker has this handler; deploy it or correct the name, then replay."),
+        _stopped(
+            "argument_too_long",
+            "An argument is longer than the operating system lets any be; have the command read the payload on "
+            'standard input (stdin = "payload"), then replay, or enqueue anew with less.',
+        ),
         _stopped("user_action_required", "A person must act first; do that, then replay."),
         _stopped("request_rejected", "The receiver refused the request for good; correct it before replaying."),
         _stopped("redirected", "The receiver redirected and redirects are not followed; enqueue with the new address."),

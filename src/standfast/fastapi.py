@@ -50,11 +50,12 @@ def mount(
 @asynccontextmanager
 async def _working(sf: Standfast, server: Server, *, worker: bool) -> AsyncIterator[None]:
     check(sf)
+    server.parting.begin()
     async with AsyncExitStack() as stack:
+        stack.enter_context(server.parting.at_signals())
         await stack.enter_async_context(sf)
         stack.push_async_callback(server.close)
-        if worker:
-            await stack.enter_async_context(sf.worker())
+        await stack.enter_async_context(sf.worker() if worker else sf.alerting())
         yield
 
 

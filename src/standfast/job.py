@@ -40,6 +40,8 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """How often somebody changed the payload: the job's generation."""
     amenders: tuple[str, ...] = ()
     """Who did."""
+    trace: str | None = None
+    """The `traceparent` of the span it was enqueued in, where traces are on."""
 
     @property
     def wanted_by(self) -> tuple[str, ...]:
@@ -161,6 +163,7 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How often it was replayed, by whomever."""
     pending: int | None = None
     """How many steps before it are not completed: none, as it was claimed; null for a job that is no step."""
+    due_at: float = 0.0
     handler_risk: Risk | None = None
     parents: dict[str, Parent] | None = None
     """By name, the steps of its workflow that came before it."""

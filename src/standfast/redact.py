@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from datetime import datetime
 from typing import Any
 
 HIDDEN = "***"
@@ -34,6 +35,8 @@ _SECRET_WORDS = frozenset(
 _SECRET_PAIRS = frozenset(
     {("api", "key"), ("access", "key"), ("private", "key"), ("signing", "key"), ("session", "key")}
 )
+_SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "token", "apikey", "credentials")
+"""How a word ends that was written together: `dbpassword`, `accesstoken`."""
 _HARMLESS_ENDINGS = frozenset(
     {"count", "limit", "type", "name", "length", "size", "expiry", "expires", "at", "in", "url", "sha", "hash"}
 )
@@ -47,7 +50,8 @@ _LONGEST_KEY = 200
 _NAMES = (
     r"pass(?:word|wd|phrase)|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|credentials?"
 )
-_VALUE = r"(?:\"[^\"\r\n]*\"?|'[^'\r\n]*'?|[^\s&,;\"'}]+)"
+_PEM = r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"
+_VALUE = rf"""(?:{_PEM}|\"[^\"\r\n]*\"?|'[^'\r\n]*'?|[^\s&,;\"'}}]+)"""
 _MAKERS = (
     r"(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)",
     r"gh[pousr]_\w{20,}",
@@ -61,11 +65,11 @@ _MAKERS = (
 _shapes = re.compile(
     "|".join(
         (
-            r"(?P<pem>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z))",
+            rf"(?P<pem>{_PEM})",
             r"(?P<line>(?i:(?<![\w-])(?:proxy-)?authorization|(?<![\w-])(?:set-)?cookie)[\"']?\s{0,3}[:=])[^\r\n]*",
             r"(?P<scheme>(?i:(?<!\w)(?:bearer|basic)) )[\w.~+/=-]{8,}",
             r"(?P<user>://[^\s:/@]{0,100}:)[^\s/@]{1,200}(?=@)",
-            rf"(?P<named>(?i:(?<![\w-])[\w-]{{0,40}}(?:{_NAMES}))[\"']?\s{{0,3}}[=:]\s{{0,3}}){_VALUE}",
+            rf"(?P<named>(?i:(?<![\w-])[\w-]*(?:{_NAMES})\d{{0,3}})[\"']?\s{{0,3}}[=:]\s{{0,3}}){_VALUE}",
             r"(?P<jwt>(?<![\w-])eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?)",
             rf"(?P<maker>(?<![\w-])(?:{'|'.join(_MAKERS)}))",
             r"(?P<hash>sha256:[0-9a-f]{64}(?![0-9a-zA-Z]))",
@@ -120,7 +124,7 @@ class _Walk:
             if self._left <= 0:
                 shown[CUT] = CUT
                 break
-            below = key if is_secret_name(key) else str(name)[:_LONGEST_KEY]
+            below = key if is_secret_name(key) else str(name)
             shown[redacted_text(str(name)[:_LONGEST_KEY])] = self.walk(each, below, depth)
         return shown
 
@@ -134,7 +138,7 @@ class _Walk:
             return value
         if is_secret_name(key):
             return HIDDEN
-        if isinstance(value, int | float):
+        if isinstance(value, int | float | datetime):
             return value
         if not isinstance(value, str):
             return f"<{type(value).__name__}>"
@@ -151,7 +155,9 @@ def is_secret_name(key: str) -> bool:
     words = _words(key)
     if not words or words[-1] in _HARMLESS_ENDINGS:
         return False
-    return not _SECRET_WORDS.isdisjoint(words) or not _SECRET_PAIRS.isdisjoint(itertools.pairwise(words))
+    if not _SECRET_WORDS.isdisjoint(words) or not _SECRET_PAIRS.isdisjoint(itertools.pairwise(words)):
+        return True
+    return any(word.endswith(_SECRET_ENDINGS) for word in words)
 
 
 def _is_hash(key: str, value: str) -> bool:
@@ -159,7 +165,9 @@ def _is_hash(key: str, value: str) -> bool:
 
 
 def _words(key: str) -> list[str]:
-    return [word.lower() for word in _word.findall(key[:_LONGEST_KEY])]
+    """Give the words of a name; of a long one those at both ends, because either may tell."""
+    looked_at = key if len(key) <= _LONGEST_KEY else f"{key[:_LONGEST_KEY]} {key[-_LONGEST_KEY:]}"
+    return [word.lower() for word in _word.findall(looked_at)]
 
 
 def _hide(match: re.Match[str]) -> str:

@@ -19,7 +19,7 @@ Coalesce = Literal["latest", "collect", "never"]
 SAMPLED_REPEATS = 64
 """How many values of a callable backoff are published; later repeats use the last one."""
 
-DURATIONS = ("lease", "timeout", "max_age", "keep_completed", "keep_keys")
+DURATIONS = ("lease", "timeout", "max_age", "stall_warning", "idle_warning", "keep_completed", "keep_keys")
 
 PER = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _RATE = re.compile(r"\s*(\d+)\s*/\s*([smhd])\s*")
@@ -210,6 +210,15 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     """More due jobs than this are a health issue."""
     dead_warning: int = 10
     """More letters than this are a health issue."""
+    growth_warning: int | None = None
+    """More new letters than this within ten minutes mean that they grow. None is `dead_warning`, and at least 10."""
+    denial_warning: int = 5
+    """So many letters whose replay was denied within an hour are a health issue."""
+    stall_warning: Seconds = 60.0
+    """How long a job may be due without any claim of its queue meanwhile."""
+    idle_warning: Seconds | None = None
+    """How long a queue may go without a claim before somebody is told: for queues that always have work. None is for
+    good."""
     keep_completed: Seconds | None = 86400.0
     """How long a finished job can still be looked up. None keeps it for good."""
     keep_keys: Seconds = 604800.0
@@ -226,8 +235,9 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
         _whole("attempts", self.attempts)
         if self.max_depth is not None:
             _whole("max_depth", self.max_depth)
-        for name in ("age_boost", "age_boost_cap", "depth_warning", "dead_warning"):
-            _not_negative(name, getattr(self, name))
+        _whole("denial_warning", self.denial_warning)
+        for name in ("age_boost", "age_boost_cap", "depth_warning", "dead_warning", "growth_warning"):
+            _not_negative(name, getattr(self, name) or 0)
         for name in DURATIONS:
             value = getattr(self, name)
             if value is not None:

@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -22,8 +22,12 @@ DEFAULT_FILE = "standfast.toml"
 DEFAULT_POLICY = "standfast-policy.yaml"
 LOGS = ("auto", "text", "json")
 """How log lines are written; `auto` is text on a terminal and JSON elsewhere."""
+READERS = 500
+"""Live views that one server process serves at once, unless the file says otherwise."""
 KEEP_INBOX = 7 * 86400.0
 """Seconds a message that was read is kept, unless the file says otherwise."""
+SWITCH = {"": None, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+"""How a variable of the environment says yes or no."""
 TABLES = ("queues", "store", "server", "groups", "commands", "ingest", "notify")
 """The tables of `standfast.toml`, one for each field of `File`."""
 
@@ -72,6 +76,12 @@ class Settings(msgspec.Struct, frozen=True):
     """The sources whose webhooks become jobs, as they are written; `ingest.sources` reads them."""
     hosts: tuple[str, ...] = ()
     """The names that the server answers to, beside those of the loopback and the address it listens at."""
+    otel: Setting = Setting(value=False, source="default")
+    """Whether OpenTelemetry is told of every enqueue and attempt."""
+    readers: int = READERS
+    """How many live views one server process serves at once."""
+    metrics: Literal["token", "loopback"] = "token"
+    """Who gets `/metrics`: whoever shows a token, or also whoever asks from the server's own host."""
 
     def over(self, queue: str, declared: QueueRules) -> QueueRules:
         """Put what the file says about a queue over what the code says, rule by rule."""
@@ -95,12 +105,15 @@ class StoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     approval_ttl: float | str | None = None
     keep_inbox: float | str | None = None
     consent_lifetime: float | str | None = None
+    otel: bool | None = None
 
 
 class ServerTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[server]` of the file."""
 
     hosts: tuple[str, ...] = ()
+    readers: Annotated[int, msgspec.Meta(ge=0)] = READERS
+    metrics: Literal["token", "loopback"] = "token"
 
 
 class File(msgspec.Struct, frozen=True):
@@ -137,6 +150,9 @@ def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> 
         commands=file.commands,
         ingest=file.ingest,
         hosts=file.server.hosts,
+        otel=_otel(environment, file.store.otel),
+        readers=file.server.readers,
+        metrics=file.server.metrics,
         written={name: tuple(given) for name, given in file.queues.items()},
     )
 
@@ -172,6 +188,15 @@ def _log(environment: Mapping[str, str]) -> Setting:
     if log.value not in LOGS:
         raise ConfigurationError(f"STANDFAST_LOG={log.value!r} is unknown; known are {', '.join(LOGS)}")
     return log
+
+
+def _otel(environment: Mapping[str, str], written: bool | None) -> Setting:  # noqa: FBT001 - as the file has it
+    """Read whether traces are on; in the environment, `1` or `0`."""
+    said = environment.get("STANDFAST_OTEL", "")
+    if said.lower() not in SWITCH:
+        known = ", ".join(word for word in SWITCH if word)
+        raise ConfigurationError(f"STANDFAST_OTEL={said!r} is unknown; known are {known}")
+    return _first(None, SWITCH[said.lower()], written, default=False)
 
 
 def _first(argument: Any, environment: Any, file: Any, default: Any) -> Setting:

@@ -53,6 +53,12 @@ def details(job):
     return msgspec.json.decode(job.details, type=Details)
 
 
+@pytest.mark.parametrize("place", [{"queue": "standfast.notify"}, {"queue": "mail", "handler": "standfast.notify"}])
+def test_nobody_brings_what_is_told_in_our_name(accept, place):
+    with pytest.raises(ConfigurationError, match="nothing was written"):
+        accept(**place)
+
+
 # --- what is laid out
 
 
@@ -61,6 +67,19 @@ def test_a_bare_call(accept):
     assert (job.queue, job.handler, job.payload) == ("mail", "mail", '{"a":2,"b":1}')
     assert (job.priority, job.delay, job.at, job.expires, job.budget, job.lease) == (None, 0.0, None, None, None, None)
     assert (job.idempotency_key, job.fingerprint) == (None, None)
+
+
+def test_what_was_said_before_is_read_anew_where_it_means_something_else(accept):
+    """Options are remembered by what they are, not by what they equal."""
+    job = accept("mail", 1, priority=1, delay=1)
+    assert (job.priority, job.delay) == (1, 1.0)
+    for alike in ({"priority": 1.0, "delay": 1}, {"priority": True, "delay": 1}):
+        with pytest.raises(ConfigurationError, match="priority must be a whole number"):
+            accept("mail", 1, **alike)
+    keyed = accept("mail", 1, priority=1, delay=1, idempotency_key="a")
+    labelled = accept("mail", 1, priority=1, delay=1, labels={"a": "b"})
+    assert (keyed.idempotency_key, labelled.idempotency_key) == ("a", None)
+    assert labelled.details != keyed.details == job.details
 
 
 def test_every_option(accept):

@@ -51,6 +51,7 @@ STORE = StoreFacts(queues=(IDLE,), sweep_age=5.0, sweep_every=30.0)
         ({"silent": 2}, ["mail: nothing moves 2 jobs"]),
         ({"silent": 1, "paused": True}, ["mail: nothing moves 1 job (it is paused)"]),
         ({"paused": True}, []),
+        ({"paused": True, "due": 1, "oldest_due_seconds": 7200.0}, []),
         ({"overdue": 2}, ["mail: 2 handlers past their timeout"]),
         ({"overdue": 1}, ["mail: 1 handler past its timeout"]),
         (
@@ -100,6 +101,10 @@ def test_queue(facts, expected):
         (
             {"fallbacks": (("feedback", 3), ("mail", 1))},
             ["feedback: 3 calls went to their fallback", "mail: 1 call went to its fallback"],
+        ),
+        (
+            {"failing_sinks": (("ops", 7.0, "HTTP 503"), ("subscriber crm", 7.0, "HTTP 503"))},
+            ["ops takes no alerts for 7 s: HTTP 503", "subscriber crm takes no notices for 7 s: HTTP 503"],
         ),
         ({"queues": ()}, []),
     ],

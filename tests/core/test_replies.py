@@ -12,7 +12,17 @@ import pytest
 from standfast.failure import Action, Class, Failure, Landed
 from standfast.job import Attempt, JobView
 from standfast.lifecycle import State, Triage
-from standfast.queue.replies import HINTS, LONGEST_RESULT, goes_on, not_replayed, parked, reply, spooled, still_down
+from standfast.queue.replies import (
+    HINTS,
+    LONGEST_RESULT,
+    anothers,
+    goes_on,
+    not_replayed,
+    parked,
+    reply,
+    spooled,
+    still_down,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KNOWN: dict[str, Any] = {
@@ -263,6 +273,23 @@ def test_no_state_is_without_a_variant():
             ),
         ),
         (
+            goes_on(job(State.RUNNING, reason="lease_lapsed")),
+            "running",
+            (
+                "It is not known to be done, and nobody is at it: who ran it has been silent for longer than its "
+                "lease. A live worker takes it up by itself, and repeats it, checks it or leaves it to a person, as "
+                "its handler says. Do not call again; see with health that a worker is there, then wait for it."
+            ),
+        ),
+        (
+            anothers(job(State.COMPLETED, result="secret")),
+            "ok",
+            (
+                "Another session's call has this key, so it was not called again: that one is done. What came of it is "
+                "told that session alone. If it should be done for you too, call with a key of your own."
+            ),
+        ),
+        (
             spooled(job(State.QUEUED)),
             "queued",
             (
@@ -291,7 +318,7 @@ def test_no_state_is_without_a_variant():
             "It was not retried: a person must approve it first (r). Do not ask again.",
         ),
     ],
-    ids=["parked", "goes on", "spooled", "still down", "denied", "approval required"],
+    ids=["parked", "goes on", "nobody at it", "another's", "spooled", "still down", "denied", "approval required"],
 )
 def test_what_only_the_caller_knows_is_said_too(said, status, hint):
     assert (said["status"], said["hint"]) == (status, hint)

@@ -21,14 +21,14 @@ def unsure(_job):
     raise Uncertain("who knows", reason_code="unknown_commit_state")
 
 
-def work(**handlers):
+def work(*, consent=False, **handlers):
     """Run what is due with these handlers, by queue."""
 
     async def run() -> None:
         async with Standfast() as sf:
             for queue, function in handlers.items():
                 sf.queue(queue, attempts=1)
-                sf.handler(queue)(function)
+                sf.handler(queue, consent=consent)(function)
             await drain(sf)
 
     asyncio.run(run())

@@ -159,10 +159,11 @@ class TestConfig:
             "consent_lifetime": (2592000.0, "default"),
             "policy": ("standfast-policy.yaml", "default"),
             "log": ("auto", "default"),
+            "otel": (False, "default"),
         }
         (here / "mine.toml").write_text(
             "[store]\nurl = 'file.db'\nstrict_queues = true\nspool = 'jobs.spool'\naudit_file = 'heads'\n"
-            "approval_ttl = '2h'\nkeep_inbox = '2d'\nconsent_lifetime = '1d'\n"
+            "approval_ttl = '2h'\nkeep_inbox = '2d'\nconsent_lifetime = '1d'\notel = false\n"
         )
         monkeypatch.setenv("STANDFAST_CONFIG", "mine.toml")
         monkeypatch.setenv("STANDFAST_POLICY", "rules.yaml")
@@ -178,6 +179,7 @@ class TestConfig:
             "consent_lifetime": (86400.0, "file"),
             "policy": ("rules.yaml", "environment"),
             "log": ("text", "environment"),
+            "otel": (False, "file"),
         }
         monkeypatch.setenv("STANDFAST_URL", "environment.db")
         monkeypatch.setenv("STANDFAST_SPOOL", "other.spool")

@@ -4,12 +4,16 @@ import json
 import signal
 import subprocess
 import threading
+from datetime import UTC, datetime
 
 import pytest
 
+from standfast.cli.tail_command import _tell_person, _tell_program
+from standfast.queue.notices import Notice
 from tests.doors.processes import COMMAND, PATIENCE, eventually, has_open, on_terminal, standfast, surroundings
 from tests.doors.stages import job_of, refuse, work
 from tests.doors.test_cli_terminal import SEQUENCE
+from tests.postgres import fresh_schema, in_schema
 from tests.warm import Warm
 
 pytestmark = pytest.mark.usefixtures("every_store")
@@ -48,11 +52,14 @@ def test_filters_by_queue_and_kind(cli):
     assert [it["job"] for it in lines(cli, "--after", "0", "--queue", "sms", "--limit", "1")] == [sms]
     [cancelled] = lines(cli, "--after", "0", "--kind", "cancelled", "--kind", "held", "--limit", "1")
     assert (cancelled["job"], cancelled["kind"]) == (sms, "cancelled")
+    [again] = lines(cli, "--after", "0", "--kinds", "held, cancelled", "--limit", "1")
+    assert again["seq"] == cancelled["seq"]
 
 
 def test_an_unknown_kind_exits_2(cli):
     cli("migrate")
     assert cli("tail", "--kind", "gossip").exit_code == 2
+    assert cli("tail", "--kinds", "held,gossip").exit_code == 2
 
 
 def test_a_person_reads_one_line_each(cli):
@@ -81,6 +88,38 @@ def test_follows_other_processes_until_interrupted(here):
         assert tail.wait(PATIENCE) == 130
         assert tail.stderr.read() == b""
     assert (notice["kind"], notice["queue"]) == ("enqueued", "mail")
+
+
+@pytest.mark.parametrize("every_store", ["file"], indirect=True)
+@pytest.mark.parametrize("tell", [_tell_person, _tell_program])
+def test_what_others_wrote_does_nothing_to_a_terminal(capsys, tell):
+    """Names are checked where they come in; whatever came in another way is told as text all the same."""
+    evil = "\x1b]0;evil\x07\u202e"
+    tell(Notice(1, "schedule_added", datetime.now(UTC), None, evil, {"schedule": evil}))
+    assert capsys.readouterr().out.rstrip("\n").isprintable()
+
+
+@pytest.mark.long  # a server is stopped and started
+@pytest.mark.parametrize("every_store", ["file"], indirect=True)
+def test_a_store_that_goes_away_is_waited_for(own_server):
+    url = in_schema(own_server.url, fresh_schema())
+    standfast("migrate", "--url", url)
+    command = [*COMMAND, "tail", "--json", "--after", "0", "--url", url]
+    with Warm(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings({})) as tail:
+        assert tail.stdout is not None
+        assert tail.stderr is not None
+        standfast("enqueue", "mail", "--url", url)
+        first = json.loads(tail.stdout.readline())
+        own_server.stop("immediate")
+        assert b"the store is away" in tail.stderr.readline()
+        own_server.start()
+        assert b"the store is back" in tail.stderr.readline()
+        standfast("enqueue", "mail", "--url", url)
+        second = json.loads(tail.stdout.readline())
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(PATIENCE) == 130
+    assert first["kind"] == second["kind"] == "enqueued"
+    assert first["seq"] < second["seq"]
 
 
 def _enqueue_until(heard):

@@ -147,6 +147,16 @@ def test_log_lines_never_act_on_the_terminal():
     assert "ValueError" in parsed["error"]
 
 
+def test_log_lines_hide_secrets_but_for_the_heads_of_the_audit_chain():
+    head, raised = "ab" * 32, (ValueError, ValueError("postgres://ann:hunter2@db/x refused"), None)
+    said = logging.LogRecord("standfast.x", logging.ERROR, __file__, 1, "token=%s", ("hunter2",), raised)
+    noted = logging.LogRecord("standfast.audit", logging.INFO, __file__, 1, "audit head 7 %s", (head,), None)
+    for lines in (TextLines(), JsonLines()):
+        shown = lines.format(said)
+        assert ("hunter2" in shown, shown.count("***")) == (False, 2)
+        assert f"audit head 7 {head}" in lines.format(noted)
+
+
 def commands_of(group, path=""):
     for name, command in group.commands.items():
         if isinstance(command, click.Group):

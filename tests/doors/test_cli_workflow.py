@@ -46,7 +46,7 @@ def test_a_workflow_is_drawn_with_its_states(cli, flow):
         ["└", "…", "merge", "waiting"],
     ]
     assert [len(line) - len(line.lstrip()) for line in steps] == [0, 2, 2, 4]
-    assert "waits for step parse, which died: handler_refused (Permanent: no such format" in steps[-1]
+    assert steps[-1].endswith("waits for step parse, which died: handler_refused")
 
 
 def test_a_workflow_is_drawn_for_mermaid(cli, flow):

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import html
 import re
+import time
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from typing import Any
@@ -99,6 +100,7 @@ async def press(client: httpx2.AsyncClient, address: str, **fields: str) -> http
 async def test_a_link_signs_one_browser_in_once(sf: Standfast, browsers: Browsers) -> None:
     made = await sf.tokens.create("ann", person="ann", role="admin")
     code = browsers.server.gate.link(made["token"])
+    assert "set-cookie" not in (await browsers.anybody().head("/sign-in", params={"code": code})).headers  # a preview
     first, second = browsers.anybody(), browsers.anybody()
     answer = await first.get("/sign-in", params={"code": code})
     cookie = answer.headers["set-cookie"].lower()
@@ -106,6 +108,8 @@ async def test_a_link_signs_one_browser_in_once(sf: Standfast, browsers: Browser
     assert "samesite=strict" in cookie
     assert (await first.get("/")).status_code == 200
     assert (await second.get("/sign-in", params={"code": code})).status_code == 401
+    late = await first.get("/sign-in", params={"code": code})
+    assert (late.status_code, late.headers["location"]) == (303, "/")  # whoever is signed in needs no link
     assert (await second.get("/")).status_code == 401
 
 
@@ -121,7 +125,7 @@ async def test_who_signs_out_or_whose_token_is_revoked_sees_nothing_more(sf: Sta
 
 async def test_after_signing_in_nobody_is_led_to_another_site(sf: Standfast, browsers: Browsers) -> None:
     made = await sf.tokens.create("ann", person="ann", role="viewer")
-    for wanted in ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"):
+    for wanted in ("/sign-in?x", "//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"):
         answer = await browsers.anybody().post("/sign-in", data={"token": made["token"], "wanted": wanted})
         assert 'url=/"' in answer.text, wanted
 
@@ -180,12 +184,16 @@ async def test_what_a_token_does_not_reach_is_not_there(sf: Standfast, browsers:
     flow = sf.workflow("refused")
     flow.step("refused", "refused")
     started = await flow.start()
+    plan = (await sf.dead_letters.plan({"queue": "refused"}))["token"]
+    await sf.dead_letters.redrive(plan, by="refused", reason="refused")
     client = await browsers.of("operator", queues=["echo"])
-    for address in ("/", "/queues", "/jobs", "/dead-letters", "/audit", "/workers", "/workflows"):
-        page = await client.get(address)
-        assert page.status_code == 200
-        assert "refused" not in page.text, address
-    for address in (f"/jobs/{job}", "/queues/refused", f"/workflows/{started}"):
+    async with sf.worker(["refused"]):
+        for address in ("/", "/queues", "/jobs", "/dead-letters", "/redrives", "/audit", "/workers", "/workflows"):
+            page = await client.get(address)
+            assert page.status_code == 200
+            assert "refused" not in page.text, address
+        assert "No worker is running" in (await client.get("/workers")).text
+    for address in (f"/jobs/{job}", "/queues/refused", f"/workflows/{started}", f"/redrives/{plan}"):
         assert (await client.get(address)).status_code == 404
     assert (await client.get("/jobs", params={"q": job})).status_code == 200
     assert (await press(client, f"/dead-letters/{job}/replay", reason="x")).status_code == 404
@@ -196,6 +204,8 @@ async def test_a_letter_is_amended_and_replayed_by_forms(sf: Standfast, browsers
     client = await browsers.of("operator", person="olga")
     bad = await press(client, f"/dead-letters/{job}/amend", payload="{", reason="x")
     assert bad.status_code == 422
+    assert f'action="/dead-letters/{job}/amend"' in bad.text
+    assert re.search(r'name="payload"[^>]*>\s*{</textarea>', bad.text)  # what was typed is still there
     assert (await press(client, f"/dead-letters/{job}/amend", payload='{"card": "y"}', reason="")).status_code == 422
     done = await press(client, f"/dead-letters/{job}/amend", payload='{"card": "y"}', reason="typo")
     assert done.headers["location"] == f"/jobs/{job}?done=amend"
@@ -218,9 +228,12 @@ async def test_jobs_are_found_and_changed_together(sf: Standfast, browsers: Brow
     assert str(later[0].id) not in page
     assert "unknown" in (await client.get("/jobs", params={"view": "nonsense"})).text
     assert (await press(client, "/jobs/many", verb="cancel")).status_code == 422
-    answer = await press(client, "/jobs/many", verb="cancel", **{"filter.session": "planner"})
-    assert "1 job cancelled" in answer.text
-    answer = await press(client, "/jobs/many", verb="retry", **{"filter.queue": "echo", "filter.state": "queued"})
+    planner = {"verb": "cancel", "filter.session": "planner"}
+    assert "Cancel 1 job?" in (await press(client, "/jobs/many", **planner)).text
+    assert "1 job cancelled" in (await press(client, "/jobs/many", reason="not now", **planner)).text
+    wanted = {"filter.queue": "echo", "filter.state": "queued"}
+    assert "Retry 3 jobs?" in (await press(client, "/jobs/many", verb="retry", **wanted)).text  # and nothing changed
+    answer = await press(client, "/jobs/many", verb="retry", reason="it is up again", **wanted)
     assert "3 jobs due now" in answer.text
     assert await drain(sf) is not None
     views = [job.view for job in await sf.jobs(queue="echo")]
@@ -236,6 +249,7 @@ async def test_a_token_is_shown_once_and_revoked(sf: Standfast, browsers: Browse
     [token] = [each for each in await sf.tokens.list() if each["name"] == "ci/bot"]
     assert token["queues"] == ("echo", "mail") or token["queues"] == ["echo", "mail"]
     assert "sft_" not in (await client.get("/tokens")).text
+    assert "token ci/bot, for ci, role producer" in (await client.get("/audit")).text
     assert (await press(client, "/tokens/ci%2Fbot/revoke")).status_code == 303
     assert len(await sf.tokens.list()) == 1
 
@@ -297,6 +311,15 @@ def test_values_are_written_for_people() -> None:
     assert ago(None) == "\N{EN DASH}"
 
 
+async def test_counts_say_how_old_they_are(sf: Standfast, browsers: Browsers) -> None:
+    """An answer that took long counts as new for a while, and is shown with its age."""
+    client = await browsers.of("viewer")
+    assert "Counted just now." in (await client.get("/")).text
+    known = browsers.server._site._beside._known  # noqa: SLF001
+    known["stats"] = (time.monotonic() - 12, 10.0, await sf.stats())
+    assert "Counted 12 s ago." in (await client.get("/")).text
+
+
 async def test_a_dear_question_is_asked_once_and_not_waited_for() -> None:
     """Many want to know: one asks. What is known is shown while a new answer is on its way; a failure is told."""
     beside, asked, gate = Beside(), [], asyncio.Event()
@@ -310,8 +333,8 @@ async def test_a_dear_question_is_asked_once_and_not_waited_for() -> None:
     waiting = [asyncio.ensure_future(beside.told("depth", ask)) for _ in range(5)]
     await asyncio.sleep(0)
     gate.set()
-    assert await asyncio.gather(*waiting) == [1] * 5
-    assert (await beside.told("depth", ask), len(asked)) == (1, 1)
+    assert [told.value for told in await asyncio.gather(*waiting)] == [1] * 5
+    assert ((await beside.told("depth", ask)).value, len(asked)) == (1, 1)
 
     async def refuse() -> None:
         raise UnknownQueue("none such")

@@ -91,6 +91,8 @@ async def test_a_delivery_over_http_is_stored_once():
         assert (other[0], "an id names one delivery" in other[1]["hint"]) == (422, True)
         assert ignored == (200, {"outcome": "ignored", "reason": "event 'ping' asks for nothing"})
         assert (forged[0], nowhere[0]) == (401, 404)
+        counted = await sf.stats()
+        assert (counted["counters"]["ignored"], counted["queues"]["github"]["counters"]["ignored"]) == (1, 1)
         assert len(await sf.jobs(queue="github")) == 1
         assert (job.idempotency_key, job.thread_key, job.priority) == ("d-1", "github:acme/site#7", 30)
         assert (job.requester, job.payload["body_sha256"]) == ("ingest:github", hashlib.sha256(BODY).hexdigest())
@@ -128,6 +130,42 @@ async def test_what_cannot_be_taken_now_says_so(here):
         assert [status for status, _ in answers] == [201, 429]
         huge = b" " * (25 << 20) + b"{}"
         assert (await receive(sf, "github", github("issues", b""), huge))[0] == 413
+
+
+@pytest.mark.usefixtures("_configured")
+@pytest.mark.parametrize("twice", ["X-GitHub-Delivery", "x-hub-signature-256", "X-GITHUB-EVENT"])
+async def test_a_delivery_that_says_twice_what_it_is_is_refused(twice):
+    """A proxy before us may have read the other value; that both are the same makes no difference."""
+    headers = github("pull_request", BODY)
+    [value] = [each for name, each in headers.items() if name.lower() == twice.lower()]
+    async with memory() as sf:
+        for again in (value, "d-2"):
+            status, answer = await receive(sf, "github", [*headers.items(), (twice, again)], BODY)
+            assert (status, answer["detail"]) == (400, f"the delivery has more than one {twice.lower()} header")
+        assert len(await sf.jobs()) == 0
+        twice_elsewhere = [*headers.items(), ("Via", "a"), ("Via", "b")]
+        assert (await receive(sf, "github", twice_elsewhere, BODY))[0] == 201
+
+
+async def test_a_signature_header_of_ones_own_is_said_once_too(here, monkeypatch):
+    (here / "standfast.toml").write_text(
+        '[ingest.lab]\nkind = "json"\nqueue = "lab"\nsignature = "bearer"\nsignature_header = "X-Gitlab-Token"\n'
+        'secret_env = "HOOK"\nidempotency_key = "$.id"\n'
+    )
+    monkeypatch.setenv("HOOK", SECRET)
+    token = ("X-Gitlab-Token", SECRET)
+    async with memory() as sf:
+        assert (await receive(sf, "lab", [token], b'{"id": "1"}'))[0] == 201
+        assert (await receive(sf, "lab", [token, ("x-gitlab-token", "guess")], b'{"id": "2"}'))[0] == 400
+
+
+@pytest.mark.usefixtures("_configured")
+async def test_a_body_that_was_decoded_is_refused_and_other_bytes_are_taken():
+    async with memory() as sf:
+        with pytest.raises(ConfigurationError, match="must be the bytes as they came, not str"):
+            await receive(sf, "github", github("pull_request", BODY), BODY.decode())  # type: ignore[arg-type]
+        status, _ = await receive(sf, "github", github("pull_request", BODY), memoryview(BODY))
+        assert (status, len(await sf.jobs())) == (201, 1)
 
 
 async def test_a_source_without_its_secret_takes_nothing(here, monkeypatch, caplog):

@@ -249,7 +249,9 @@ async def test_a_task_is_cancelled_by_its_own_session_only(sf: Standfast, monkey
         await asyncio.Event().wait()
 
     async with agent(sf, knows_tasks=True) as mine, agent(sf, "agent-2", knows_tasks=True) as other:
-        made = await task(mine, "run", handler="slow")
+        made = await task(mine, "run", handler="slow", idempotency_key="k")
+        theirs = await said(other, "run", handler="slow", idempotency_key="k")
+        assert (theirs["status"], theirs["reason_code"]) == ("running", "not_yours"), "no task of another's either"
         with pytest.raises(MCPError, match="another session"):
             await ask(other, "tasks/cancel", made.task_id)
         await ask(mine, "tasks/update", made.task_id)
@@ -268,6 +270,30 @@ async def test_an_argument_that_a_tool_does_not_take_is_refused(sf: Standfast) -
             assert refused.structured_content["status"] == "failed"
             assert "nothing was done" in refused.structured_content["hint"]
     assert len(await sf.jobs()) == 0
+
+
+MISFITS: list[tuple[str, dict[str, object], str]] = [
+    ("run", {"handler": 7}, "handler must be text, not 7"),
+    ("run", {}, "handler is missing. It takes handler (required), params, idempotency_key."),
+    ("run", {"handler": "echo", "params": [1]}, "params must be a JSON object, not [1]"),
+    ("run", {"handler": "echo", "idempotencyKey": "K"}, "there is no argument idempotencyKey. It takes handler"),
+    ("wait", {"id": "x", "timeout": -1}, "timeout must be a number above 0.0, not -1"),
+    ("status", {"id": "x" * 300}, "id must be text of at most 200 characters, not"),
+    ("list_dead_letters", {"limit": 99}, "limit must be a number up to 50, not 99"),
+    ("inbox", {"unread": "perhaps"}, "unread must be true or false, not"),
+]
+
+
+async def test_arguments_that_do_not_fit_are_told_in_our_words(sf: Standfast) -> None:
+    """Which one, what was expected, and what there is."""
+    async with agent(sf) as client:
+        for tool, given, why in MISFITS:
+            refused = await client.call_tool(tool, given)
+            assert refused.structured_content is not None
+            error = refused.structured_content["error"]
+            assert (why in error, refused.is_error) == (True, True), error
+            assert error.startswith(f"the arguments do not fit {tool}, and nothing was done: ")
+            assert not [word for word in ("pydantic", "validation error", "type=", "Arguments") if word in error]
 
 
 async def test_what_nobody_can_do_is_not_worded_as_being_done(sf: Standfast, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from standfast import Permanent, Standfast
 from standfast.server import Server
@@ -78,6 +79,27 @@ async def test_a_role_and_a_scope_bound_what_an_agent_may_do(sf: Standfast, serv
         assert (await other.call_tool("propose_replay", {"id": letter, "reason": "mine"})).is_error
         assert (await viewer.call_tool("propose_replay", {"id": letter, "reason": "x"})).is_error
         assert (await other.call_tool("list_dead_letters", {})).is_error
+
+
+async def test_a_scope_bounds_what_an_agent_reads(sf: Standfast, server: Server) -> None:
+    """A workflow that reaches into another queue is not there, and health is that of its own queues."""
+    flow = sf.workflow("both")
+    flow.step("a", "echo")
+    flow.step("b", "secret")
+    both = f"standfast://workflows/{await flow.start()}"
+    mixed = sf.workflow("own")
+    mixed.step("a", "echo")
+    own = f"standfast://workflows/{await mixed.start()}"
+    async with (
+        connected(sf, server, "scoped", "viewer", queues=["echo"]) as scoped,
+        connected(sf, server, "whole", "viewer") as whole,
+    ):
+        assert (await whole.read_resource(both)).contents
+        assert (await scoped.read_resource(own)).contents
+        with pytest.raises(MCPError, match="no workflow"):
+            await scoped.read_resource(both)
+        assert (await said(whole, "health"))["total_pending"] == 3
+        assert (await said(scoped, "health"))["total_pending"] == 2
 
 
 async def test_nobody_gets_in_without_a_token_or_from_elsewhere(server: Server) -> None:

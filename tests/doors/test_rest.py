@@ -10,7 +10,7 @@ import pytest
 
 from standfast import Permanent, Standfast
 from standfast.access import RIGHTS, Right, Role
-from standfast.server import Server
+from standfast.server import Server, notices
 from standfast.server.app import API, ROUTES
 from standfast.server.routes import Route
 from standfast.testing import drain
@@ -123,9 +123,12 @@ def concrete(route: Route) -> str:
 
 
 @pytest.mark.parametrize("role", [None, *Role])
-async def test_a_role_gets_no_further_than_its_rights(sf: Standfast, clients: Clients, role: Role | None) -> None:
+async def test_a_role_gets_no_further_than_its_rights(
+    sf: Standfast, clients: Clients, role: Role | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every route there is, asked by everybody: 401 without a token, 403 without the right, and else neither."""
     assert sf is not None
+    monkeypatch.setattr(notices, "LONGEST", 0.0)
     client = await clients.of(role)
     for route in ROUTES:
         answer = await client.request(route.method, concrete(route), content=b"{}")

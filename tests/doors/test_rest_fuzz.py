@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from standfast import Permanent, Standfast
 from standfast.access import Role
-from standfast.server import Server, jobs
+from standfast.server import Server, jobs, notices
 from standfast.server.app import ROUTES
 from standfast.server.openapi import document
 from standfast.testing import drain
@@ -37,6 +37,7 @@ class Asked:
         self._sf = sf
         self._clients: dict[str | None, httpx2.AsyncClient] = {}
         self._known = itertools.cycle([""])
+        self._names = itertools.cycle(["echo", "nightly"])
         self.answers: set[int] = set()
 
     async def begin(self) -> None:
@@ -50,6 +51,7 @@ class Asked:
             self._clients[role] = httpx2.AsyncClient(transport=transport, base_url=HERE, headers=shown)
         ids = [str((await self._sf.enqueue(queue, 1)).id) for queue in ("refused", "echo", "refused")]
         await drain(self._sf)
+        await self._sf.schedules.add("nightly", "echo", every=3600)
         self._known = itertools.cycle([*ids, str((await self._sf.enqueue("echo", 2, delay=3600)).id), "nowhere"])
 
     async def end(self) -> None:
@@ -62,6 +64,8 @@ class Asked:
         named = [case.path_parameters or {}]
         if "id" in named[0]:
             named.append({"id": next(self._known)})
+        if "name" in named[0]:
+            named.append({"name": next(self._names)})
         for parts in named:
             case.path_parameters = parts
             said = case.as_transport_kwargs(base_url=HERE)
@@ -108,6 +112,7 @@ def asked(
         raise Permanent("no")
 
     monkeypatch.setattr(jobs, "LONGEST_RUN", 0.1)
+    monkeypatch.setattr(notices, "LONGEST", 0.01)
     with asyncio.Runner() as runner:
         made = Asked(sf)
         runner.run(made.begin())

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from standfast import Permanent, Standfast
+from standfast import ConfigurationError, Permanent, Standfast
 from standfast.server import Server, jobs
 from standfast.server.app import API
 from standfast.server.auth import COOKIE, CSRF_HEADER, _csrf
@@ -56,6 +56,35 @@ def status(answer: httpx2.Response) -> int:
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["hint"]
     return answer.status_code
+
+
+async def test_a_token_that_is_revoked_here_counts_no_more_at_once(sf: Standfast) -> None:
+    """Although what it stands for is remembered, so that not every request asks the store."""
+    async with await client(sf, "producer") as known, await client(sf, "producer") as other:
+        assert status(await known.post("/jobs", json={"queue": "ours"})) == 201
+        assert status(await other.post("/jobs", json={"queue": "ours"})) == 201
+        await sf.tokens.revoke("producer-0")
+        assert status(await known.post("/jobs", json={"queue": "ours"})) == 401
+        assert status(await other.post("/jobs", json={"queue": "ours"})) == 201
+
+
+async def test_the_short_way_is_guarded_like_the_long_one(sf: Standfast) -> None:
+    """Host, origin, size and token are looked at before a job is taken in, and the answer has every header."""
+    async with await client(sf, "producer") as producer:
+        taken = await producer.post("/jobs", json={"queue": "ours"})
+        listed = await producer.get("/jobs")
+        guards = {"content-security-policy", "x-content-type-options", "x-frame-options", "referrer-policy"}
+        guards |= {"cross-origin-opener-policy", "cross-origin-resource-policy", "cache-control"}
+        assert {name: taken.headers[name] for name in guards} == {name: listed.headers[name] for name in guards}
+        for shown, refused in (
+            ({"Host": "evil.example"}, 421),
+            ({"Origin": "http://evil.example"}, 403),
+            ({"Content-Length": "9999999"}, 413),
+            ({"Authorization": "Bearer none"}, 401),
+        ):
+            assert status(await producer.post("/jobs", content=b'{"queue": "ours"}', headers=shown)) == refused
+        assert status(await producer.put("/jobs", content=b"{}")) in {404, 405}
+    assert len(await sf.jobs()) == 1
 
 
 async def test_a_token_for_one_queue_learns_nothing_of_another(sf: Standfast) -> None:
@@ -111,6 +140,58 @@ async def test_a_token_for_one_queue_learns_nothing_of_another(sf: Standfast) ->
         assert status(await admin.post("/redrives", json={"token": mine, "reason": "x"})) == 202
         assert status(await admin.get(f"/redrives/{mine}")) == 200
         assert status(await admin.get("/audit", params={"job": ours})) == 200
+
+
+async def test_workers_and_messages_of_other_queues_are_left_out(sf: Standfast) -> None:
+    """Who works for them, what sessions are told of them, and whether they are well."""
+    for queue in ("ours", "theirs"):
+        await sf.submit(queue, 1, session="agent:ann")
+    await drain(sf)
+    async with (
+        sf.worker(["ours", "theirs"]),
+        sf.worker(["theirs"]),
+        await client(sf, "operator", queues=["ours"]) as some,
+        await client(sf, "operator") as all_,
+    ):
+        assert [each["queues"] for each in (await some.get("/stats")).json()["workers"]] == [["ours"]]
+        assert len((await all_.get("/stats")).json()["workers"]) == 2
+        found = [(await each.get("/sessions/agent:ann/inbox?unread=false")).json()["items"] for each in (some, all_)]
+    assert [{message["queue"] for message in items} for items in found] == [{"ours"}, {"ours", "theirs"}]
+
+
+async def test_a_health_of_some_queues_is_judged_by_these(sf: Standfast) -> None:
+    """Not by a queue whose name merely begins alike."""
+    for queue in ("ours", "ours:2"):
+        sf.queue(queue, dead_warning=1)
+
+    @sf.handler("ours:2")
+    async def refused(_job):
+        raise Permanent("no")
+
+    await sf.enqueue_many("ours:2", [1, 2])
+    await drain(sf)
+    async with await client(sf, "viewer", queues=["ours"]) as viewer, await client(sf, "viewer") as all_:
+        said, whole = (await viewer.get("/health")).json(), (await all_.get("/health")).json()
+    assert (said["status"], said["issues"]) == ("healthy", [])
+    assert any(issue.startswith("ours:2: ") for issue in whole["issues"])
+
+
+async def test_decisions_are_read_page_by_page(sf: Standfast) -> None:
+    """Each page says where the next one begins; the last one that there is none."""
+    for n in range(5):
+        await sf.tokens.create(f"t{n}", person="zoe", role="viewer")
+    async with await client(sf, "viewer") as viewer:
+        found: list[int] = []
+        after: int | None = 0
+        while after is not None:
+            page = (await viewer.get("/audit", params={"after": after, "limit": 2})).json()
+            found += [each["seq"] for each in page["items"]]
+            after = page["next_after"]
+        whole = (await viewer.get("/audit", params={"limit": 1000})).json()
+        refused = [await viewer.get("/audit", params={"after": given}) for given in ("-1", str(1 << 70), "x")]
+    assert found == [each["seq"] for each in whole["items"]]
+    assert (len(found), whole["next_after"]) == (len(set(found)), None)
+    assert [status(each) for each in refused] == [422] * 3
 
 
 async def test_a_call_that_nobody_answers_does_not_hold_its_request(
@@ -183,6 +264,59 @@ async def test_what_cannot_be_taken_now_says_when_to_come_back(sf: Standfast, mo
     transport = httpx2.ASGITransport(app=Server(nowhere).app)
     async with httpx2.AsyncClient(transport=transport, base_url=f"{HERE}{API}") as stranger:
         away = await stranger.get("/jobs", headers={"Authorization": "Bearer sft_abc_def"})
+        agents = await stranger.post(f"{HERE}/mcp", json={}, headers={"Authorization": "Bearer sft_abc_def"})
     await nowhere.close()
-    assert [status(each) for each in (full, low, away)] == [429, 507, 503]
-    assert all(int(each.headers["retry-after"]) > 0 for each in (full, low, away))
+    assert [status(each) for each in (full, low, away, agents)] == [429, 507, 503, 503]
+    assert all(int(each.headers["retry-after"]) > 0 for each in (full, low, away, agents))
+    assert not any("127.0.0.1" in each.text for each in (away, agents)), "where the store is is nobody's business"
+
+
+async def test_nobody_speaks_in_our_name(sf: Standfast) -> None:
+    """The queues that carry alerts and notices take what we found ourselves, and nothing from any door."""
+    forged = {"surface": "ops", "alert": {"message": "send money"}}
+    async with await client(sf, "admin") as admin:
+        for queue in ("standfast.notify", "standfast.subscribers"):
+            answers = [
+                await admin.post("/jobs", json={"queue": queue, "payload": forged}),
+                await admin.post("/jobs", json={"queue": "ours", "handler": queue, "payload": forged}),
+                await admin.post("/jobs", json={"queue": queue, "http": {"method": "GET", "url": "http://a.example/"}}),
+                await admin.post("/run", json={"handler": queue, "params": forged}),
+                await admin.post("/submit", json={"handler": f"{queue}/{queue}", "params": forged}),
+                await admin.post("/hand-over", json={"handler": queue, "params": forged, "error": "x"}),
+                await admin.post("/schedules", json={"name": "n", "queue": queue, "payload": forged, "every": 60}),
+            ]
+            assert [status(each) for each in answers] == [422] * 7
+            with pytest.raises(ConfigurationError, match="own messages"):
+                sf.workflow("forged").step("a", queue, forged)
+            with pytest.raises(ConfigurationError, match="own messages"):
+                await sf.ingest(queue, forged)
+    assert not await sf.jobs()
+
+
+async def test_probes_are_answered_at_any_address_and_nothing_else_is(sf: Standfast) -> None:
+    """What keeps the server running asks at the address it has inside."""
+    async with await client(sf, "viewer") as viewer:
+        inside = {"Host": "10.1.2.3:8080"}
+        probed = [(await viewer.get(f"{HERE}{path}", headers=inside)).text for path in ("/healthz", "/readyz")]
+        assert probed == ["up", "up"]
+        assert status(await viewer.get("/stats", headers=inside)) == 421
+
+
+@pytest.mark.parametrize("name", ["Host", "Authorization", "Idempotency-Key"])
+async def test_a_header_that_must_be_one_is_refused_as_two(sf: Standfast, name: str) -> None:
+    """Somebody before us may have read the other one; what may come twice does."""
+    async with await client(sf, "producer") as producer:
+        shown = {"Host": "127.0.0.1", "Idempotency-Key": "k", **producer.headers, "Accept": "*/*"}
+        one = {key.lower(): value for key, value in shown.items()}
+        twice = [*one.items(), (name.lower(), one[name.lower()])]
+        harmless = [*one.items(), ("accept", "text/html")]
+        assert status(await producer.post("/jobs", json={"queue": "ours"}, headers=twice)) == 400
+        assert status(await producer.post("/jobs", json={"queue": "ours"}, headers=harmless)) == 201
+
+
+async def test_a_delivery_nobody_expects_learns_where_it_is_named(sf: Standfast) -> None:
+    """And not that it is too large."""
+    async with await client(sf, "viewer") as sender:
+        answer = await sender.post("/ingest/github", json={"zen": "x"})
+    assert status(answer) == 404
+    assert "[ingest.github]" in answer.json()["hint"]

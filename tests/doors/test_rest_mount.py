@@ -83,6 +83,29 @@ async def test_who_asks_is_what_the_application_says() -> None:
         assert [answer.json()["title"] for answer in (blind, foreign, basic)] == ["csrf", "wrong origin", "csrf"]
 
 
+async def test_the_applications_people_use_the_forms_of_pages() -> None:
+    """By their own session: a form counts if the browser says that it comes from here, and no other does."""
+    app, sf = FastAPI(), Standfast(":memory:")
+    mount(app, sf, auth=signed_in, worker=False)
+    address = "/standfast/queues/echo/pause"
+    async with living(app), client(app, cookies={"who": "ann"}) as ann, client(app, cookies={"who": "vic"}) as vic:
+        await sf.enqueue("echo")
+        here, elsewhere = {"Origin": "https://shop.example"}, {"Origin": "https://evil.example"}
+        refused = [
+            await ann.post(address),
+            await ann.post(address, headers=elsewhere),
+            await ann.post(address, headers={**here, "Sec-Fetch-Site": "same-site"}),
+            await vic.post(address, headers=here),
+        ]
+        assert [answer.status_code for answer in refused] == [403] * 4
+        assert not (await sf.queues.describe())["echo"]["paused"]
+        page = (await ann.get("/standfast/queues/echo")).text
+        assert "Sign out" not in page  # it is the application that signs its people out
+        done = await ann.post(address, data={"csrf": page.partition('name="csrf" value="')[2][:64]}, headers=here)
+        assert (done.status_code, done.headers["location"]) == (303, "/standfast/queues/echo?done=pause")
+        assert (await sf.queues.describe())["echo"]["paused"]
+
+
 def test_what_cannot_be_mounted_is_said_at_once() -> None:
     """A prefix that leads nowhere, a role that is none."""
     with pytest.raises(ConfigurationError, match="prefix"):
@@ -121,7 +144,7 @@ async def test_a_signed_delivery_becomes_a_job_without_a_token(hooked: Standfast
         huge = await sender.post(path, content=b"", headers={**headers, "Content-Length": str(26 << 20)})
         odd = await sender.post("/api/v1/ingest/%00", content=b"")
     refused = [forged, unknown, flood, large, huge, odd]
-    assert [answer.status_code for answer in refused] == [401, 404, 413, 413, 413, 422]
+    assert [answer.status_code for answer in refused] == [401, 404, 404, 413, 413, 422]
     assert all(answer.headers["content-type"] == "application/problem+json" for answer in refused)
     [job] = await hooked.jobs()
     assert job.requester == "ingest:github"

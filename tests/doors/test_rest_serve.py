@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import subprocess
+import sys
 import time
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 import httpx2
 import pytest
 
 from standfast import Standfast
+from standfast.cli.serve_command import address_of
+from tests.doors.conftest import Cli
 from tests.doors.processes import COMMAND, PACKAGES, surroundings
 from tests.warm import Warm
 
@@ -24,6 +30,13 @@ sf = Standfast({url!r})
 @sf.handler("slow")
 async def slow(job):
     await asyncio.sleep(60)
+"""
+MOUNTED = """
+from fastapi import FastAPI
+from standfast import Standfast
+from standfast.fastapi import mount
+app = FastAPI()
+mount(app, Standfast({url!r}))
 """
 
 
@@ -79,6 +92,16 @@ async def token(url: Path) -> str:
         return str((await sf.tokens.create("t", person="tom", role="operator"))["token"])
 
 
+def listening(stack: ExitStack, address: tuple[str, int], shown: str, path: str = "") -> IO[bytes]:
+    """Open a stream of notices, and wait until it is open."""
+    wire = stack.enter_context(socket.create_connection(address, 10))
+    wire.sendall(f"GET {path}/api/v1/notices HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {shown}\r\n\r\n".encode())
+    heard = stack.enter_context(wire.makefile("rb"))
+    while b"from here on" not in (line := heard.readline()):
+        assert line, "no stream was opened"
+    return heard
+
+
 async def test_a_server_takes_work_and_ends_while_connections_are_open(tmp_path: Path) -> None:
     """What was answered is on disk; connections that are idle, or in the middle of a request, do not hold it."""
     url = tmp_path / "queue.db"
@@ -90,15 +113,41 @@ async def test_a_server_takes_work_and_ends_while_connections_are_open(tmp_path:
             taken = await client.post("/api/v1/jobs", json={"queue": "mail", "payload": 1})
             assert taken.status_code == 201, taken.text
             assert (await client.get("/api/v1/stats", headers={"Host": "evil.example"})).status_code == 421
-            with socket.create_connection((host, int(port))) as half:
+            with ExitStack() as stack:
+                half = stack.enter_context(socket.create_connection((host, int(port))))
                 half.sendall(b"POST /api/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
+                live = [listening(stack, (host, int(port)), shown["Authorization"]) for _ in range(20)]
                 told = time.monotonic()
                 serving.process.send_signal(signal.SIGTERM)
                 assert serving.process.wait(30) == 0
                 assert time.monotonic() - told < ENDS_WITHIN
+                assert [each.read().endswith(b"0\r\n\r\n") for each in live] == [True] * 20, "each was told its end"
     async with Standfast(url) as sf:
         [job] = await sf.jobs()
         assert (job.id, job.requester) == (taken.json()["id"], "tom")
+
+
+@pytest.mark.long  # FastAPI and uvicorn take seconds to import; that a signal is heard is tested beside
+async def test_an_application_with_a_mounted_server_ends_while_people_listen(tmp_path: Path) -> None:
+    """Its own server waits for connections as long as they last, before it tells anybody of the end."""
+    url = tmp_path / "queue.db"
+    shown = f"Bearer {await token(url)}"
+    (tmp_path / "mounted.py").write_text(MOUNTED.format(url=str(url)))
+    command = [sys.executable, "-m", "uvicorn", "mounted:app", "--port", "0", "--log-level", "info"]
+    environment = surroundings({"PYTHONPATH": f"{PACKAGES}:{tmp_path}"})
+    started = partial(subprocess.Popen, command, stderr=subprocess.PIPE, text=True, env=environment)
+    with started() as process, ExitStack() as stack:
+        stack.callback(process.kill)
+        assert process.stderr is not None
+        port = next(
+            int(line.split("http://127.0.0.1:")[1].split()[0]) for line in process.stderr if "running on" in line
+        )
+        live = [listening(stack, ("127.0.0.1", port), shown, "/standfast") for _ in range(20)]
+        told = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) in {0, -signal.SIGTERM}
+        assert time.monotonic() - told < ENDS_WITHIN
+        assert all(each.read().endswith(b"0\r\n\r\n") for each in live)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +167,24 @@ async def test_what_is_no_request_is_answered_or_hung_up_on(served: tuple[str, i
     assert answer == b"" or answer.split()[1] in {b"400", b"401", b"413", b"421"}
     async with httpx2.AsyncClient() as client:
         assert (await client.get(f"http://{served[0]}:{served[1]}/healthz")).text == "up"
+
+
+def test_a_port_that_is_taken_is_named(cli: Cli) -> None:
+    """Before anything is opened or begun."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = cli("serve", "--port", port)
+    assert refused.exit_code == 2
+    assert f"port {port}" in refused.stderr
+    assert "--port" in refused.stderr
+    assert not Path("standfast.db").exists()
+
+
+def test_the_address_that_is_told_can_be_used() -> None:
+    """One that stands for every address can not."""
+    told = [address_of(host, 80) for host in ("127.0.0.1", "::1", "0.0.0.0", "::", "queue.example")]  # noqa: S104
+    here, six = "http://127.0.0.1:80", "http://[::1]:80"
+    assert told == [here, six, here, six, "http://queue.example:80"]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import random
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,13 @@ from standfast.store import graphs, reads, scripts
 from standfast.store.engine import Engine
 from standfast.store.graphs import Cancellation, Start
 from standfast.store.orders import Order, Want
-from standfast.store.postgres import driver
-from standfast.store.postgres.connection import Connection
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
 from standfast.store.store import Store
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
-from tests.faults.roles import KillAt
+from tests.faults.roles import KillAt, die_before_statement
 
 REFUSED = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="request_rejected")
 GRAPH = [("a", []), ("b", ["a"]), ("c", ["a"]), ("d", ["b", "c"]), ("e", ["d"])]
@@ -67,22 +64,7 @@ def flow_and_die_on_a_server(url: str, told: str, n: int) -> None:
     """Work on a server, and be killed before a statement."""
     store = Store(url)
     store.open()
-    execute, finish, left = driver._execute, Connection.finish, [n]  # noqa: SLF001 - what every statement passes
-
-    def count() -> None:
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def counted(*args: Any) -> Any:
-        count()
-        return execute(*args)
-
-    def finished(self: Connection) -> None:
-        count()
-        finish(self)
-
-    driver._execute, Connection.finish = counted, finished  # type: ignore[assignment, method-assign]  # noqa: SLF001 - likewise
+    die_before_statement(n)
     _live(store._engine, Path(told))  # noqa: SLF001 - the role drives the engine as the store does
     os._exit(0)
 

@@ -32,6 +32,7 @@ from standfast.store import intake, policies, reads, scripts
 from standfast.store.engine import Engine
 from standfast.store.orders import Order, Want
 from standfast.store.policies import Offer, Refusal
+from standfast.store.postgres import driver
 from standfast.store.postgres.connection import Connection
 from standfast.store.postgres.session import Session
 from standfast.store.sqlite import connection
@@ -56,6 +57,26 @@ class KillAt:
             self._left -= 1
             if not self._left:
                 os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_before_statement(n: int) -> None:
+    """Have this process end before the n-th statement that it sends to a server, or before that commit."""
+    execute, finish, left = driver._execute, Connection.finish, [n]  # noqa: SLF001 - what every statement passes
+
+    def count() -> None:
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted(*args: Any) -> Any:
+        count()
+        return execute(*args)
+
+    def finished(self: Connection) -> None:
+        count()
+        finish(self)
+
+    driver._execute, Connection.finish = counted, finished  # type: ignore[assignment, method-assign]  # noqa: SLF001 - likewise
 
 
 def live_and_die(directory: str, n: int) -> None:

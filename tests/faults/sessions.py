@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -19,14 +21,16 @@ from standfast.rules import DEFAULTS
 from standfast.store import alerts, consents, intake, reads, scripts, sessions
 from standfast.store.alerts import Cause, Found, Telling
 from standfast.store.consents import Given
+from standfast.store.engine import Engine
 from standfast.store.orders import Order, Want
 from standfast.store.sessions import Reading
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
+from standfast.store.store import Store
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
-from tests.faults.roles import KillAt
+from tests.faults.roles import KillAt, die_before_statement
 
 REFUSED = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="request_rejected")
 DETAILS = msgspec.json.encode(Details(session="s")).decode()
@@ -39,18 +43,30 @@ def tell_and_die(directory: str, n: int) -> None:
     with underneath(KillAt(n)):
         store = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
         store.open()
-        told = place / "told"
-        _enqueue(store, "post", 3)
-        _end(store, told, "post", Failed(REFUSED))
-        _return(store, "post-0")
-        _end(store, told, "post", Succeeded('{"sent":true}'))
-        _read(store)
-        _consent(store, told)
-        _alert(store, told)
+        _live(store, place / "told")
         store.close()
 
 
-def _enqueue(store: SqliteEngine, queue: str, number: int) -> None:
+def tell_and_die_on_a_server(url: str, told: str, n: int) -> None:
+    """Do the same on a server, and be killed before a statement."""
+    store = Store(url)
+    store.open()
+    die_before_statement(n)
+    _live(store._engine, Path(told))  # noqa: SLF001 - the role drives the engine as the store does
+    os._exit(0)
+
+
+def _live(store: Engine[Any], told: Path) -> None:
+    _enqueue(store, "post", 3)
+    _end(store, told, "post", Failed(REFUSED))
+    _return(store, "post-0")
+    _end(store, told, "post", Succeeded('{"sent":true}'))
+    _read(store)
+    _consent(store, told)
+    _alert(store, told)
+
+
+def _enqueue(store: Engine[Any], queue: str, number: int) -> None:
     jobs = [
         NewJob(id=f"{queue}-{n}", queue=queue, handler=queue, payload="null", details=DETAILS, budget=2)
         for n in range(number)
@@ -58,30 +74,30 @@ def _enqueue(store: SqliteEngine, queue: str, number: int) -> None:
     store.call_blocking(intake.enqueue, jobs, seconds=None)
 
 
-def _claims(store: SqliteEngine, queue: str) -> list[Claim]:
+def _claims(store: Engine[Any], queue: str) -> list[Claim]:
     order = Order("worker", (Want(queue, (queue,), 3),))
     return list(store.call_blocking(scripts.claim, [order], seconds=None)[0].claims)
 
 
-def _end(store: SqliteEngine, told: Path, queue: str, outcome: Outcome) -> None:
+def _end(store: Engine[Any], told: Path, queue: str, outcome: Outcome) -> None:
     moves = [settle(claim, outcome, DEFAULTS, 0.0) for claim in _claims(store, queue)]
     store.call_blocking(scripts.apply, moves, seconds=None)
     report(told, ended={move.id: move.target for move in moves})
 
 
-def _return(store: SqliteEngine, job_id: str) -> None:
+def _return(store: Engine[Any], job_id: str) -> None:
     row = store.read_blocking(reads.job(job_id)).row
     move = replay(Standing(row.n, row.token, row.id, row.queue, State(row.state)), by="anna")
     assert isinstance(move, Transition)
     store.call_blocking(scripts.apply, [move], seconds=None)
 
 
-def _read(store: SqliteEngine) -> None:
+def _read(store: Engine[Any]) -> None:
     found = store.read_blocking(sessions.messages("s", 10, unread=True))
     store.call_blocking(sessions.read, [Reading([each.id for each in found], "s")], seconds=None)
 
 
-def _consent(store: SqliteEngine, told: Path) -> None:
+def _consent(store: Engine[Any], told: Path) -> None:
     _enqueue(store, "pay", 2)
     _end(store, told, "pay", Unconsented("nobody consented"))
     now = store.now()
@@ -107,7 +123,7 @@ def _consent(store: SqliteEngine, told: Path) -> None:
     store.call_blocking(scripts.apply, [settle(claim, Succeeded(), DEFAULTS, 0.0)], seconds=None)
 
 
-def _alert(store: SqliteEngine, told: Path) -> None:
+def _alert(store: Engine[Any], told: Path) -> None:
     store.call_blocking(alerts.follow, [Found("notify", 0, ())], seconds=None)
     causes = tuple(Cause(n, "cause", ("ops",), "{}") for n in (2, 3))
     store.call_blocking(alerts.follow, [Found("notify", 3, causes)], seconds=None)

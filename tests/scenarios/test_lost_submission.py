@@ -11,7 +11,8 @@ async def test_a_submission_whose_server_dies_is_told_to_its_session_and_made_ag
     payload = {"name": "llm", "do": "kill"}
     with children(url, log, rules={"mail": {"lease": 1}}):
         reply = await disk.submit("mail", payload, session="planner", lease=1)
-        assert (reply["status"], reply["queue_reason"]) == ("queued", "deferred_submit")
+        assert reply["status"] in ("queued", "running")  # the server may be at it already
+        assert reply["queue_reason"] == "deferred_submit"
         await seen(lambda: log.lines("start", "llm"))
     with children(url, log, rules={"mail": {"lease": 1}}):
         lost = await disk.wait(reply["operation_id"], 30)

@@ -27,14 +27,19 @@ value of the file and the environment and its source: `argument`, `environment`,
 | `STANDFAST_SPOOL` | the file that takes jobs while PostgreSQL is away | one a store, in `$XDG_STATE_HOME/standfast` |
 | `STANDFAST_POLICY` | the [policy](policy.md): what becomes of dead letters | `standfast-policy.yaml`, if it exists |
 | `STANDFAST_LOG` | `text` or `json` | `text` on a terminal, else `json` |
+| `STANDFAST_OTEL` | `1` has every enqueue and attempt [traced](tracing.md) with OpenTelemetry | `0` |
 
 `[store]` of the file takes `url`, `spool`, `strict_queues` (refuse a queue nobody declared; default `false`),
 `audit_file` (where the heads of the audit chain of a store on PostgreSQL are noted; a database file has its own beside
 it), `approval_ttl` (how long an approval waits for its answer, such as `"12h"`; default a day), `keep_inbox` (how long
-a [message](sessions.md) is kept that was read; default seven days) and `consent_lifetime` (how long a consent lives at
-most; default 30 days). `[server]` takes `hosts`: the names the [server](rest.md) answers
-to, beside the loopback's. `[notify]` says [where alerts go](sessions.md#alerts). `[groups]` names the
-groups of each person, such as `bea = ["platform-governance"]`: who may approve what. `[commands.NAME]` is a program
+a [message](sessions.md) is kept that was read; default seven days), `consent_lifetime` (how long a consent lives at
+most; default 30 days) and `otel` (the same as `STANDFAST_OTEL`). `[server]` takes `hosts`: the names the
+[server](rest.md) answers to, beside the loopback's, and `readers`: how many [live views](notices.md) it serves at once
+(default 500).
+`metrics = "loopback"` opens [`/metrics`](alerts.md#metrics) to the server's own host without a token.
+`[notify]` says [where alerts go](sessions.md#alerts), with `pain` where [pain signals](alerts.md#pain-signals) go, and
+who [subscribes to notices](notices.md#webhooks). `[groups]` names the groups of each person, such as
+`bea = ["platform-governance"]`: who may approve what. `[commands.NAME]` is a program
 that does a queue's work ([commands](commands.md)), `[ingest.NAME]` a source of webhooks ([ingest](ingest.md)).
 
 ## Queues

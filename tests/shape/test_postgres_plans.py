@@ -62,7 +62,12 @@ INTENDED = {
     "due_in_threads": "job_due",
     "state_of": "body_id_key",
     "count_due": "job_ready",
-    "deeper_than": "job_ready",
+    "waiting_lanes": "job_ready",
+    "count_due_of": "job_ready",
+    "count_letters_of": "job_ended",
+    "silent_jobs": "job_ready",
+    "deferred_jobs": "job_parked",
+    "nth_letter": "job_letter",
     "known_ids": "body_id_key",
     "forget_keys": "idempotency_id",
     "numbers_behind": "job_pkey",
@@ -72,7 +77,6 @@ INTENDED = {
 SCANS = {
     "contents": "every row, once for a backup",
     "restored_jobs": "every job, once for a restore",
-    "silent_jobs": "letters, up to a bound",
 }
 """The statements that may walk through a growing table, and why that is not much."""
 
@@ -102,6 +106,7 @@ ANALYZE
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)(?:::(\w+(?: precision)?))?")
 BOUNDS = {"limit": "200", "most": "1000", "wanted": "64", "depth": "100", "beyond": "0"}
+BOUNDS |= {"aside": "1000", "some": "200", "share": "100"}
 """Bounds are known when a statement is planned, and plans differ by them; of all other values nothing is known."""
 
 

@@ -150,12 +150,17 @@ def test_every_statement_is_used():
     assert [name for name, _ in named if name not in quoted] == []
 
 
+IMPORTED_AS = {"opentelemetry_api": "opentelemetry"}
+"""Packages that are imported under another name than the one they are installed by."""
+
+
 def test_every_package_that_is_imported_is_declared():
     """What a dependency brings along today may be gone with its next version."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     declared = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     names = {re.split(r"[^\w-]", requirement)[0].replace("-", "_") for requirement in declared}
+    names |= {IMPORTED_AS[name] for name in names & IMPORTED_AS.keys()}
     assert imported() - sys.stdlib_module_names - {"standfast"} - names == set()
 
 

@@ -33,7 +33,7 @@ delays = st.sampled_from([0.0, 0.0, 1.0, 0.5 * HOUR, HOUR, 2 * HOUR, 12 * HOUR])
 waiting = st.builds(Waiting, st.sampled_from(HANDLERS), st.integers(-3, 3) | st.integers(-100, 100), delays)
 rules = st.builds(
     QueueRules,
-    age_boost=st.sampled_from([0.0, 0.5, 1.0, 2.0]) | st.floats(0, 10),
+    age_boost=st.sampled_from([0.0, 5e-324, 0.5, 1.0, 2.0, 1e308]) | st.floats(0, 10),
     age_boost_cap=st.sampled_from([0.0, 2.0, 20.0]) | st.floats(0, 50),
 )
 

@@ -98,7 +98,7 @@ async def test_a_tick_that_ran_is_known_by_its_time(store, clock):
 
 async def test_a_tick_that_finds_no_room_is_decided_anew(store, clock):
     publish(store, mail=QueueRules(max_depth=1))
-    before = await scheduled(store, missed="all", every=60.0, overlap=True)
+    before, start = await scheduled(store, missed="all", every=60.0, overlap=True), store.schedules.wall()
     clock.advance(180)
     assert await store.schedules.tick(await planned(store)) == [False]
     assert (await known(store)).following == before.following
@@ -106,6 +106,9 @@ async def test_a_tick_that_finds_no_room_is_decided_anew(store, clock):
     clock.advance(1)
     for number in (2, 3):
         assert await store.schedules.tick(await planned(store)) == [number == 3]
+        last = (await known(store)).last_tick
+        assert last is not None
+        assert round(last - start) == number * 60, "the last that ran, not the last that was due"
         assert await ended(store, claim, failed())
         [claim] = await claimed(store, slots=9)
     found = await known(store)

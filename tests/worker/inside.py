@@ -75,7 +75,7 @@ def is_open(sf: Standfast) -> bool:
     return sf._store._engine_of is not None
 
 
-def begin(worker: Worker, claim: Claim) -> asyncio.Task[None]:
+def begin(worker: Worker, claim: Claim) -> asyncio.Task[Any]:
     """Have a worker begin an attempt it was not asked to claim; give the task that runs it."""
     worker._executor.start(claim, QueueRules())
     task = worker._executor.held[claim.n, claim.token].task

@@ -6,11 +6,8 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import itertools
 import json
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,70 +16,13 @@ import pytest
 from standfast import ConfigurationError, Permanent, Standfast
 from standfast.notify.follower import QUEUE, Follower
 from standfast.notify.surfaces import read
-from standfast.testing import FrozenClock, drain
+from standfast.store import reads
+from standfast.testing import drain
 from standfast.testing.kit import InMemory
-from tests.receiver import Receiver, Spot
 from tests.waiting import seen
+from tests.worker.surfaces import SECRET, _receiver, alerting, one_webhook, receiver, told
 
-_places = itertools.count()
-SECRET = "whsec_" + base64.b64encode(b"a secret of many bytes").decode()
-
-
-class Sinks:
-    """What a test sends to one receiver, under paths of its own."""
-
-    def __init__(self, receiver: Receiver, place: str) -> None:
-        self._receiver = receiver
-        self._place = place
-
-    def url(self, path: str, **asked: str) -> str:
-        """Give the address of one of them; what is asked for happens there."""
-        return Spot(self._receiver, self._place + path).url(**asked)
-
-    def received(self) -> list[dict[str, Any]]:
-        """Give what all of them got."""
-        return [each for each in self._receiver.requests() if each["path"].startswith(self._place)]
-
-
-@pytest.fixture(scope="module")
-def _receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
-    started = Receiver(tmp_path_factory.mktemp("received") / "log").start()
-    yield started
-    started.stop()
-
-
-@pytest.fixture
-def receiver(_receiver: Receiver) -> Sinks:
-    return Sinks(_receiver, f"/{next(_places)}")
-
-
-class Alerting:
-    """Makes queues whose `standfast.toml` says where alerts go."""
-
-    def __init__(self, place: Path, patch: pytest.MonkeyPatch, url: str) -> None:
-        self._place = place
-        self._patch = patch
-        self._url = url
-
-    def __call__(self, text: str) -> InMemory:
-        file = self._place / "standfast.toml"
-        file.write_text(text)
-        self._patch.setenv("STANDFAST_CONFIG", str(file))
-        sf = InMemory(self._url, clock=FrozenClock())
-        sf.queue("mail", attempts=1)
-
-        @sf.handler("mail")
-        async def mail(job):
-            raise Permanent(job.payload.get("why", "no such address"), reason_code=job.payload.get("code"))
-
-        return sf
-
-
-@pytest.fixture(params=["memory", "postgres"])
-def alerting(request, tmp_path, monkeypatch) -> Alerting:
-    url = ":memory:" if request.param == "memory" else request.getfixturevalue("used_postgres_url")
-    monkeypatch.setenv("OPS_SECRET", SECRET)
-    return Alerting(tmp_path, monkeypatch, url)
+__all__ = ["_receiver", "alerting", "receiver"]
 
 
 def follower(sf: Standfast) -> Follower:
@@ -105,12 +45,22 @@ async def letters(sf: InMemory, number: int = 1, **payload: Any) -> None:
     await drain(sf)
 
 
-def told(receiver: Sinks) -> list[dict[str, Any]]:
-    return [json.loads(each["body"]) for each in receiver.received()]
+async def test_a_worker_of_named_queues_carries_out_the_alerts_it_finds(alerting, receiver):
+    async with alerting(one_webhook(receiver)) as sf:
+        assert sf.worker(queues=["mail"]).queues == ("mail", QUEUE)
+        assert sf.worker(queues=[QUEUE, "mail"]).queues == (QUEUE, "mail")
+        assert {*sf.worker().queues} == {"mail", QUEUE}
+    async with alerting("") as sf:
+        assert sf.worker(queues=["mail"]).queues == ("mail",), "without surfaces there is nothing to carry"
 
 
-def one_webhook(receiver: Sinks, path: str = "/ops", **query: str) -> str:
-    return f'[notify.surfaces.ops]\nwebhook = "{receiver.url(path, **query)}"\nsecret_env = "OPS_SECRET"\n'
+async def test_followers_begin_behind_what_has_its_number(alerting, receiver):
+    """On PostgreSQL rows get numbers later: what is committed meanwhile may get the one that was counted up to."""
+    async with alerting(one_webhook(receiver)) as sf:
+        await sf.enqueue("mail", {})
+        await follower(sf).follow()
+        begun, engine = await sf._store.agents.followed("notify"), sf._store._engine  # noqa: SLF001
+        assert [row.seq for row in await engine.read(reads.journal(0, 9))] == [begun]
 
 
 async def test_a_hundred_letters_of_one_cause_are_one_alert_with_their_count(alerting, receiver):

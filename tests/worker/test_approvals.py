@@ -53,6 +53,8 @@ async def test_asking_holds_the_letter_and_approving_replays_it(sf, book):
     [waiting] = await sf.approvals.list()
     assert (waiting["id"], waiting["job"], waiting["asked_by"]) == (approval, job_id, "alex")
     assert waiting["approver_groups"] == ["governance"]
+    assert await sf.approvals.list(queues=["other"]) == []
+    assert await sf.approvals.list(queues=["other", waiting["queue"]], limit=1) == [waiting]
     failing.clear()
     answer = await sf.approvals.approve(approval, by="bea", groups=["governance"])
     assert (answer["outcome"], answer["job"]) == ("replayed", job_id)

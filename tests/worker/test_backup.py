@@ -113,6 +113,24 @@ async def test_a_restored_store_runs_nothing_by_itself_and_what_a_person_replays
         assert sorted(ran) == ["thread", "waits"]
 
 
+async def test_sessions_hear_of_what_was_held_for_them(disk, copy, again):
+    """Also of what was never begun: whoever waits for it must hear that it does not go on by itself."""
+    waits = await disk.enqueue("mail", 1, session="s")
+    await disk.submit("mail", 2, session="s")
+    await disk.enqueue("mail", 3)
+    await disk.backup(copy)
+    restore(again, copy)
+    async with Standfast(again) as sf:
+        found = {each["kind"]: each for each in await sf.inbox.list("s")}
+        assert {*found} == {"retry_exhausted", "submit_failed"}
+        told = found["retry_exhausted"]
+        assert (told["job_id"], told["state"], told["reason_code"]) == (waits.id, "held", "restored")
+        assert "restored from backup.db" in told["message"]
+    restore(f"{again}.run", copy, run=True)
+    async with Standfast(f"{again}.run") as sf:
+        assert await sf.inbox.list("s") == [], "what goes on is no news"
+
+
 async def test_a_held_job_does_not_stand_in_the_way_of_its_thread(disk, copy, again):
     disk.queue("mail", coalesce="never")
     first, second = [(await disk.enqueue("mail", number, thread_key="t")).id for number in (1, 2)]

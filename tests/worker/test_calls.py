@@ -112,6 +112,40 @@ async def test_the_same_key_gives_the_stored_result_and_never_a_second_call(sf):
         await sf.run("mail", 2, idempotency_key="k")
 
 
+@pytest.mark.parametrize("here", [True, False], ids=["handler here", "handler elsewhere"])
+@pytest.mark.parametrize("verb", ["run", "submit"])
+async def test_what_came_of_a_key_is_told_only_the_session_that_called(sf, verb, here):
+    """The other one is told where it stands, so that it does not have it done twice, and nothing of what came of it."""
+    calls = []
+
+    @sf.handler("pay", consent=True)
+    async def pay(job):
+        calls.append(job.session)
+        return {"account": "secret"}
+
+    await sf.consent.grant("a", pay, by="anna")
+    mine = await sf.run("pay", 1, session="a", idempotency_key="k")
+    assert mine["result"] == {"account": "secret"}
+    name = "pay" if here else "pay/elsewhere"
+    await sf.enqueue("pay", 1, handler="elsewhere", session="a", idempotency_key="else")
+    key = "k" if here else "else"
+    theirs = await getattr(sf, verb)(name, 1, session="b", idempotency_key=key)
+    assert (theirs["status"], theirs["reason_code"]) == ("ok" if here else "queued", "not_yours")
+    assert "Another session's call has this key" in theirs["hint"]
+    assert {*theirs} == {"operation_id", "status", "reason_code", "hint"}
+    for session in ("a", None):  # who names no session may look at every job
+        assert await sf.submit("pay", 1, session=session, idempotency_key="k") == mine
+    assert calls == ["a"]
+
+
+async def test_a_door_that_says_who_asks_gets_only_what_that_person_asked_for(sf):
+    counting(sf)
+    whole = await sf.run("mail", 1, requester="ada", idempotency_key="k")
+    assert (await sf.run("mail", 1, requester="bob", idempotency_key="k"))["reason_code"] == "not_yours"
+    assert whole == await sf.run("mail", 1, requester="ada", idempotency_key="k")
+    assert whole == await sf.run("mail", 1, idempotency_key="k"), "code of the application itself names nobody"
+
+
 async def test_of_two_callers_with_one_key_one_calls_and_the_other_is_told(sf):
     began, go_on = asyncio.Event(), asyncio.Event()
     calls = 0

@@ -190,6 +190,18 @@ async def test_a_program_that_is_not_there_did_nothing(make, program, kind):
     assert program in failure.message
 
 
+async def test_an_argument_that_no_program_can_have_says_so(make):
+    sf = make("true", "{payload.text}")
+    receipt = await sf.enqueue("deploy", {"text": "x" * 200_000})
+    await drain(sf)
+    job = await job_of(sf, receipt.id)
+    failure = failure_of(job)
+    assert (job.state, job.attempts, failure.landed) == ("dead", 1, "no")
+    assert (failure.reason_code, failure.error_kind) == ("argument_too_long", "E2BIG")
+    assert 'stdin = "payload"' in failure.advice
+    assert job.effects == []
+
+
 async def test_a_directory_that_is_not_there_did_nothing(make):
     sf = make("true", cwd="/no/such/directory")
     receipt = await sf.enqueue("deploy")

@@ -243,9 +243,30 @@ async def test_held_time_does_not_count_as_age(sf):
     ],
 )
 async def test_what_no_grant_can_be(sf, given, words):
+    paying(sf)
     with pytest.raises(ConfigurationError, match=words):
         await sf.consent.grant("s", "pay", **given)
     assert await sf.consent.list() == []
+
+
+@pytest.mark.parametrize("mode", ["once", "deny"])
+async def test_a_mistyped_handler_is_refused_and_one_of_a_later_program_is_taken_with_a_warning(sf, mode):
+    paying(sf)
+    assert "warning" not in await sf.consent.grant("s", "pay", mode=mode, by="anna")
+    assert "warning" not in await sf.consent.grant("s", "*", mode=mode, by="anna")
+    with pytest.raises(ConfigurationError, match="no process has declared a handler 'pya'; nothing was granted"):
+        await sf.consent.grant("s", "pya", mode=mode, by="anna")
+    ahead = await sf.consent.grant("s", "later/later", mode=mode, by="anna")
+    assert "no process has declared later/later so far" in ahead["warning"]
+    assert len(await sf.consent.list("s")) == 3
+    assert await sf.consent.revoke("s", "later", by="anna") == 1, "what went away can be taken back"
+
+
+async def test_what_another_process_declared_is_known_here(disk, url):
+    paying(disk)
+    await disk.enqueue("pay", {}, session="s")  # which publishes what it declares
+    async with Standfast(url) as other:
+        assert "warning" not in await other.consent.grant("s", "pay", by="anna")
 
 
 async def test_a_call_that_needs_consent_is_held_and_says_so(sf):

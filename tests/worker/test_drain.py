@@ -402,3 +402,19 @@ async def test_closing_is_refused_while_a_worker_works_in_another_loop(disk):
         ends.set()
         await asyncio.to_thread(elsewhere.join)
     await disk.close()
+
+
+async def test_an_attempt_that_broke_off_in_our_own_code_is_not_waited_for(sf, monkeypatch, caplog):
+    settled = asyncio.Event()
+
+    def broken(*_: Any) -> None:
+        settled.set()
+        raise RuntimeError("a mistake of ours")
+
+    sf.handler("mail")(lambda _job: None)
+    monkeypatch.setattr("standfast.worker.executor.settle", broken)
+    job = (await sf.enqueue("mail")).id
+    async with asyncio.timeout(10), sf.worker():
+        await settled.wait()
+    assert (await job_of(sf, job)).state == "running"
+    assert f"the attempt of job {job} broke off; it is left to its lease" in caplog.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from standfast import Permanent
+from standfast.store import listing
 from standfast.testing import drain
 from tests.store import behind
 from tests.waiting import job_of
@@ -53,6 +54,24 @@ async def test_a_groups_fingerprint_is_a_filter(sf):
     assert (await sf.dead_letters.plan(print_))["letters"] == 3
     assert await sf.dead_letters.purge(print_, **ASKED, confirm=3) == {"purged": 3}
     assert [group["queue"] for group in await sf.dead_letters.groups()] == ["chat"]
+
+
+async def test_looking_for_few_among_many_goes_on_where_it_stopped(sf, monkeypatch):
+    """A page that skips many ends early, its cursor leads to the rest, and groups are counted to the end."""
+    monkeypatch.setattr(listing, "LETTERS_LOOKED_THROUGH", 7)
+    failing(sf, mail="order # is closed", rare="no such room")
+    for number in range(30):
+        await sf.enqueue("rare" if number % 10 == 3 else "mail", {"n": number})
+    await drain(sf)
+    pages: list[list[int]] = []
+    cursor = None
+    while not pages or cursor is not None:
+        page = await sf.dead_letters.list({"queue": "rare"}, limit=2, cursor=cursor)
+        pages.append([each.payload["n"] for each in page])
+        cursor = page.next_cursor
+    assert pages == [[23], [], [13], [3], []]
+    assert [group["count"] for group in await sf.dead_letters.groups({"queue": "rare"})] == [3]
+    assert (await sf.dead_letters.list(limit=30)).next_cursor is None
 
 
 async def test_looking_twice_changes_nothing(sf):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,18 @@ def caller(url: str, log, *given: str) -> Warm:
     return Warm(command, env=environment(), stderr=subprocess.DEVNULL)
 
 
+async def stands_still(sf: Standfast) -> dict[str, Any]:
+    """Ask for the call again until its Reply does not say any more that somebody is at it."""
+
+    async def said() -> dict[str, Any] | None:
+        answer = await sf.run("mail", {}, idempotency_key="k")
+        assert answer["status"] == "running"
+        return None if "goes on without you" in answer["hint"] else answer
+
+    found: dict[str, Any] = await seen(said)
+    return found
+
+
 @pytest.mark.parametrize(("mode", "state"), [("replay", "completed"), ("manual", "dead")])
 async def test_a_killed_callers_job_lapses_and_is_judged_like_any(url, log, mode, state):
     with caller(url, log, mode) as child:
@@ -37,6 +50,8 @@ async def test_a_killed_callers_job_lapses_and_is_judged_like_any(url, log, mode
     async with application(url, str(log.path), mode) as sf:
         [job] = await sf.jobs()
         assert (job.state, job.attempts) == ("running", 1)
+        assert "nobody is at it" in (await stands_still(sf))["hint"]
+        assert "nobody is at it" in (await sf.retry(job.id))["hint"]
         async with sf.worker():
             job = await ended(sf, job.id)
         assert (job.state, [line.reason_code for line in job.history][:1]) == (state, ["worker_lost"])
@@ -55,7 +70,8 @@ async def test_a_live_callers_job_is_left_alone_however_long_it_takes(url, log):
                 async with sf.worker():
                     [job] = await sf.jobs()
                     await asyncio.sleep(0.6 * 2)  # two leases pass: it must have been renewed by then
-                    assert (await job_of(sf, job.id)).state == "running"
+                    found = await job_of(sf, job.id)
+                    assert (found.state, found.reason) == ("running", None)
                     await sf.cancel(job.id)
                     assert (await ended(sf, job.id)).state == "cancelled", "its caller heard of it"
                 assert len(log.lines()) == 1

@@ -437,12 +437,15 @@ async def test_a_failure_says_where_in_the_applications_code_it_arose(sf, plain)
 
 
 async def test_the_log_says_how_each_attempt_failed_and_what_follows(sf, caplog):
-    job = await after(sf, Raises(Transient("busy"), Permanent("no such account")), backoff=no_backoff(), attempts=3)
+    job = await after(
+        sf, Raises(Transient("busy, token=hunter2"), Permanent("no such account")), backoff=no_backoff(), attempts=3
+    )
     retried, died = [record for record in caplog.records if record.name == "standfast.worker"]
     about = f"job {job.id} of queue mail, handler mail, attempt"
     assert retried.levelname == "WARNING"
-    assert retried.message.startswith(f"{about} 1 of 3: dependency_unavailable: busy (at test_outcomes.py:")
+    assert retried.message.startswith(f"{about} 1 of 3: dependency_unavailable: busy, token=*** (at test_outcomes.py:")
     assert retried.message.endswith("; it is tried again in 0 s")
+    assert "hunter2" in str(job.history[0].message), "a job is its owner's, and is not changed by what is told of it"
     assert died.levelname == "ERROR"
     assert died.message.startswith(f"{about} 2 of 3: handler_refused: no such account (at ")
     assert died.message.endswith("; it is dead (handler_refused): " + failure_of(job).advice)

@@ -39,6 +39,23 @@ async def test_what_is_acknowledged_after_the_removal_is_in_the_new_file(in_file
         assert issue.startswith("the store's file was removed while in use, ")
 
 
+async def test_whoever_follows_is_told_that_it_is_another_store(in_file, path):
+    for number in range(3):
+        await in_file.enqueue("mail", number)
+    old = await in_file.reader()
+    await old.more(0)
+    remove(path)
+    first = await in_file.enqueue("mail", 3)
+    new = await in_file.reader()
+    assert [notice.kind for notice in await old.more(0)] == ["gap"]
+    second = await in_file.enqueue("mail", 4)
+    for reader, jobs in ((old, [first.id, second.id]), (new, [second.id])):
+        heard: list[str | None] = []
+        while len(heard) < len(jobs):
+            heard += [notice.job for notice in await reader.more(15)]
+        assert heard == jobs
+
+
 async def test_the_rules_are_in_force_in_the_new_file_too(in_file, path):
     in_file.queue("mail", attempts=7)
     await in_file.enqueue("mail", 1)

@@ -79,6 +79,18 @@ class TestTicks:
         sf.clock.jump_wall(30 * 86400)
         assert not await drain(sf)
 
+    async def test_a_wall_clock_that_is_set_back_makes_no_two_ticks_look_like_one(self, sf, ran):
+        await sf.schedules.add("s", "report", every="1h")
+        for jump in (0, 7200, -7200, -3600, 0, 0, 0):
+            sf.clock.jump_wall(jump)
+            sf.clock.advance("1h")
+            assert await drain(sf) == {"report": 1}
+        ticks = [each["tick"] for each in ran]
+        assert ([*dict.fromkeys(ticks)], ticks) == (ticks, sorted(ticks, key=datetime.fromisoformat))
+        caught_up = "2026-01-01T06:00:00Z" if ticks[1] == "2026-01-01T04:00:00Z" else "2026-01-01T07:00:00Z"
+        assert ticks[-1] == caught_up, "a clock that was set back is told rightly again once it has caught up"
+        assert (await one(sf))["last_tick"].isoformat().startswith(caught_up[:-1])
+
     @pytest.mark.usefixtures("ran")
     async def test_what_was_asked_for_comes_with_every_job(self, sf):
         asked = {"priority": 7, "attempts": 2, "session": "s-1", "risk": "high", "labels": {"team": "a"}}

@@ -91,6 +91,20 @@ async def test_a_job_whose_worker_was_killed_says_so_everywhere(sf):
     assert "mail: 1 running job of a silent worker, and no worker is alive" in await issues(sf)
 
 
+async def test_a_handler_is_past_its_timeout_if_its_worker_says_so_since_and_not_if_that_was_killed(sf):
+    sf.queue("mail", timeout=5, lease=90)
+    await sf.enqueue("mail")
+    beat(store_of(sf))
+    await claim_one(store_of(sf))
+    sf.clock.advance(6)
+    late = "mail: 1 handler past its timeout"
+    assert late not in await issues(sf), "nothing was heard of its worker since"
+    beat(store_of(sf))
+    assert late in await issues(sf)
+    sf.clock.advance(30)
+    assert late not in await issues(sf), "it is silent"
+
+
 async def test_a_short_lease_makes_its_worker_silent_sooner(sf):
     sf.queue("mail", lease=6)
     receipt = await sf.enqueue("mail")

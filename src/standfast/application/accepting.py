@@ -53,6 +53,11 @@ class Accepting(Parts):
         [job] = self._acceptor.jobs(queue, (payload,), from_outside=True, **options)
         return await self._accept(job, None)
 
+    async def ignored(self, queue: str) -> None:
+        """Count what came from outside for a queue and asked for nothing: `stats` shows how much that was."""
+        await self._ready()
+        await self._store.count_ignored(queue)
+
     async def _accept(self, job: NewJob, tx: Any) -> Receipt:
         await self._admission.admit([job])
         if tx is not None:

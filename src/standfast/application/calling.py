@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from standfast.application.looking import Looking
@@ -16,7 +17,8 @@ from standfast.queue import calls
 from standfast.queue.accept import Duration
 from standfast.queue.calls import Target, because
 from standfast.queue.handing_over import hand_over, judged
-from standfast.queue.replies import spooled
+from standfast.queue.replies import anothers, spooled
+from standfast.queue.traced import traced
 from standfast.store.calls import Called
 from standfast.store.store import Accepted
 from standfast.worker.caller import Caller
@@ -90,14 +92,15 @@ class Calling(Looking):
         asked = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
         job = because(await self._laid_out(target, params, **asked), "retry")
         if self._registry.find(*target) is None:
-            return await self._left_to_others(job, within)
+            return await self._left_to_others(job, within, requester)
         caller = self._callers.here()
         calling = asyncio.ensure_future(self._call(caller, job, within))
         receipt, called = await asyncio.shield(calling)  # whoever is cancelled: what is stored must also start
         claim = None if called is None else called.claim
         within = math.inf if claim is None or claim.timeout is None else claim.timeout
         recovered = claim is not None and self._readiness.take_recovered(*target)
-        return Begun(receipt, _Ending(caller, claim), within, lambda: self._reply(receipt, recovered=recovered))
+        answer = partial(self._reply, receipt, job, requester, recovered=recovered)
+        return Begun(receipt, _Ending(caller, claim), within, answer)
 
     async def submit(
         self,
@@ -113,8 +116,8 @@ class Calling(Looking):
         """Have a worker call a handler, once; the Reply comes at once, `queued`, with the id to ask by."""
         target = await self.meant(handler)
         asked = {"session": session, "priority": priority, "lease": lease, "idempotency_key": idempotency_key}
-        job = await self._laid_out(target, params, attempts=1, requester=requester, **asked)
-        return await self._reply(await self._reception.accept(because(job, "deferred_submit")))
+        job = because(await self._laid_out(target, params, attempts=1, requester=requester, **asked), "deferred_submit")
+        return await self._reply(await self._reception.accept(job), job, requester)
 
     async def hand_over(
         self,
@@ -135,7 +138,8 @@ class Calling(Looking):
         job = because(await self._laid_out(target, params, session=session, requester=requester), "retry")
         await self._ready()
         await self.policy.refresh()
-        return await self._reply(await hand_over(self._store, self.policy.known, job, failed))
+        store = partial(hand_over, self._store, self.policy.known, failed=failed)
+        return await self._reply(await traced(self.tracing, job, store), job, requester)
 
     # --- how
 
@@ -163,20 +167,24 @@ class Calling(Looking):
         receipt = await self._reception.accept(job, call)
         return receipt, begun[-1] if begun else None
 
-    async def _left_to_others(self, job: NewJob, within: float | None) -> Begun:
+    async def _left_to_others(self, job: NewJob, within: float | None, requester: str | None) -> Begun:
         """Queue a call for a process that has the handler, to wait until it is settled or the time is up."""
         receipt = await self._reception.accept(job)
+        found = await self.status(receipt.id) if receipt.outcome == "duplicate" else None
+        theirs = found is not None and calls.is_theirs(found, job, requester)
         if within is None:
             within = (await self._store.rules(job.queue)).timeout or math.inf
 
         async def settled(seconds: float) -> bool:
             with suppress(TimeoutError):
-                return (await self.wait(receipt.id, seconds)).settled
+                return theirs or (await self.wait(receipt.id, seconds)).settled
             return False
 
-        return Begun(receipt, settled, within, lambda: self._reply(receipt))
+        return Begun(receipt, settled, within, partial(self._reply, receipt, job, requester))
 
-    async def _reply(self, receipt: Receipt, *, recovered: bool = False) -> dict[str, Any]:
+    async def _reply(
+        self, receipt: Receipt, job: NewJob, requester: str | None, *, recovered: bool = False
+    ) -> dict[str, Any]:
         found = await self.status(receipt.id)
         if found is None:
             raise UnknownJob(
@@ -185,6 +193,8 @@ class Calling(Looking):
             )
         if receipt.outcome == "spooled":
             return spooled(found)
+        if calls.is_theirs(found, job, requester):
+            return anothers(found)
         said = await calls.worded(found, self._operations.explain)
         return {**said, "registry_auto_recovered": True} if recovered else said
 

@@ -12,8 +12,10 @@ from standfast.access import Reach
 from standfast.application.parts import Parts
 from standfast.errors import LowDisk, StoreUnavailable, UnknownJob
 from standfast.job import JobView
-from standfast.queue import backup, doctor, notices, overview, search
+from standfast.queue import backup, doctor, measures, notices, overview, search
+from standfast.queue.following import Reader
 from standfast.queue.ids import id_of
+from standfast.queue.measures import Measures
 from standfast.queue.notices import Notice
 from standfast.queue.replies import part_of
 from standfast.queue.view import Page, job_view
@@ -128,6 +130,17 @@ class Looking(Parts):
         await self._ready()
         return await overview.stats(self._store, await self._reception.held())
 
+    async def measures(self) -> Measures:
+        """Measure everything, for `/metrics`; while the store is away, what waits for it on this host."""
+        spooled = await self._reception.held()
+        try:
+            await self._ready()
+            return await measures.measured(self._store, spooled)
+        except StoreUnavailable:
+            if spooled is None:
+                raise
+            return measures.away(spooled)
+
     async def explain(self, id: str | None) -> str:
         """Say in one sentence, with evidence, why a job is where it is."""
         await self._ready()
@@ -138,8 +151,22 @@ class Looking(Parts):
     ) -> AsyncIterator[Notice]:
         """Give notices of what happens to jobs, in commit order, from every process; `after` resumes behind a `seq`."""
         await self._ready()
-        async for notice in notices.subscribe(self._store, kinds, queue, after):
+        async for notice in self._followings.subscribe(kinds, queue, after):
             yield notice
+
+    async def reader(
+        self,
+        kinds: Collection[str] | None = None,
+        queues: Collection[str] | None = None,
+        after: int | None = None,
+    ) -> Reader:
+        """Give what reads notices bit by bit, for those who do something else meanwhile; `subscribe` has no end."""
+        await self._ready()
+        return await self._followings.reader(kinds, queues, after)
+
+    def as_event(self, notice: Notice) -> dict[str, Any]:
+        """Give a notice as it is told outside: as CloudEvents 1.0 has it."""
+        return notices.cloud_event(notice, self._notify.source)
 
     async def backup(self, path: str | Path) -> dict[str, Any]:
         """Copy the store to a new file while work goes on, verified when this returns; tell what the copy holds."""

@@ -27,7 +27,10 @@ class Operating(Parts):
         await self._ready()
         return await self._operations.retry(id, by=by or user(), probe=probe, timeout=timeout)
 
-    async def cancel(self, id: str | None) -> JobView:
-        """End a job that is not wanted any more. A running one is asked, and ends cancelled unless it succeeds."""
+    async def cancel(self, id: str | None, *, by: str | None = None) -> JobView:
+        """End a job that is not wanted any more. A running one is asked, and ends cancelled unless it succeeds.
+
+        `by` is who asks, where that is not the operating system's user; the job's history keeps it.
+        """
         await self._ready()
-        return await self._operations.cancel(id)
+        return await self._operations.cancel(id, by=by or user())

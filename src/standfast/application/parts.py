@@ -6,20 +6,25 @@ import os
 from functools import partial
 from weakref import WeakSet
 
-from standfast import settings
+from standfast import settings, telemetry
 from standfast.clock import Clock, SystemClock
 from standfast.handlers.http import Sender
 from standfast.handlers.probes import says_no
 from standfast.handlers.readiness import Readiness
 from standfast.handlers.registry import Registry
 from standfast.notify.follower import Follower
+from standfast.notify.lookout import Lookout
+from standfast.notify.sinks import Sinks
+from standfast.notify.subscribers import Subscriptions
 from standfast.notify.surfaces import read as read_notify
+from standfast.notify.telling import Teller
 from standfast.queue.accept import Acceptor
 from standfast.queue.admission import Admission
 from standfast.queue.audit import Audit
 from standfast.queue.consent import Consent
 from standfast.queue.declarations import Declarations
 from standfast.queue.fallback import Fallbacks
+from standfast.queue.following import Followings
 from standfast.queue.inbox import Inbox
 from standfast.queue.letters import DeadLetters
 from standfast.queue.operations import Operations, Queues
@@ -27,6 +32,7 @@ from standfast.queue.policies import Policies
 from standfast.queue.reception import Reception
 from standfast.queue.schedules import Schedules
 from standfast.queue.tokens import Tokens
+from standfast.queue.traced import TracedReception, TracedTransactions
 from standfast.queue.transactions import Transactions
 from standfast.queue.verification import Verifier
 from standfast.queue.workflows import Workflows
@@ -42,6 +48,7 @@ class Parts:
     def __init__(self, url: str | os.PathLike[str] | None = None, *, clock: Clock | None = None) -> None:
         self.settings = settings.load(url, os.environ)
         self.clock = clock or SystemClock()
+        self.tracing = telemetry.tracing(on=self.settings.otel.value)
         self._store = Store(self.settings.url.value, self.clock, audit_file=self.settings.audit_file.value)
         self._store.governance.approval_ttl = self.settings.approval_ttl.value
         self._registry = Registry()
@@ -53,7 +60,9 @@ class Parts:
         self._declared = Declarations(self._store, self._registry, dict(self.settings.queues))
         self._ready = self._declared.publish
         self._admission = Admission(self._store, self._declared, strict=self.settings.strict_queues.value)
-        self.workflows = Workflows(self._store, self._ready, self._registry, self._acceptor, self._admission)
+        self.workflows = Workflows(
+            self._store, self._ready, self._registry, self._acceptor, self._admission, tracing=self.tracing
+        )
         self.policy = Policies(self._store, self._declared, self.settings.policy)
         self.dead_letters = self._new_letters()
         self.approvals = self.dead_letters.approvals
@@ -66,18 +75,36 @@ class Parts:
             self.policy.known,
             lifetime=self.settings.consent_lifetime.value,
         )
-        self._notify = read_notify(self.settings.notify, self.settings.config.value)
-        self._follower = Follower(self._store, self._acceptor, self._notify)
+        self._make_telling()
         self.schedules = Schedules(self._store, self._ready, self._acceptor, self._admission, self.clock)
         self.audit = Audit(self._store, self._ready)
         self.tokens = Tokens(self._store, self._ready)
         self._operations = Operations(self._store, self.dead_letters, self._sender)
         self._fallbacks = Fallbacks(self._store)
-        self._reception = Reception(
-            self._store, self._store.spool(self.settings.spool.value), self._declared, self._fallbacks
-        )
-        self._transactions = Transactions(self._store, self._ready, self._declared.publish_blocking, self.clock)
+        self._reception = self._new_reception()
+        self._transactions = self._new_transactions()
         self._callers = Callers(self._new_caller)
+
+    def _make_telling(self) -> None:
+        """Make what tells of what happens, here and outside."""
+        self._notify = read_notify(self.settings.notify, self.settings.config.value)
+        self._followings = Followings(self._store)
+        self._follower = Follower(self._store, self._acceptor, self._notify)
+        self._subscriptions = Subscriptions(self._store, self._acceptor, self._notify)
+        self._sinks = Sinks(self._store.lookout, self.clock)
+        self._lookout = Lookout(self._store, self.clock)
+        self._teller = Teller(self._store, self._acceptor, self._notify)
+
+    def _new_reception(self) -> Reception:
+        """Make what takes jobs in."""
+        spool = self._store.spool(self.settings.spool.value)
+        parts = (self._store, spool, self._declared, self._fallbacks)
+        return Reception(*parts) if self.tracing is None else TracedReception(self.tracing, *parts)
+
+    def _new_transactions(self) -> Transactions:
+        """Make what writes jobs inside transactions of callers."""
+        parts = (self._store, self._ready, self._declared.publish_blocking, self.clock)
+        return Transactions(*parts) if self.tracing is None else TracedTransactions(self.tracing, *parts)
 
     def _new_letters(self) -> DeadLetters:
         """Make what decides about letters."""
@@ -102,4 +129,5 @@ class Parts:
             readiness=self._readiness,
             policy=self.policy,
             rules=self._declared.rules,
+            tracing=self.tracing,
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -16,9 +17,10 @@ from standfast.application.operating import Operating
 from standfast.aside import aside
 from standfast.handlers.registry import Effects, Handler, Requires, declare
 from standfast.locks import ForkableLock
-from standfast.notify import delivery
+from standfast.notify import delivery, subscribers
 from standfast.notify.follower import EVERY as FOLLOW_EVERY
 from standfast.notify.follower import QUEUE
+from standfast.notify.lookout import EVERY as LOOK_EVERY
 from standfast.profiles import rules_for
 from standfast.queue.outbox import RELAY_EVERY, Connect, Outbox
 from standfast.rules import QueueRules, Seconds
@@ -86,7 +88,7 @@ class Standfast(Accepting, Calling, Looking, Operating):
         self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
     ) -> Worker:
         """Run jobs in this process: `async with sf.worker(): ...`. `concurrency` is slots per queue."""
-        beside = self._alerting()
+        beside = [*self._alerting(), *self._subscribing()]
         made = Worker(
             self._store,
             self._registry,
@@ -96,26 +98,66 @@ class Standfast(Accepting, Calling, Looking, Operating):
             letters=self.dead_letters,
             policy=self.policy,
             consent=self.consent,
+            tracing=self.tracing,
             prune=Prune(keep_messages=self.settings.keep_inbox.value),
             beside=beside,
             rules=self._declared.rules,
             ready=self._ready,
-            queues=queues,
+            queues=self._with_carrier(queues),
             concurrency=concurrency,
             grace=grace,
         )
         self._workers.add(made)
         return made
 
+    def _with_carrier(self, queues: Sequence[str] | None) -> Sequence[str] | None:
+        """Have a worker of named queues carry out what it finds, too: nobody else may serve the queues that do."""
+        carriers = [each for each in (QUEUE, subscribers.QUEUE) if self._registry.find(each, each) is not None]
+        return queues if queues is None else [*queues, *(each for each in carriers if each not in queues)]
+
     def _alerting(self) -> list[Loop]:
-        """Serve the queue that carries alerts out, and give what finds them, where `[notify]` names surfaces."""
-        if not self._notify.surfaces:
-            return []
+        """Give what finds alerts; where `[notify]` names surfaces, serve the queue that carries them out, too."""
+        looking = Loop("lookout", LOOK_EVERY, self._lookout.look)
+        if not self._notify.surfaces and self._notify.pain is None:
+            return [looking]
         self._notify.check_extras()
         if self._registry.find(QUEUE, QUEUE) is None:
-            self._registry.add(delivery.handler(self, self._notify, self._sender, self.clock))
-            self._declared.declare(QUEUE, self.settings.over(QUEUE, delivery.RULES), ())
-        return [Loop("alerts", FOLLOW_EVERY, self._follower.follow)]
+            self._registry.add(delivery.handler(self, self._notify, self._sender, self.clock, self._sinks))
+            rules = delivery.with_room(self.settings.over(QUEUE, delivery.RULES), self._notify)
+            self._declared.declare(QUEUE, rules, ())
+        following = Loop("alerts", FOLLOW_EVERY, self._follower.follow) if self._notify.surfaces else None
+        return [looking, Loop("teller", FOLLOW_EVERY, self._teller.tell), *([following] if following else [])]
+
+    def _subscribing(self) -> list[Loop]:
+        """Carry notices to those who subscribed, where `[notify]` names any."""
+        if not self._notify.subscribers:
+            return []
+        if self._registry.find(subscribers.QUEUE, subscribers.QUEUE) is None:
+            self._registry.add(subscribers.handler(self, self._notify, self._sender, self.clock, self._sinks))
+            self._declared.declare(subscribers.QUEUE, self.settings.over(subscribers.QUEUE, delivery.RULES), ())
+        return [Loop("subscriptions", subscribers.EVERY, self._subscriptions.carry)]
+
+    @asynccontextmanager
+    async def alerting(self) -> AsyncIterator[None]:
+        """Look for alerts in a process that runs no jobs: `async with sf.alerting(): ...`. Workers do it by themselves.
+
+        Somebody must look where no worker does: that there is none may be what is wrong. So where `[notify]` says whom
+        to tell, what carries that out is a worker of its own here, for nothing else.
+        """
+        async with AsyncExitStack() as stack:
+            if self._notify.speaks:
+                await stack.enter_async_context(self.worker((), grace=delivery.GRACE))
+            else:
+                await self._look_alone(stack)
+            yield
+
+    async def _look_alone(self, stack: AsyncExitStack) -> None:
+        """Look for alerts that there is nobody to tell of, until the stack ends."""
+        loops = self._alerting()
+        await self._ready()
+        for loop in loops:
+            loop.start()
+            stack.push_async_callback(loop.stop)
 
     def run_worker(
         self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
@@ -142,6 +184,7 @@ class Standfast(Accepting, Calling, Looking, Operating):
         """Drain what still works here, and let go of the store and of receivers. Using it again opens it again."""
         await drain_all(self._workers)
         await self._callers.close()
+        await self._followings.close()
         await self._sender.close()
         await aside(self._reception.close)
         await self._fallbacks.tell()

@@ -5,6 +5,7 @@ from standfast.cli.approval_commands import approvals
 from standfast.cli.audit_commands import audit
 from standfast.cli.backup_commands import backup, restore
 from standfast.cli.call_commands import run, submit
+from standfast.cli.consent_commands import consent
 from standfast.cli.dead_commands import dead
 from standfast.cli.demo_command import demo
 from standfast.cli.door import Door
@@ -38,6 +39,7 @@ _doors = Door(
             dead,
             approvals,
             inbox,
+            consent,
             schedule,
             workflow,
             policy,

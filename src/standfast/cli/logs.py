@@ -10,8 +10,19 @@ from types import TracebackType
 import msgspec
 
 from standfast.printable import escaped
+from standfast.redact import redacted_text
+from standfast.telemetry import current, trace_id
 
 Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+AUDIT = "standfast.audit"
+"""Its lines are hashes, to be compared with the chain, and hold nothing of anybody's."""
+
+
+def _shown(text: str, logger: str = "") -> str:
+    """Give a text without the secrets in it: what raises quotes addresses and arguments."""
+    return text if logger == AUDIT else redacted_text(text, longest=len(text))
 
 
 class TextLines(logging.Formatter):
@@ -22,11 +33,11 @@ class TextLines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         """Keep a message on its line, whatever is in it."""
-        return escaped(super().formatMessage(record))
+        return escaped(_shown(super().formatMessage(record), record.name))
 
     def formatException(self, ei: Raised) -> str:  # noqa: N802 - logging's own name
         """Keep a traceback's lines, and nothing else that acts."""
-        return "\n".join(escaped(line) for line in super().formatException(ei).split("\n"))
+        return "\n".join(escaped(line) for line in _shown(super().formatException(ei)).split("\n"))
 
 
 class JsonLines(logging.Formatter):
@@ -38,10 +49,13 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _shown(record.getMessage(), record.name),
         }
+        traceparent = getattr(record, "traceparent", None) or current()
+        if traceparent is not None:
+            line["trace_id"] = trace_id(traceparent)
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            line["error"] = _shown(self.formatException(record.exc_info))
         return escaped(msgspec.json.encode(line).decode(errors="replace"))
 
 
@@ -51,7 +65,7 @@ def start_quietly(style: str, *, heads_in_file: bool) -> None:
     Where they stand in no file, a program's log is the only place that has them.
     """
     if style == "auto" and (heads_in_file or sys.stderr.isatty()) and not logging.root.handlers:
-        logging.getLogger("standfast.audit").setLevel(logging.WARNING)
+        logging.getLogger(AUDIT).setLevel(logging.WARNING)
     start(style)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -25,7 +27,12 @@ FIRST = "first"
 """The name of the token that the first `serve` makes."""
 LAST_WORD = 2
 """Seconds that open connections, live views above all, are given when the server is told to stop; then the jobs."""
+LOOK_FOR_GARBAGE = 5_000
+"""New objects after which the server looks for garbage among them; Python itself does so after 700."""
 ENDING = (signal.SIGTERM, signal.SIGINT)
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104 - what was asked for
+"""Hosts that stand for every address, and the one at which a browser here finds it."""
+AT_OTHER_NAMES = "it listens at every address; the names it is asked by from elsewhere go into [server] hosts"
 
 
 @click.command()
@@ -42,7 +49,7 @@ def serve(*, app: str | None, host: str, port: int, worker: bool, url: str | Non
     try:
         from standfast.server import Server  # noqa: PLC0415 - an extra, and slow to import
     except ModuleNotFoundError as error:
-        if error.name not in {"starlette", "uvicorn"}:
+        if error.name not in {"starlette", "uvicorn", "httptools"}:
             raise
         raise ConfigurationError("the server needs an extra: pip install 'standfast[server]'") from error
     sf = application(app, url)
@@ -54,26 +61,62 @@ def serve(*, app: str | None, host: str, port: int, worker: bool, url: str | Non
 async def _serve(sf: Standfast, server: Server, host: str, port: int, *, worker: bool) -> None:
     import uvicorn  # noqa: PLC0415 - an extra
 
+    from standfast.server.wire import Wire  # noqa: PLC0415 - likewise
+
     config = uvicorn.Config(
         server.app,
         host,
         port,
+        http=Wire,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=LAST_WORD,
         server_header=False,
     )
     serving = uvicorn.Server(config)
-    serving.capture_signals = lambda: _ending(serving.handle_exit)  # type: ignore[method-assign]
+
+    def stop(number: int, _: None) -> None:
+        server.parting.end()
+        serving.handle_exit(number, None)
+
+    serving.capture_signals = lambda: _ending(stop)  # type: ignore[method-assign]
     async with AsyncExitStack() as stack:
+        listening = stack.enter_context(_listening(host, port, config.backlog))
         await stack.enter_async_context(sf)
         stack.push_async_callback(server.close)
-        if worker:
-            await stack.enter_async_context(sf.worker(grace=LAST_WORD))
-        with config.bind_socket() as socket:
-            socket.listen(config.backlog)  # whoever is told the address may use it at once
-            await _greet(sf, server, f"http://{host}:{socket.getsockname()[1]}")
-            await serving.serve([socket])
+        await stack.enter_async_context(sf.worker(grace=LAST_WORD) if worker else sf.alerting())
+        _settle_down()
+        await _greet(sf, server, address_of(host, listening.getsockname()[1]))
+        if host in EVERYWHERE and "*" not in sf.settings.hosts:
+            click.echo(f"standfast: {AT_OTHER_NAMES}", err=True)
+        await serving.serve([listening])
+
+
+def _listening(host: str, port: int, backlog: int) -> socket.socket:
+    """Take an address before anything else is begun: whoever is told of it may use it at once."""
+    taken = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((host, port))
+        taken.listen(backlog)
+    except OSError as error:
+        taken.close()
+        why = f"cannot listen at {host}, port {port}: {error.strerror or error}"
+        raise ConfigurationError(f"{why}; name another with --port, or end what listens there") from error
+    return taken
+
+
+def address_of(host: str, port: int) -> str:
+    """Give the address that a browser here can use; one that stands for every address leads to none."""
+    name = EVERYWHERE.get(host, host)
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+
+def _settle_down() -> None:
+    """Look for garbage among what requests leave, not among all that was loaded: every look held up every answer."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(LOOK_FOR_GARBAGE)
 
 
 @contextmanager
@@ -89,9 +132,19 @@ def _ending(stop: Callable[[int, None], None]) -> Iterator[None]:
 
 async def _greet(sf: Standfast, server: Server, address: str) -> None:
     """Say where it is, and let the first browser in."""
-    if await sf.tokens.list():
+    token = None if await sf.tokens.list() else await _first_token(sf)
+    if token is None:
         click.echo(f"standfast: serving at {address}", err=True)
         return
-    made = await sf.tokens.create(FIRST, person=user(), role="admin")
     click.echo(f"standfast: serving at {address}; sign in once with this link:", err=True)
-    click.echo(f"{address}/sign-in?code={server.gate.link(made['token'])}", err=True)
+    click.echo(f"{address}/sign-in?code={server.gate.link(token)}", err=True)
+
+
+async def _first_token(sf: Standfast) -> str | None:
+    """Make the first token; None where a server that began at the same moment made it."""
+    try:
+        return str((await sf.tokens.create(FIRST, person=user(), role="admin"))["token"])
+    except ConfigurationError:
+        if not await sf.tokens.list():
+            raise
+        return None

@@ -29,6 +29,8 @@ def health(*, url: str | None, as_json: bool) -> None:
     elif judged["issues"]:
         for issue in judged["issues"]:
             show_line(issue, "bold red")
+        for alert in judged["alerts"]:
+            show_line(f"alert {alert['kind']} since {alert['since']}: {alert['message']}", "red")
     else:
         show_line(judged["status"], "green")
     raise click.exceptions.Exit(FAILED if judged["issues"] else DONE)

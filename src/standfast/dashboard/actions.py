@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -11,14 +11,16 @@ from starlette.responses import Response
 from standfast.access import Grant
 from standfast.application import Standfast
 from standfast.dashboard.drawing import part
-from standfast.dashboard.forms import body, check_ours, read
-from standfast.dashboard.pages import Drawn, Elsewhere, answered, ask_to_sign_in, refused
+from standfast.dashboard.forms import body, entries, read_ours
+from standfast.dashboard.pages import Drawn, Elsewhere, served
 from standfast.errors import StandfastError
+from standfast.server.api import checked_path
 from standfast.server.auth import Gatekeeper, check_right
 from standfast.server.problems import Problem, of_error
-from standfast.server.routes import Call, Route
+from standfast.server.routes import Call, Route, done
 
 Ends = Callable[[Call, Any], Drawn | Elsewhere]
+MISFIT = 422
 
 
 class Action(NamedTuple):
@@ -86,24 +88,26 @@ ACTIONS = (
 def endpoint(sf: Standfast, gate: Gatekeeper, action: Action, route: Route) -> Callable[[Request], Awaitable[Response]]:
     """Give what serves a form: it has what the API's verb has done, as whoever is signed in."""
 
-    async def serve(request: Request) -> Response:
-        grant = await gate.signed_in(request)
-        if grant is None:
-            return ask_to_sign_in(request)
+    async def did(request: Request, grant: Grant) -> Drawn | Elsewhere:
+        fields = await read_ours(request)
+        check_right(grant, route.right, route.also)
         try:
-            return answered(request, grant, await _done(sf, grant, action, route, request))
+            given = None if route.body is None else body(fields, route.body)
+            call = Call(sf, grant, checked_path(request), None, given, request)
+            return action.ends(call, (await done(route, call)).value)
         except Problem as problem:
-            return refused(request, grant, problem)
+            return _instead(problem, route, fields)
         except StandfastError as error:
-            return refused(request, grant, of_error(error))
+            return _instead(of_error(error), route, fields)
 
-    return serve
+    return served(gate, did)
 
 
-async def _done(sf: Standfast, grant: Grant, action: Action, route: Route, request: Request) -> Drawn | Elsewhere:
-    fields = await read(request)
-    check_ours(request, fields)
-    check_right(grant, route.right, route.also)
-    given = None if route.body is None else body(fields, route.body)
-    call = Call(sf, grant, request.path_params, None, given, request)
-    return action.ends(call, (await route.does(call)).value)
+def _instead(problem: Problem, route: Route, fields: Mapping[str, str]) -> Drawn | Elsewhere:
+    """Lead to the approval that was asked for, or show the form again as it was filled in."""
+    if "approval" in problem.more:
+        return Elsewhere(f"/approvals/{part(problem.more['approval'])}?done=asked")
+    if problem.status != MISFIT or route.body is None:
+        raise problem
+    kept = {name: text for name, text in fields.items() if name.startswith("filter.")}
+    return Drawn("again.html", {"problem": problem, "asked": entries(route.body, fields), "kept": kept}, problem.status)

@@ -16,6 +16,8 @@ STALE = 60.0
 PATIENCE = 0.08
 """Seconds a page waits for a new answer while it has an old one to show."""
 MOST_KEPT = 100
+MOST_GOING = 8
+"""Questions under way at once of those that a page can do without: a visitor may ask for one in many ways."""
 
 Ask = Callable[[], Awaitable[Any]]
 
@@ -40,15 +42,23 @@ class Beside:
         self._known: dict[object, tuple[float, float, Any]] = {}
         self._going: dict[object, asyncio.Task[Any]] = {}
 
-    async def told(self, key: object, ask: Ask) -> Any:
+    async def told(self, key: object, ask: Ask) -> Told:
         """Give the answer: a fresh one, or an old one where a fresh one takes long; the first is waited for."""
-        found = await self.perhaps(key, ask, None if self._recent(key) is None else PATIENCE)
+        found = await self._looked(key, ask, None if self._recent(key) is None else PATIENCE)
         while found is None:
-            found = await self.perhaps(key, ask, None)
-        return found.value
+            found = await self._looked(key, ask, None)
+        return found
 
     async def perhaps(self, key: object, ask: Ask, patience: float | None = PATIENCE) -> Told | None:
-        """Give the answer and its age; None if there is none yet and it takes longer than somebody would wait."""
+        """Give the answer and its age; None if there is none yet and it takes longer than somebody would wait.
+
+        While many others are under way it is not asked at all, and a page that is drawn anew tries again.
+        """
+        if key not in self._going and len(self._going) >= MOST_GOING:
+            return self._recent(key)
+        return await self._looked(key, ask, patience)
+
+    async def _looked(self, key: object, ask: Ask, patience: float | None) -> Told | None:
         known = self._recent(key)
         if known is None or not known.fresh:
             await self._asked(key, ask, patience)

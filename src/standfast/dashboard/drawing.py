@@ -17,6 +17,8 @@ from standfast.printable import printable as on_one_line
 
 LONGEST_SHOWN = 20_000
 """Characters of a payload or a result that a page shows; the API gives the whole."""
+MOST_INDENTED = 1 << 20
+"""Characters that indenting may make of a payload that is shown whole; a deeper one is written without."""
 NOTHING = "\N{EN DASH}"
 SPANS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 MARKS = {
@@ -51,6 +53,7 @@ def _environment() -> Environment:
         "number": number,
         "part": part,
         "span": span,
+        "whole_json": whole_json,
         "words": words,
     }
     made.globals |= {"counted": counted, "static": versioned, "longest_shown": LONGEST_SHOWN}
@@ -109,8 +112,18 @@ def counted(value: int, what: str, bounded: Iterable[str]) -> str:
 
 def as_json(value: Any) -> str:
     """Write a value for reading, cut where it is long; no character of it turns the direction of writing."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    return "\n".join(escaped(each) for each in text[:LONGEST_SHOWN].split("\n"))
+    return _in_lines(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()[:LONGEST_SHOWN])
+
+
+def whole_json(value: Any) -> str:
+    """Write a value with nothing left out, for somebody who answers for all of it."""
+    raw = msgspec.json.encode(value)
+    indented = msgspec.json.format(raw, indent=2)
+    return _in_lines((indented if len(indented) <= MOST_INDENTED else raw).decode())
+
+
+def _in_lines(text: str) -> str:
+    return "\n".join(escaped(each) for each in text.split("\n"))
 
 
 def line(value: Any, longest: int = 300) -> str:

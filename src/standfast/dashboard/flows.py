@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from standfast.access import Right
 from standfast.dashboard.pages import Drawn, Visit
 from standfast.decide.workflow import layers
-from standfast.errors import UnknownRequest
-from standfast.redact import redacted
+from standfast.server import reached
+from standfast.server.seen import all_shown, workflow_shown
 from standfast.workflow import Progress
 
 PAGE = 50
@@ -48,10 +47,7 @@ async def workflows(visit: Visit) -> Drawn:
 
 async def workflow(visit: Visit) -> Drawn:
     """Show one as a graph, and its steps as a table."""
-    found = await visit.sf.workflows.get(visit.path["id"])
-    if not all(visit.grant.reaches(step["queue"]) for step in found["steps"].values()):
-        raise UnknownRequest.named("workflow", visit.path["id"])
-    shown = found if visit.grant.may(Right.READ_PAYLOADS) else {**found, "steps": redacted(found["steps"])}
+    shown = workflow_shown(await reached.workflow(visit.sf, visit.grant, visit.path["id"]), visit.grant)
     return Drawn("workflow.html", {"workflow": shown, "drawing": drawing(shown["steps"])})
 
 
@@ -84,10 +80,5 @@ def _way(before: Box, after: Box) -> str:
 
 async def schedules(visit: Visit) -> Drawn:
     """Show what comes by the clock."""
-    found = [each for each in await visit.sf.schedules.list() if visit.grant.reaches(each["queue"])]
-    shown = (
-        found
-        if visit.grant.may(Right.READ_PAYLOADS)
-        else [{**each, "payload": redacted(each["payload"])} for each in found]
-    )
-    return Drawn("schedules.html", {"schedules": shown})
+    found = (each for each in await visit.sf.schedules.list() if visit.grant.reaches(each["queue"]))
+    return Drawn("schedules.html", {"schedules": all_shown(found, visit.grant)})

@@ -1,10 +1,9 @@
-"""Forms of ours: read, and known to come from a page that this browser was given."""
+"""Forms of ours: read, each as the body of the API's verb behind it."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -13,12 +12,23 @@ from starlette.requests import Request
 from standfast.errors import PayloadRejected
 from standfast.queue.payload import parse
 from standfast.server.api import whole_body
-from standfast.server.auth import COOKIE, CSRF_FIELD, csrf_of
+from standfast.server.auth import CSRF_FIELD, check_ours
 from standfast.server.problems import Problem, misfit
 
 MOST_FIELDS = 100
 AS_JSON = frozenset({"payload", "result"})
 AS_LIST = frozenset({"groups", "queues"})
+LONG = AS_JSON | {"text"}
+"""What is written on many lines."""
+
+
+class Entry(NamedTuple):
+    """A field of a form that is shown again, with what was typed."""
+
+    name: str
+    text: str
+    required: bool
+    long: bool
 
 
 async def read(request: Request) -> dict[str, str]:
@@ -30,17 +40,11 @@ async def read(request: Request) -> dict[str, str]:
         raise Problem(400, "not-a-form", "the form cannot be read", "Load the page again and repeat.") from error
 
 
-def is_ours(request: Request, fields: Mapping[str, str]) -> bool:
-    """Tell whether a form comes from a page that was given to this very browser."""
-    given = fields.get(CSRF_FIELD, "").encode()
-    return bool(request.cookies.get(COOKIE)) and hmac.compare_digest(given, csrf_of(request).encode())
-
-
-def check_ours(request: Request, fields: Mapping[str, str]) -> None:
-    """Refuse a form that somebody else made."""
-    if not is_ours(request, fields):
-        hint = "Load the page again and repeat; nothing was changed."
-        raise Problem(403, "csrf", "the form does not come from a page of ours", hint)
+async def read_ours(request: Request) -> dict[str, str]:
+    """Read the fields of a form; refuse one that somebody else made."""
+    fields = await read(request)
+    check_ours(request, fields.get(CSRF_FIELD, ""))
+    return fields
 
 
 def body(fields: Mapping[str, str], shape: type[msgspec.Struct]) -> Any:
@@ -53,6 +57,12 @@ def body(fields: Mapping[str, str], shape: type[msgspec.Struct]) -> Any:
         return msgspec.convert(given, shape, strict=False)
     except msgspec.ValidationError as error:
         raise misfit(error, "form") from error
+
+
+def entries(shape: type[msgspec.Struct], fields: Mapping[str, str]) -> list[Entry]:
+    """Give the fields of a form as they were filled in."""
+    known = {each.encode_name: each.required for each in msgspec.structs.fields(shape) if each.encode_name != "filter"}
+    return [Entry(name, fields.get(name, ""), needed, name in LONG) for name, needed in known.items()]
 
 
 def _value(name: str, text: str) -> Any:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from standfast.access import Right
 from standfast.dashboard.pages import Drawn, Visit
+from standfast.errors import UnknownRequest
 from standfast.failure import Class
 from standfast.lifecycle import REPLAY_STATUSES
-from standfast.redact import redacted_text
+from standfast.server import reached
 from standfast.server.auth import check_queue
-from standfast.server.seen import seen
+from standfast.server.seen import all_shown, seen, shown
 
 FILTERS = ("queue", "reason_code", "class", "landed", "replay_status", "fingerprint", "older_than")
 PAGE = 50
@@ -26,15 +26,15 @@ async def listed(visit: Visit) -> Drawn:
     chosen = visit.asked(*FILTERS)
     if "queue" in chosen:
         check_queue(visit.grant, chosen["queue"])
-    page = await visit.sf.dead_letters.list(chosen, limit=PAGE, cursor=visit.cursor())
+    page = await visit.sf.dead_letters.list(chosen, limit=PAGE, cursor=visit.cursor(), queues=visit.grant.queues)
     key = ("groups", *sorted(chosen.items()))
     told = await visit.beside.perhaps(key, partial(visit.sf.dead_letters.groups, chosen))
     age, groups = (None, []) if told is None else (told.age, told.value)
     reached = [group for group in groups if visit.grant.reaches(group["queue"])]
     context = {
-        "letters": [seen(letter, visit.grant) for letter in page if visit.grant.reaches(letter.queue)],
+        "letters": [seen(letter, visit.grant) for letter in page],
         "next_cursor": page.next_cursor,
-        "groups": _worded(reached[:MOST_GROUPS], visit),
+        "groups": all_shown(reached[:MOST_GROUPS], visit.grant),
         "left_out": max(0, len(reached) - MOST_GROUPS),
         "total": sum(group["count"] for group in reached),
         "age": age,
@@ -46,20 +46,21 @@ async def listed(visit: Visit) -> Drawn:
     return Drawn("letters.html", context)
 
 
-def _worded(groups: Groups, visit: Visit) -> Groups:
-    """Take secrets out of what is shown to those who do not read payloads."""
-    if visit.grant.may(Right.READ_PAYLOADS):
-        return groups
-    return [{**group, "message": redacted_text(group["message"] or "")} for group in groups]
-
-
 async def redrives(visit: Visit) -> Drawn:
     """Show redrives, the newest first."""
-    return Drawn("redrives.html", {"redrives": await visit.sf.dead_letters.redrives.list(limit=REDRIVES)})
+    found = await visit.sf.dead_letters.redrives.list(limit=REDRIVES)
+    return Drawn("redrives.html", {"redrives": [each for each in found if await _reached(visit, each["id"])]})
 
 
 async def redrive(visit: Visit) -> Drawn:
     """Show how far one has come."""
-    found = await visit.sf.dead_letters.redrives.progress(visit.path["id"])
+    if not await _reached(visit, visit.path["id"]):
+        raise UnknownRequest.named("redrive", visit.path["id"])
+    found = shown(await visit.sf.dead_letters.redrives.progress(visit.path["id"]), visit.grant)
     settled = found["letters"] - found["waiting"] - found["running"]
     return Drawn("redrive.html", {"redrive": found, "settled": settled})
+
+
+async def _reached(visit: Visit, redrive: str) -> bool:
+    """Tell whether somebody may know of a redrive: one of letters of all queues is for those who reach them all."""
+    return await reached.reaches_redrive(visit.sf, visit.grant, redrive)

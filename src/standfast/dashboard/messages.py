@@ -6,6 +6,7 @@ DONE = {
     "retry": "Done: it runs again as soon as it may.",
     "cancel": "Done: it is cancelled, or was asked to stop if it was running.",
     "replay": "Done: the letter went back to work, or was found to have landed. The timeline says which.",
+    "asked": "Nothing ran yet: the policy wants a person to approve it first. The approval was asked for; this is it.",
     "amend": "The payload was changed. Nothing runs by itself: replay it when you are ready.",
     "resolve": "The letter is resolved.",
     "discard": "The letter is discarded.",
@@ -23,5 +24,4 @@ DONE = {
     "schedule-remove": "The schedule is gone; the jobs it enqueued go on.",
     "workflow-cancel": "The workflow is being cancelled.",
     "revoke": "The token counts no more.",
-    "many": "Done to every job that matched and could still be changed.",
 }

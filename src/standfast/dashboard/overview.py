@@ -9,20 +9,24 @@ import msgspec
 
 from standfast.access import Grant
 from standfast.dashboard.pages import Drawn, Visit
+from standfast.dashboard.troubles import troubles
 from standfast.errors import UnknownQueue
-from standfast.server.seen import seen
+from standfast.server.seen import all_shown, gates_of, health_for, seen, stats_for, worded, workers_for
 
 RECENT = 20
 
 
 async def overview(visit: Visit) -> Drawn:
     """Show everything at once."""
-    stats, health = await asyncio.gather(visit.stats(), visit.health())
+    counted, judged = await asyncio.gather(visit.counted(), visit.health())
+    stats, health = stats_for(counted.value, visit.grant), health_for(judged, visit.grant, None)
     rows = rows_of(stats["queues"], visit.grant)
     context = {
         "stats": stats,
+        "age": counted.age,
         "health": health,
-        "issues": _in_reach(health["issues"], visit.grant),
+        "issues": health["issues"],
+        "troubles": troubles(health["issues"], health["alerts"], stats["queues"]),
         "rows": rows,
         "empty": not rows,
     }
@@ -33,13 +37,6 @@ def rows_of(queues: dict[str, dict[str, Any]], grant: Grant) -> list[tuple[str, 
     """Give the queues somebody reaches: what needs somebody first, then what is busy."""
     reached = [(name, each) for name, each in queues.items() if grant.reaches(name)]
     return sorted(reached, key=lambda row: (-row[1]["letters"], -row[1]["due"], row[0]))
-
-
-def _in_reach(issues: list[str], grant: Grant) -> list[str]:
-    """Leave out what is said of queues that a token does not reach."""
-    if grant.queues is None:
-        return issues
-    return [issue for issue in issues if issue.partition(":")[0] in grant.queues]
 
 
 async def queues(visit: Visit) -> Drawn:
@@ -55,13 +52,15 @@ async def queue(visit: Visit) -> Drawn:
     found = queues.get(name) if visit.grant.reaches(name) else None
     if found is None:
         raise UnknownQueue(f"no queue is named {name!r}")
+    issues = [worded(each, visit.grant) for each in health["issues"] if each.startswith(f"{name}: ")]
+    alerts = all_shown((each for each in health["alerts"] if each["queue"] == name), visit.grant)
     context = {
         "name": name,
         "queue": found,
         "rules": msgspec.to_builtins(found["rules"]),
         "jobs": [seen(job, visit.grant) for job in jobs],
-        "gates": [gate for gate in stats["gates"] if f":{name}" in gate["key"]],
-        "issues": [each for each in health["issues"] if each.startswith(f"{name}:")],
+        "gates": gates_of(stats["gates"], name, found["rules"], visit.grant),
+        "troubles": troubles(issues, alerts, [name]),
     }
     return Drawn("queue.html", context)
 
@@ -69,4 +68,5 @@ async def queue(visit: Visit) -> Drawn:
 async def workers(visit: Visit) -> Drawn:
     """Show who works."""
     stats = await visit.stats()
-    return Drawn("workers.html", {"workers": stats["workers"], "gates": stats["gates"], "spool": stats["spool"]})
+    spool = stats["spool"] if visit.grant.queues is None else None
+    return Drawn("workers.html", {"workers": workers_for(stats["workers"], visit.grant), "spool": spool})

@@ -11,11 +11,11 @@ from starlette.responses import RedirectResponse, Response
 
 from standfast.access import Grant, Right
 from standfast.application import Standfast
-from standfast.dashboard.beside import Beside
+from standfast.dashboard.beside import Beside, Told
 from standfast.dashboard.drawing import draw
 from standfast.dashboard.messages import DONE
 from standfast.errors import StandfastError
-from standfast.server.auth import Gatekeeper, check_right, csrf_of
+from standfast.server.auth import COOKIE, Gatekeeper, check_right, csrf_of
 from standfast.server.problems import Problem, of_error
 
 SEE_OTHER = 303
@@ -38,17 +38,21 @@ class Visit(NamedTuple):
         """Where the dashboard is mounted: what every address of it begins with."""
         return root_of(self.request)
 
+    async def counted(self) -> Told:
+        """Give the counts of the whole, of now or a moment ago, and how old they are."""
+        return await self.beside.told("stats", self.sf.stats)
+
     async def stats(self) -> dict[str, Any]:
         """Give the counts of the whole, of now or a moment ago."""
-        return cast("dict[str, Any]", await self.beside.told("stats", self.sf.stats))
+        return cast("dict[str, Any]", (await self.counted()).value)
 
     async def health(self) -> dict[str, Any]:
         """Give how the whole is doing, of now or a moment ago."""
-        return cast("dict[str, Any]", await self.beside.told("health", self.sf.health))
+        return cast("dict[str, Any]", (await self.beside.told("health", self.sf.health)).value)
 
     async def queues(self) -> dict[str, dict[str, Any]]:
         """Give every queue with its rules, of now or a moment ago."""
-        return cast("dict[str, dict[str, Any]]", await self.beside.told("queues", self.sf.queues.describe))
+        return cast("dict[str, dict[str, Any]]", (await self.beside.told("queues", self.sf.queues.describe)).value)
 
     def asked(self, *names: str) -> dict[str, str]:
         """Give what a form of ours asked for; an empty field asks for nothing."""
@@ -56,8 +60,12 @@ class Visit(NamedTuple):
 
     def cursor(self) -> int | None:
         """Give where a list goes on."""
-        given = self.query.get("cursor", "")
-        return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None  # noqa: PLR2004 - 64 bits
+        return read_cursor(self.query.get("cursor", ""))
+
+
+def read_cursor(given: str) -> int | None:
+    """Read where a list goes on; what is none begins anew."""
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None  # noqa: PLR2004 - 64 bits
 
 
 class Drawn(NamedTuple):
@@ -75,6 +83,7 @@ class Elsewhere(NamedTuple):
 
 
 Shows = Callable[[Visit], Awaitable[Drawn | Elsewhere]]
+Serves = Callable[[Request, Grant], Awaitable[Drawn | Elsewhere]]
 
 
 class Page(NamedTuple):
@@ -89,18 +98,25 @@ class Page(NamedTuple):
 def endpoint(sf: Standfast, gate: Gatekeeper, beside: Beside, page: Page) -> Callable[[Request], Awaitable[Response]]:
     """Give what serves a page."""
 
+    async def shown(request: Request, grant: Grant) -> Drawn | Elsewhere:
+        check_right(grant, page.right, page.also)
+        return await page.shows(Visit(sf, grant, request.path_params, request.query_params, request, beside))
+
+    return served(gate, shown)
+
+
+def served(gate: Gatekeeper, shows: Serves) -> Callable[[Request], Awaitable[Response]]:
+    """Give what serves whoever is signed in; a refusal, also while the store is away, is said on a page."""
+
     async def serve(request: Request) -> Response:
-        grant = await gate.signed_in(request)
-        if grant is None:
-            return ask_to_sign_in(request)
+        grant = None
         try:
-            check_right(grant, page.right, page.also)
-            found = await page.shows(Visit(sf, grant, request.path_params, request.query_params, request, beside))
+            grant = await gate.signed_in(request)
+            return ask_to_sign_in(request) if grant is None else answered(request, grant, await shows(request, grant))
         except Problem as problem:
             return refused(request, grant, problem)
         except StandfastError as error:
             return refused(request, grant, of_error(error))
-        return answered(request, grant, found)
 
     return serve
 
@@ -121,6 +137,7 @@ def drawn(request: Request, found: Drawn, grant: Grant | None = None) -> Respons
         "grant": grant,
         "may": frozenset() if grant is None else frozenset(str(right) for right in Right if grant.may(right)),
         "csrf": csrf_of(request),
+        "signs_out": COOKIE in request.cookies,
         "done": DONE.get(request.query_params.get("done", "")),
     }
     text = draw(found.template, {**about, **found.context})
@@ -129,8 +146,9 @@ def drawn(request: Request, found: Drawn, grant: Grant | None = None) -> Respons
 
 def refused(request: Request, grant: Grant | None, problem: Problem) -> Response:
     """Say on a page what was refused, and what to do next."""
-    context = {"problem": problem, "approval": problem.more.get("approval")}
-    return drawn(request, Drawn("problem.html", context, problem.status), grant)
+    response = drawn(request, Drawn("problem.html", {"problem": problem}, problem.status), grant)
+    response.headers.update(problem.headers or {})
+    return response
 
 
 def ask_to_sign_in(request: Request, *, wrong: str | None = None) -> Response:

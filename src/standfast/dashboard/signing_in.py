@@ -8,13 +8,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from standfast.application import Standfast
-from standfast.dashboard.forms import is_ours, read
+from standfast.dashboard.forms import read
 from standfast.dashboard.pages import NOT_KEPT, SEE_OTHER, Drawn, ask_to_sign_in, drawn, refused, root_of
-from standfast.server.auth import Gatekeeper, sign_in, sign_out
-from standfast.server.problems import Problem
+from standfast.errors import StandfastError
+from standfast.server.auth import CSRF_FIELD, Gatekeeper, is_ours, sign_in, sign_out
+from standfast.server.problems import Problem, of_error
 
 Serves = Callable[[Request], Awaitable[Response]]
 LONGEST_TOKEN = 200
+ASIDE = ("//", "/\\", "/sign-in", "/sign-out")
+"""Where nobody who just signed in is led: to another site, or round in a circle."""
 
 
 def by_link(gate: Gatekeeper) -> Serves:
@@ -22,15 +25,26 @@ def by_link(gate: Gatekeeper) -> Serves:
 
     async def serve(request: Request) -> Response:
         code = request.query_params.get("code")
-        if code is None:
+        if code is None or request.method != "GET":  # what only previews a link must not use it up
             return ask_to_sign_in(request)
         token = gate.redeem(code)
         if token is None:
-            return ask_to_sign_in(request, wrong="This link was used before, or is older than ten minutes.")
+            return await _too_late(request, gate)
         # Not a redirect: to a browser that came from another site, it would still be that site's request.
         return _welcomed(request, token, "")
 
     return serve
+
+
+async def _too_late(request: Request, gate: Gatekeeper) -> Response:
+    """Say that a link counts no more; whoever is signed in needs none."""
+    try:
+        known = await gate.signed_in(request) is not None
+    except StandfastError as error:
+        return refused(request, None, of_error(error))
+    if known:
+        return RedirectResponse(f"{root_of(request)}/", SEE_OTHER, NOT_KEPT)
+    return ask_to_sign_in(request, wrong="This link was used before, or is older than ten minutes.")
 
 
 def by_token(sf: Standfast) -> Serves:
@@ -39,10 +53,13 @@ def by_token(sf: Standfast) -> Serves:
     async def serve(request: Request) -> Response:
         try:
             fields = await read(request)
+            token = fields.get("token", "").strip()[:LONGEST_TOKEN]
+            known = token.isascii() and await sf.tokens.grant(token) is not None
         except Problem as problem:
             return refused(request, None, problem)
-        token = fields.get("token", "").strip()[:LONGEST_TOKEN]
-        if not token.isascii() or await sf.tokens.grant(token) is None:
+        except StandfastError as error:
+            return refused(request, None, of_error(error))
+        if not known:
             return ask_to_sign_in(request, wrong="This token does not count: it is mistyped, revoked or expired.")
         return _welcomed(request, token, fields.get("wanted", ""))
 
@@ -53,7 +70,7 @@ async def out(request: Request) -> Response:
     """Have the browser forget its token."""
     response: Response = RedirectResponse(f"{root_of(request)}/sign-in", SEE_OTHER, NOT_KEPT)
     try:
-        if is_ours(request, await read(request)):
+        if is_ours(request, (await read(request)).get(CSRF_FIELD, "")):
             sign_out(response)
     except Problem as problem:
         return refused(request, None, problem)
@@ -61,7 +78,7 @@ async def out(request: Request) -> Response:
 
 
 def _welcomed(request: Request, token: str, wanted: str) -> Response:
-    local = wanted if wanted.startswith("/") and not wanted.startswith(("//", "/\\")) else "/"
+    local = wanted if wanted.startswith("/") and not wanted.startswith(ASIDE) else "/"
     response = drawn(request, Drawn("signed_in.html", {"onward": f"{root_of(request)}{local}"}))
     sign_in(response, token, secure=request.url.scheme == "https")
     return response

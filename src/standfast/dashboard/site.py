@@ -28,7 +28,9 @@ from standfast.dashboard.actions import ACTIONS
 from standfast.dashboard.beside import Beside
 from standfast.dashboard.pages import NOT_KEPT, Page
 from standfast.dashboard.series import Series, columns
+from standfast.errors import StoreUnavailable
 from standfast.server.auth import Gatekeeper
+from standfast.server.problems import RETRY_AFTER, Problem
 from standfast.server.routes import Route
 
 PAGES = (
@@ -78,11 +80,23 @@ class Site:
 
     async def _lines(self, request: Request) -> Response:
         """Give the charts' lines. Totals name no queue, so whoever may read may have them."""
-        grant = await self._gate.signed_in(request)
+        try:
+            grant = await self._gate.signed_in(request)
+        except StoreUnavailable:
+            return Response(status_code=503, headers={**NOT_KEPT, **RETRY_AFTER})
         if grant is None or not grant.may(Right.READ):
             return Response(status_code=401, headers=NOT_KEPT)
         lines = msgspec.json.encode(columns(self._series.look()))
         return Response(lines, headers=NOT_KEPT, media_type="application/json")
+
+    async def nowhere(self, request: Request) -> Response:
+        """Say on a page that an address leads nowhere, and where the dashboard begins."""
+        try:
+            grant = await self._gate.signed_in(request)
+        except StoreUnavailable:  # then nobody is known, and it is said to anybody
+            grant = None
+        hint = "Check the address, or begin at the overview."
+        return pages.refused(request, grant, Problem(404, "not-found", "Nothing is at this address.", hint))
 
     async def close(self) -> None:
         """Let go of what samples and asks."""

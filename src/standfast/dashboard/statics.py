@@ -15,13 +15,12 @@ FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable"}
 NAMES = (
     "dashboard.css",
     "dashboard.js",
+    "live.js",
     "mark.svg",
     "vendor/htmx.min.js",
-    "vendor/htmx-sse.min.js",
     "vendor/uplot.min.js",
     "vendor/uplot.min.css",
     "vendor/htmx.LICENSE",
-    "vendor/htmx-sse.LICENSE",
     "vendor/uplot.LICENSE",
 )
 

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
+from standfast.alert import AlertKind
 from standfast.rules import QueueRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-STALLED_AFTER = 60.0
-"""A due job that waited this many seconds without any claim of its queue meanwhile means the queue is backed up."""
+CARRIERS = frozenset({"standfast.notify", "standfast.subscribers"})
+"""The queues that carry alerts and notices out."""
+
+SUBSCRIBER = "subscriber "
+"""What the names of subscribers begin with where they stand among surfaces."""
+
+UNSERVED_AFTER = 30.0
+"""Seconds a job may be due in a queue that no worker serves before that is an alert."""
+
+SINK_DEAD_AFTER = 300.0
+"""Seconds a surface may take nothing before that is an alert."""
 
 STARVED_AFTER = 3600.0
 """A due job that waited this many seconds in a short queue that others were claimed from is starved."""
 
 GROWTH_WITHIN = 600.0
-"""Seconds in which more new letters than a queue's `dead_warning` mean that they grow."""
+"""Seconds in which more new letters than a queue's `growth_warning` mean that they grow."""
 GROWTH_LEAST = 10
 """So few new letters are no growth, also where `dead_warning` is less."""
 DENIALS_WITHIN = 3600.0
-DENIALS_WARNING = 5
-"""So many letters of a queue whose replay was denied within that time are worth a look at its policy."""
+"""Seconds in which denied replays are counted: `denial_warning` of them are worth a look at the policy."""
 
 REMOVED_SHOWN = 86400.0
 """Seconds for which it is told that the store's file was removed."""
@@ -53,13 +62,15 @@ class QueueFacts(msgspec.Struct, frozen=True):
     """Jobs that a gate has held back for more than an hour."""
     paused: bool = False
     overdue: int = 0
-    """Attempts that passed their timeout and still run: plain functions, which cannot be stopped."""
+    """Attempts that passed their timeout and, as their worker says, still run: plain functions cannot be stopped."""
     new_letters: int = 0
     """How many became letters in the last ten minutes, and still are."""
     denials: int = 0
     """How many letters had their replay denied in the last hour."""
+    idle_seconds: float | None = None
+    """How long ago anything of it was started; None if nothing ever was."""
     at_least: tuple[str, ...] = ()
-    """Which of `due`, `letters` and `new_letters` stopped at the bound of counting."""
+    """Which of `due`, `letters`, `new_letters` and `silent` stopped at the bound of counting."""
 
 
 class StoreFacts(msgspec.Struct, frozen=True):
@@ -88,12 +99,30 @@ class StoreFacts(msgspec.Struct, frozen=True):
     """The queues whose calls lately went to their fallback, and how many did so far."""
     policy_issue: str | None = None
     """What is wrong with the policy that somebody configured."""
+    failing_sinks: tuple[tuple[str, float, str], ...] = ()
+    """The surfaces that took nothing lately, for how many seconds, and why."""
+
+
+class Finding(NamedTuple):
+    """Something that is wrong, in the words health uses; with a kind it is an alert, too."""
+
+    text: str
+    kind: AlertKind | None = None
+    value: float = 1.0
+    threshold: float = 0.0
+    queue: str = ""
+    subject: str = ""
+
+
+def findings(facts: StoreFacts) -> list[Finding]:
+    """Find everything that is wrong, queue by queue, then what is wrong with the whole store."""
+    found = [each._replace(queue=queue.queue) for queue in facts.queues for each in _queue_findings(queue)]
+    return [*found, *_store_findings(facts)]
 
 
 def issues(facts: StoreFacts) -> list[str]:
-    """Word every issue, queue by queue, then those of the whole store."""
-    found = [issue for queue in facts.queues for issue in _queue_issues(queue)]
-    return [*found, *_store_issues(facts)]
+    """Word every issue once, queue by queue, then those of the whole store."""
+    return list(dict.fromkeys(each.text for each in findings(facts)))
 
 
 def status(found: list[str]) -> Literal["healthy", "degraded"]:
@@ -101,47 +130,115 @@ def status(found: list[str]) -> Literal["healthy", "degraded"]:
     return "degraded" if found else "healthy"
 
 
-def backed_up(facts: QueueFacts) -> bool:
-    """Tell whether more is due than the queue allows, or its oldest due job waits while nothing is claimed."""
-    if facts.due > facts.rules.depth_warning:
-        return True
-    return (facts.oldest_due_seconds or 0) >= STALLED_AFTER and not facts.claimed_recently
+def too_deep(facts: QueueFacts) -> bool:
+    """Tell whether more is due than the queue allows."""
+    return facts.due > facts.rules.depth_warning
+
+
+def stalled(facts: QueueFacts) -> bool:
+    """Tell whether the oldest due job waits while nothing is claimed, and nobody paused the queue."""
+    waits = (facts.oldest_due_seconds or 0) >= facts.rules.stall_warning
+    return waits and not facts.claimed_recently and not facts.paused
 
 
 def starved(facts: QueueFacts) -> bool:
     """Tell whether a due job waits far longer than the order of claims lets it, though its queue is claimed from."""
     few = facts.due <= facts.rules.depth_warning
-    return few and facts.claimed_recently and (facts.oldest_due_seconds or 0) >= STARVED_AFTER
+    return not facts.paused and few and facts.claimed_recently and (facts.oldest_due_seconds or 0) >= STARVED_AFTER
 
 
-def _queue_issues(facts: QueueFacts) -> Iterator[str]:
-    if facts.letters > facts.rules.dead_warning:
-        yield f"{facts.queue}: {_count(facts.letters, 'dead letter', 'letters' in facts.at_least)}"
-    if facts.new_letters > max(facts.rules.dead_warning, GROWTH_LEAST):
-        new = _count(facts.new_letters, "dead letter", "new_letters" in facts.at_least)
-        yield f"{facts.queue}: {new} in the last 10 minutes (growing)"
-    if facts.denials >= DENIALS_WARNING:
-        yield f"{facts.queue}: {facts.denials} replays denied in the last hour"
-    if backed_up(facts):
-        yield f"{facts.queue}: {facts.due}{'+' if 'due' in facts.at_least else ''} pending (backed up)"
-    if facts.due and not facts.live_workers:
-        yield f"{facts.queue}: {_count(facts.due, 'due job', 'due' in facts.at_least)} and no worker"
+def unmoved(facts: QueueFacts) -> bool:
+    """Tell whether jobs that nothing moves are an alert: not in a paused queue, and due ones only after their time."""
+    due_ones = facts.oldest_due_seconds is not None and not facts.claimed_recently
+    return bool(facts.silent) and not facts.paused and (stalled(facts) or not due_ones)
+
+
+def growth_warning(rules: QueueRules) -> int:
+    """Give how many new letters within ten minutes are too many."""
+    return max(rules.dead_warning, GROWTH_LEAST) if rules.growth_warning is None else rules.growth_warning
+
+
+def _queue_findings(facts: QueueFacts) -> Iterator[Finding]:
+    """Find what is wrong with a queue. That nothing moves without a worker is one alert: that there is none."""
+    unserved = facts.due and not facts.live_workers
+    for each in _all_of_queue(facts):
+        yield each._replace(kind=None) if unserved and each.kind is AlertKind.STALLED else each
+
+
+def _all_of_queue(facts: QueueFacts) -> Iterator[Finding]:
+    yield from _letters(facts)
+    yield from _due(facts)
     if not facts.handler_known:
-        yield f"{facts.queue}: no handler is known"
+        yield Finding(f"{facts.queue}: no handler is known")
     else:
-        yield from (f"{facts.queue}: no handler {name!r} is known" for name in facts.unknown_handlers)
-    if facts.abandoned:
-        yield f"{facts.queue}: {_count(facts.abandoned, 'running job')} of a silent worker, and no worker is alive"
-    if facts.silent:
-        paused = " (it is paused)" if facts.paused else ""
-        yield f"{facts.queue}: nothing moves {_count(facts.silent, 'job')}{paused}"
-    if facts.deferred:
-        yield f"{facts.queue}: {_count(facts.deferred, 'job')} deferred for more than an hour"
-    if starved(facts):
-        yield f"{facts.queue}: a job has been due for {(facts.oldest_due_seconds or 0) / 3600:.1f} h while others ran"
+        yield from (Finding(f"{facts.queue}: no handler {name!r} is known") for name in facts.unknown_handlers)
+    yield from _unmoved(facts)
     if facts.overdue:
         whose = "its" if facts.overdue == 1 else "their"
-        yield f"{facts.queue}: {_count(facts.overdue, 'handler')} past {whose} timeout"
+        text = f"{facts.queue}: {_count(facts.overdue, 'handler')} past {whose} timeout"
+        yield Finding(text, AlertKind.OVERDUE, facts.overdue)
+    idle, longest = facts.idle_seconds, facts.rules.idle_warning
+    if idle is not None and longest is not None and idle > longest:
+        text = f"{facts.queue}: nothing was started for {idle:.0f} s (zero activity)"
+        yield Finding(text, AlertKind.IDLE, idle, longest)
+
+
+def _letters(facts: QueueFacts) -> Iterator[Finding]:
+    """Find what is wrong with letters. Those of what carries alerts out mean that a surface does not take them."""
+    rules, ours = facts.rules, facts.queue in CARRIERS
+    if facts.letters > rules.dead_warning:
+        text = f"{facts.queue}: {_count(facts.letters, 'dead letter', 'letters' in facts.at_least)}"
+        yield Finding(text, AlertKind.DEAD_SINK if ours else AlertKind.DEAD_LETTERS, facts.letters, rules.dead_warning)
+    if facts.new_letters > growth_warning(rules):
+        new = _count(facts.new_letters, "dead letter", "new_letters" in facts.at_least)
+        text = f"{facts.queue}: {new} in the last 10 minutes (growing)"
+        yield Finding(text, AlertKind.GROWTH, facts.new_letters, growth_warning(rules))
+    if facts.denials >= rules.denial_warning:
+        text = f"{facts.queue}: {facts.denials} replays denied in the last hour"
+        yield Finding(text, AlertKind.DENIALS, facts.denials, rules.denial_warning)
+
+
+def _due(facts: QueueFacts) -> Iterator[Finding]:
+    """Find what is wrong with jobs that are due."""
+    rules, waits = facts.rules, facts.oldest_due_seconds or 0.0
+    pending = f"{facts.queue}: {facts.due}{'+' if 'due' in facts.at_least else ''} pending (backed up)"
+    if too_deep(facts):
+        yield Finding(pending, AlertKind.DEPTH, facts.due, rules.depth_warning)
+    if stalled(facts):
+        yield Finding(pending, AlertKind.STALLED, waits, rules.stall_warning)
+    if facts.due and not facts.live_workers:
+        text = f"{facts.queue}: {_count(facts.due, 'due job', 'due' in facts.at_least)} and no worker"
+        # While a worker is replaced there is none for a moment, and nobody needs to hear of that.
+        yield Finding(text, AlertKind.NO_WORKER if waits >= UNSERVED_AFTER else None, waits, UNSERVED_AFTER)
+
+
+def _unmoved(facts: QueueFacts) -> Iterator[Finding]:
+    """Find jobs that nothing moves, or not for long."""
+    if facts.abandoned:
+        text = f"{facts.queue}: {_count(facts.abandoned, 'running job')} of a silent worker, and no worker is alive"
+        yield Finding(text, AlertKind.STALLED, facts.abandoned)
+    if facts.silent:
+        paused = " (it is paused)" if facts.paused else ""
+        text = f"{facts.queue}: nothing moves {_count(facts.silent, 'job', 'silent' in facts.at_least)}{paused}"
+        yield Finding(text, AlertKind.STALLED if unmoved(facts) else None, facts.silent)
+    if facts.deferred:
+        text = f"{facts.queue}: {_count(facts.deferred, 'job')} deferred for more than an hour"
+        yield Finding(text, AlertKind.STALLED, facts.deferred)
+    if starved(facts):
+        hours = (facts.oldest_due_seconds or 0) / 3600
+        yield Finding(f"{facts.queue}: a job has been due for {hours:.1f} h while others ran", AlertKind.STALLED)
+
+
+def _store_findings(facts: StoreFacts) -> Iterator[Finding]:
+    yield from (Finding(text) for text in _store_issues(facts))
+    for name, seconds, why in facts.failing_sinks:
+        kind = AlertKind.DEAD_SINK if seconds >= SINK_DEAD_AFTER else None
+        what = "notices" if name.startswith(SUBSCRIBER) else "alerts"
+        text = f"{name} takes no {what} for {seconds:.0f} s: {why}"
+        yield Finding(text, kind, seconds, SINK_DEAD_AFTER, subject=name)
+    yield from _sweep_finding(facts)
+    if facts.disk_low:
+        yield Finding("disk is low: new work is refused", AlertKind.LOW_DISK)
 
 
 def _store_issues(facts: StoreFacts) -> Iterator[str]:
@@ -163,24 +260,22 @@ def _store_issues(facts: StoreFacts) -> Iterator[str]:
         yield f"{queue}: its gate counts as closed: {why}"
     if facts.policy_issue is not None:
         yield facts.policy_issue
-    yield from _sweep_issue(facts)
     if facts.removed_ago is not None and facts.removed_ago < REMOVED_SHOWN:
         yield f"the store's file was removed while in use, {facts.removed_ago:.0f} s ago: what it held then is gone"
-    if facts.disk_low:
-        yield "disk is low: new work is refused"
     if facts.clock_jumped:
         yield "clock jumped"
 
 
-def _sweep_issue(facts: StoreFacts) -> Iterator[str]:
+def _sweep_finding(facts: StoreFacts) -> Iterator[Finding]:
     late = LATE_SWEEPS * facts.sweep_every
     if facts.sweep_age is not None:
         if facts.sweep_age > late:
-            yield f"sweeper last ran {facts.sweep_age:.0f} s ago"
+            text = f"sweeper last ran {facts.sweep_age:.0f} s ago"
+            yield Finding(text, AlertKind.LATE_SWEEPER, facts.sweep_age, late)
     # A store nobody uses yet needs no sweeper; one where a due job waited this long does.
     elif any((queue.oldest_due_seconds or 0) > late for queue in facts.queues):
-        yield "sweeper has never run"
+        yield Finding("sweeper has never run", AlertKind.LATE_SWEEPER, late, late)
 
 
 def _count(number: int, what: str, more: bool = False) -> str:  # noqa: FBT001, FBT002 - read beside the number
-    return f"{number} {what}" if number == 1 else f"{number}{'+' if more else ''} {what}s"
+    return f"{number} {what}" if number == 1 and not more else f"{number}{'+' if more else ''} {what}s"

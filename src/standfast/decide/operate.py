@@ -58,13 +58,13 @@ def discard(job: Standing, *, by: str, reason: str, attempt: int = 0) -> Transit
     return _moved(job, Move.DISCARD, attempt=attempt, by=printable(by), reason=printable(reason))
 
 
-def cancel(job: Standing) -> Transition | Refusal:
+def cancel(job: Standing, *, by: str | None = None) -> Transition | Refusal:
     """End a job that is not wanted any more. A running one can only be asked to stop."""
     if job.state in FINAL:
         return Refusal(f"it is already {job.state}")
     if job.state == State.RUNNING:
         return Refusal("it is running and was asked to stop; it ends cancelled unless this attempt succeeds")
-    return _moved(job, Move.CANCEL)
+    return _moved(job, Move.CANCEL, by=by and printable(by))
 
 
 def release(job: Standing, *, by: str, reason: str, uses: Use | None = None) -> Transition:

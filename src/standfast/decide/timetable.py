@@ -28,6 +28,8 @@ MOST_COUNTED = 10_000
 OVERDUE_AFTER = 60.0
 """Seconds after which a run that did not happen is an issue."""
 FIRST_WINDOW = 3600.0
+APART = 0.001
+"""Seconds between moments that are told one after the other."""
 FIELDS = "write five fields: minute, hour, day of the month, month, day of the week"
 
 
@@ -137,6 +139,20 @@ def plan(times: Times, first: float, now: float, missed: Missed) -> Plan:
     on_time = now - due.last[-1] <= GRACE
     runs = due.last if missed != "skip" or on_time else []
     return Plan(runs, due.number - len(runs), times.after(max(now, due.last[-1])))
+
+
+def told_times(ticks: Iterable[float], to_wall: float, last: float | None) -> list[float]:
+    """Give the wall times by which ticks of an interval are told, each once and behind the last that was told.
+
+    Where the clock was set back, ticks go on and their wall times would come again: those are told a millisecond apart
+    until the clock has caught up.
+    """
+    told: list[float] = []
+    for tick in ticks:
+        moment = round(tick + to_wall, 3)
+        last = moment if last is None or moment > last else round(last + APART, 3)
+        told.append(last)
+    return told
 
 
 def turned_back(times: Times, following: float | None, now: float) -> float | None:

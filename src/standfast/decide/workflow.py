@@ -114,12 +114,10 @@ def waits_for(blockers: Sequence[Blocker]) -> str:
 
 
 def _stopped(blocker: Blocker) -> str:
+    """Say how a step stopped, and not in whose words: who may see the waiting one may not reach that one's queue."""
     how = "died" if blocker.state == State.DEAD else "is held"
     failure = blocker.failure
-    if failure is None:
-        return f"{blocker.step}, which {how}"
-    told = f" ({failure.told})" if failure.told else ""
-    return f"{blocker.step}, which {how}: {failure.reason_code}{told}"
+    return f"{blocker.step}, which {how}" if failure is None else f"{blocker.step}, which {how}: {failure.reason_code}"
 
 
 def _named(names: Sequence[str]) -> str:

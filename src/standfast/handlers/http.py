@@ -12,6 +12,7 @@ from standfast.errors import Permanent
 from standfast.handlers.destinations import Refused, refusal
 from standfast.handlers.job import Job
 from standfast.handlers.request import HttpRequest, Reply, Route, host_of
+from standfast.telemetry import current
 
 if TYPE_CHECKING:
     from standfast.handlers.wire import Wire
@@ -84,6 +85,8 @@ def headers(job: Job, request: HttpRequest) -> list[tuple[bytes, bytes]]:
     }
     if request.content is not None:
         ours["Content-Type"] = "application/json"
+    if (traceparent := current()) is not None:
+        ours["traceparent"] = traceparent
     sent = {name: value for name, value in ours.items() if name.lower() not in given} | request.headers
     return [(name.encode(), value.encode()) for name, value in sent.items()]
 

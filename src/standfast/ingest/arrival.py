@@ -11,6 +11,8 @@ import msgspec
 
 LONGEST_NAME = 200
 """Characters a key may have; a longer one is known by its hash."""
+SAID_ONCE = ("x-github-", "x-hub-signature", "webhook-", "ce-", "authorization", "content-type")
+"""How the names of headers begin that say what a delivery is, and who sent it."""
 _UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")
 
 
@@ -48,16 +50,26 @@ class Delivery(msgspec.Struct, frozen=True):
 
     headers: dict[str, str]
     body: bytes
+    repeated: frozenset[str] = frozenset()
+    """The headers that came more than once."""
 
 
 def delivery(headers: Mapping[str, str] | Iterable[tuple[str, str]], body: bytes) -> Delivery:
-    """Take a request; a header that comes twice counts as one with both values, as HTTP has it."""
+    """Take a request; a header that comes twice counts as one with both values, as HTTP has it, and is noted."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for name, value in pairs:
-        known = found.get(name.lower())
-        found[name.lower()] = value if known is None else f"{known}, {value}"
-    return Delivery(found, body)
+        found.setdefault(name.lower(), []).append(value)
+    repeated = frozenset(name for name, values in found.items() if len(values) > 1)
+    return Delivery({name: ", ".join(values) for name, values in found.items()}, body, repeated)
+
+
+def ambiguous(came: Delivery, also: str | None = None) -> Refused | None:
+    """Refuse a delivery that says twice who sent it or what it is: whoever reads the other value reads another one."""
+    told = sorted(name for name in came.repeated if name.startswith(SAID_ONCE) or name == (also or "").lower())
+    if not told:
+        return None
+    return Refused(400, f"the delivery has more than one {told[0]} header", "send each of its own headers once")
 
 
 def text(value: object, longest: int = 1000) -> str | None:

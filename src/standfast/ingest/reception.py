@@ -19,7 +19,7 @@ from standfast.errors import (
     UnknownQueue,
 )
 from standfast.ingest import cloudevents, github, standard_webhooks
-from standfast.ingest.arrival import Arrival, Delivery, Ignored, Reading, Refused, delivery
+from standfast.ingest.arrival import Arrival, Delivery, Ignored, Reading, Refused, ambiguous, delivery
 from standfast.ingest.sources import GITHUB, MappedTable, Source, source
 from standfast.printable import printable
 
@@ -40,10 +40,12 @@ STATUS = {"accepted": 201, "spooled": 202}
 """The status of each outcome; of any other it is 200."""
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
+Body = bytes | bytearray | memoryview
+"""A body as it came: a text was decoded on the way, and its signature may not fit any more."""
 Answer = tuple[int, dict[str, Any]]
 
 
-async def receive(sf: Standfast, name: str, headers: Headers, raw: bytes) -> Answer:
+async def receive(sf: Standfast, name: str, headers: Headers, raw: Body) -> Answer:
     """Take one delivery of a source; give the status and the body of the answer. What is accepted is on disk."""
     try:
         found = source(name, sf.settings.ingest, os.environ)
@@ -51,21 +53,34 @@ async def receive(sf: Standfast, name: str, headers: Headers, raw: bytes) -> Ans
         log.error("deliveries of %s are refused: %s", printable(name), error)  # noqa: TRY400 - its own words suffice
         return _problem(Refused(500, "this source is not ready to take deliveries", "see the log of the server"))
     if found is None:
-        hint = f"write [ingest.{printable(name[:50])}] into standfast.toml"
+        hint = f"write [ingest.{printable(name[:50])}] into standfast.toml, with the secret_env that names its secret"
         return _problem(Refused(404, "there is no such source", hint))
     return await take(sf, found, headers, raw)
 
 
-async def take(sf: Standfast, found: Source, headers: Headers, raw: bytes) -> Answer:
+async def take(sf: Standfast, found: Source, headers: Headers, raw: Body) -> Answer:
     """Take one delivery of a source that is known."""
+    raw = _bytes(raw)
     if len(raw) > found.largest:
         return _problem(Refused(413, f"the body has more than {found.largest} bytes", "send less at a time"))
     came, now = delivery(headers, raw), sf.clock.wall()
+    refused = ambiguous(came, getattr(found.table, "signature_header", None))
+    if refused is not None:
+        return await _answered(sf, found, refused)
     readings = read(came, found, now) if len(raw) <= QUICKLY_READ else await aside(read, came, found, now)
     if not isinstance(readings, list):
-        return await _answered(sf, found.name, readings)
-    answers = [await _answered(sf, found.name, each) for each in readings]
+        return await _answered(sf, found, readings)
+    answers = [await _answered(sf, found, each) for each in readings]
     return max(status for status, _ in answers), {"items": [body for _, body in answers]}
+
+
+def _bytes(raw: Body) -> bytes:
+    if isinstance(raw, Body):
+        return bytes(raw)
+    raise ConfigurationError(
+        f"the body must be the bytes as they came, not {type(raw).__name__}, because the signature covers them; "
+        "nothing was taken: give what your framework calls the raw body"
+    )
 
 
 def read(came: Delivery, found: Source, now: float) -> Reading | list[Reading]:
@@ -78,16 +93,25 @@ def read(came: Delivery, found: Source, now: float) -> Reading | list[Reading]:
     return standard_webhooks.read(came, found, now)
 
 
-async def _answered(sf: Standfast, name: str, reading: Reading) -> Answer:
+async def _answered(sf: Standfast, found: Source, reading: Reading) -> Answer:
     match reading:
         case Refused():
-            log.warning("a delivery of %s is refused: %s", name, printable(reading.detail))
+            log.warning("a delivery of %s is refused: %s", found.name, printable(reading.detail))
             return _problem(reading)
         case Ignored():
-            log.info("a delivery of %s is ignored: %s", name, printable(reading.reason))
-            return 200, {"outcome": "ignored", "reason": reading.reason}
+            return await _ignored(sf, found, reading)
         case _:
-            return await _enqueued(sf, name, reading)
+            return await _enqueued(sf, found.name, reading)
+
+
+async def _ignored(sf: Standfast, found: Source, reading: Ignored) -> Answer:
+    """Log and count what asks for nothing. A store that is away does not make the sender send it again."""
+    log.info("a delivery of %s is ignored: %s", found.name, printable(reading.reason))
+    try:
+        await sf.ignored(found.table.queue)
+    except StoreUnavailable as error:
+        log.warning("an ignored delivery of %s is not counted: %s", found.name, error)
+    return 200, {"outcome": "ignored", "reason": reading.reason}
 
 
 async def _enqueued(sf: Standfast, name: str, arrival: Arrival) -> Answer:
@@ -105,7 +129,7 @@ async def _enqueued(sf: Standfast, name: str, arrival: Arrival) -> Answer:
         )
     except StandfastError as error:
         status, hint = next((said for kind, said in ANSWERS.items() if isinstance(error, kind)), (500, "see the log"))
-        return _problem(Refused(status, str(error), hint))
+        return _problem(Refused(status, error.outside, hint))
     answer = {"outcome": receipt.outcome, "id": receipt.id, "state": receipt.state, "queue": arrival.queue}
     return STATUS.get(receipt.outcome, 200), answer
 

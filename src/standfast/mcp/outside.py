@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from mcp.types import CallToolResult, TextContent
 
+from standfast.errors import StandfastError
 from standfast.printable import escaped
 from standfast.redact import redacted
 
@@ -28,9 +29,9 @@ def answer(said: Mapping[str, Any], *, failed: bool = False) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=shown, is_error=failed)
 
 
-def refused(error: Exception) -> CallToolResult:
+def refused(error: StandfastError) -> CallToolResult:
     """Answer a call that was refused: what happened, what is safe, what to do next, as the error says it."""
-    return _failed(str(error))
+    return _failed(error.outside)
 
 
 def reworded(result: CallToolResult) -> CallToolResult:

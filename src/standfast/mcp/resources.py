@@ -14,6 +14,7 @@ from standfast.application import Standfast
 from standfast.errors import StandfastError
 from standfast.mcp.identity import Identity
 from standfast.mcp.outside import fenced, shown_to_agents
+from standfast.server import reached
 
 Reads = Callable[[str], Awaitable[str]]
 
@@ -38,7 +39,8 @@ def add_resources(server: MCPServer[Any], sf: Standfast, who: Identity) -> None:
     async def workflow(id: str) -> str:
         """Give a workflow: its state, and each step's."""
         who.check(Right.READ)
-        return _shown("workflow", await sf.workflows.get(id))
+        found = sf.workflows.get(id) if who.grant is None else reached.workflow(sf, who.grant, id)
+        return _shown("workflow", await found)
 
 
 def _shown(what: str, value: Any) -> str:
@@ -53,6 +55,6 @@ def _found(read: Reads) -> Reads:
         try:
             return await read(id)
         except StandfastError as error:
-            raise ResourceNotFoundError(str(error)) from error
+            raise ResourceNotFoundError(error.outside) from error
 
     return found

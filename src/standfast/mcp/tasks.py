@@ -20,7 +20,7 @@ from standfast.job import JobView
 from standfast.lifecycle import State
 from standfast.mcp.outside import answer, reworded
 from standfast.mcp.tools import PATIENCE, Tools, impatient
-from standfast.queue.replies import reply
+from standfast.queue.replies import NOT_YOURS, reply
 
 IDENTIFIER = "io.modelcontextprotocol/tasks"
 QUICK = 2.0
@@ -77,7 +77,7 @@ class Tasks(Extension):
             return answered
         answered = reworded(answered)
         said = answered.structured_content
-        if not takes_long or said is None or said["status"] not in UNFINISHED:
+        if not takes_long or said is None or said["status"] not in UNFINISHED or said.get("reason_code") == NOT_YOURS:
             return answered
         job = await self._tools.look(said["operation_id"])
         return answered if job is None else _task(job, created=True)

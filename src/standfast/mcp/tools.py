@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Annotated, Any
 
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from standfast.access import Right
 from standfast.application import Standfast
@@ -19,10 +21,12 @@ from standfast.errors import StandfastError
 from standfast.job import JobView
 from standfast.lifecycle import FINAL, State
 from standfast.mcp import shapes
+from standfast.mcp.arguments import misfits
 from standfast.mcp.identity import Identity
 from standfast.mcp.outside import answer, refused
 from standfast.queue.calls import worded
-from standfast.queue.replies import reply
+from standfast.queue.replies import NOT_YOURS, reply, stands_still
+from standfast.server import reached
 
 PATIENCE = 30.0
 """Seconds a call may keep its client waiting; clients give up after about a minute."""
@@ -35,7 +39,7 @@ TIDIES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempoten
 STILL_THERE = "It is still {view} after {seconds:g} s and goes on without you. Call wait again, or look with status."
 GOES_ON = "It is still being done after {seconds:g} s and goes on without you. Call wait with its operation_id."
 FAILED = frozenset({"failed", "timeout"})
-NOT_YOURS = "It is another session's. Look with status; if it should be run again, propose_replay asks for that."
+ANOTHERS = "It is another session's. Look with status; if it should be run again, propose_replay asks for that."
 PROPOSED = {
     "replayed": "The policy allows it and it is queued again; it is not done yet. Call wait, or look with status.",
     "resolved": "Nothing was run: a check found that it had been done already.",
@@ -114,13 +118,14 @@ class Tools:
             return answer(reply(await self._sf.wait(job.id, seconds)))
         except TimeoutError:
             job = await self._found(id)
-            return answer(reply(job, STILL_THERE.format(view=job.view, seconds=seconds)))
+            still = None if stands_still(job) else STILL_THERE.format(view=job.view, seconds=seconds)
+            return answer(reply(job, still))
 
     async def retry(self, id: Id) -> Annotated[CallToolResult, shapes.Reply]:
         """Run a job of this session again as soon as may be. The policy decides about one that failed for good."""
         job = await self._found(id)
         if job.session is not None and not self._who.owns(job):
-            return answer({**reply(job, NOT_YOURS), "reason_code": "not_yours"}, failed=True)
+            return answer({**reply(job, ANOTHERS), "reason_code": NOT_YOURS}, failed=True)
         self._who.check(Right.OPERATE, Right.ENQUEUE)
         return answer(await self._sf.retry(id, by=self._who.person))
 
@@ -146,7 +151,8 @@ class Tools:
     async def health(self) -> Annotated[CallToolResult, shapes.Health]:
         """Judge the queue: what is wrong, how much waits, how many letters lie there."""
         self._who.check(Right.READ)
-        return answer(await self._sf.health())
+        grant = self._who.grant
+        return answer(await (self._sf.health() if grant is None else reached.health(self._sf, grant)))
 
     async def list_dead_letters(
         self,
@@ -179,7 +185,7 @@ class Tools:
 
     async def _unfinished(self, job: JobView, seconds: float) -> dict[str, Any]:
         """Word a call that has no end yet: it runs on, or it was not started, which explain knows the reason of."""
-        if job.state == State.RUNNING:
+        if job.state == State.RUNNING and not stands_still(job):
             return reply(job, GOES_ON.format(seconds=seconds))
         return await worded(job, self._sf.explain)
 
@@ -204,11 +210,25 @@ class Tools:
         """End a job of this connection's own that is not wanted any more; False if it is another's."""
         job = await self._found(id)
         if self._who.owns(job) and job.state not in FINAL:
-            await self._sf.cancel(job.id)
+            await self._sf.cancel(job.id, by=self._who.person)
         return self._who.owns(job)
 
     async def _found(self, id: str) -> JobView:
         return self._who.seen(await self._sf.status(id), id)
+
+
+class Offered(Tool):
+    """A tool whose refusals are ours: the library's words about arguments are its own code's."""
+
+    async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:  # noqa: FBT001, FBT002 - the library has it so
+        """Run it, or say which argument does not fit."""
+        try:
+            return await super().run(arguments, context, convert_result)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            found = error.__cause__.errors(include_url=False)
+            raise ToolError(misfits(self.name, self.parameters, found)) from error
 
 
 def offered(tools: Tools) -> list[Tool]:
@@ -227,7 +247,7 @@ def offered(tools: Tools) -> list[Tool]:
         tools.propose_replay: ACTS,
     }
     return [
-        _strict(Tool.from_function(_answered(tool), annotations=annotations, structured_output=True))
+        _strict(Offered.from_function(_answered(tool), annotations=annotations, structured_output=True))
         for tool, annotations in known.items()
     ]
 

@@ -18,7 +18,8 @@ from standfast.handlers.job import Job
 from standfast.handlers.registry import Declaration, Enqueues, Handler
 from standfast.handlers.request import HttpRequest
 from standfast.notify.follower import QUEUE
-from standfast.notify.surfaces import MISSING, Notify, Surface
+from standfast.notify.sinks import Sinks
+from standfast.notify.surfaces import MISSING, PAIN, Notify, Surface
 from standfast.outcome import Failed
 from standfast.queue.http import judged
 from standfast.rules import QueueRules, exponential
@@ -27,29 +28,66 @@ WITHIN = 15.0
 """Seconds a surface may take to answer."""
 RULES = QueueRules(attempts=200, backoff=exponential(base=5, cap=300), timeout=60.0, breaker=None, dead_warning=0)
 """An alert is tried for most of a day; one that nobody took is a health issue."""
+GRACE = 2.0
+"""Seconds that deliveries get where a process ends that runs nothing else; what is cut off is sent again."""
 SIGNED = "whsec_"
 
 
-def handler(door: Enqueues, notify: Notify, sender: Sender, clock: Clock) -> Handler:
+def with_room(rules: QueueRules, notify: Notify) -> QueueRules:
+    """Refuse a queue that could never hold what one alert is told by: it is stored for every surface, or for none."""
+    if rules.max_depth is not None and rules.max_depth < len(notify.surfaces):
+        raise ConfigurationError(
+            f"max_depth of {QUEUE} is {rules.max_depth}, and an alert is told to up to {len(notify.surfaces)} surfaces "
+            "at once: no such alert would ever be told; allow more, or leave it out"
+        )
+    return rules
+
+
+def handler(door: Enqueues, notify: Notify, sender: Sender, clock: Clock, sinks: Sinks) -> Handler:
     """Give the handler of the queue that carries alerts out."""
 
     async def deliver(job: Job) -> dict[str, Any] | Failed:
         """Carry an alert out."""
-        name, alert = job.payload["surface"], job.payload["alert"]
-        surface = notify.surfaces.get(name)
+        name = job.payload["surface"]
+        surface = notify.named(name)
         if surface is None:
             raise Permanent(f"[notify] has no surface named {name!r} where this worker runs; name it, then replay")
-        if surface.apprise_env is not None:
-            return await through_apprise(surface, alert)
-        request = webhook(surface, alert, job.id, clock.wall())
-        outcome = judged(await sender.tell(request))
-        return outcome if isinstance(outcome, Failed) else {"surface": name, "status": outcome["status"]}
+        return await sinks.sent(name, _sent(job, name, surface, sender, clock.wall()))
 
     return Handler(deliver, Declaration(queue=QUEUE, name=QUEUE), door)
 
 
+async def _sent(job: Job, name: str, surface: Surface, sender: Sender, wall: float) -> dict[str, Any] | Failed:
+    """Send what a job carries."""
+    if surface.apprise_env is not None:
+        return await through_apprise(surface, job.payload["alert"])
+    about = signal(job.payload) if name == PAIN else event(job.payload["alert"])
+    outcome = judged(await sender.tell(webhook(surface, about, job.id, wall)))
+    return outcome if isinstance(outcome, Failed) else {"surface": name, "status": outcome["status"]}
+
+
+def signal(payload: dict[str, Any]) -> dict[str, Any]:
+    """Give a pain signal as it is sent."""
+    return dict(payload["pain"])
+
+
+def event(alert: dict[str, Any]) -> dict[str, Any]:
+    """Lay an alert out as the event it is sent as."""
+    said = alert["state"] if "severity" in alert else None
+    kind = "standfast.alert" if said is None else f"standfast.alert_{said}"
+    return {
+        "type": kind,
+        "title": title(alert),
+        "timestamp": alert.get("until") or alert["since"],
+        "data": alert,
+    }
+
+
 def title(alert: dict[str, Any]) -> str:
     """Word an alert in one line."""
+    if "severity" in alert:
+        over = "over: " if alert["state"] == "ended" else ""
+        return f"standfast: {over}{alert['message']} ({alert['kind']})"
     count, more = alert["count"], "more " if alert["more"] else ""
     letters = "letter" if count == 1 else "letters"
     return f"standfast: {count} {more}{letters} in {alert['queue']} ({alert.get('reason_code', alert['state'])})"
@@ -57,14 +95,16 @@ def title(alert: dict[str, Any]) -> str:
 
 def body(alert: dict[str, Any]) -> str:
     """Word the rest of it: what happened, and what to do."""
+    if "severity" in alert:
+        ended = alert["state"] == "ended"
+        return f"From {alert['since']} to {alert['until']}." if ended else f"{alert['advice']}\nSince {alert['since']}."
     look = f"Look: standfast dead show {alert['job_id']}"
     parts = [alert.get("message"), alert.get("advice"), look, f"Since {alert['since']}."]
     return "\n".join(part for part in parts if part)
 
 
-def webhook(surface: Surface, alert: dict[str, Any], id_: str, wall: float) -> HttpRequest:
-    """Lay an alert out as a webhook; its id is the same at every attempt, so that a receiver can tell repeats."""
-    about = {"type": "standfast.alert", "title": title(alert), "timestamp": alert["since"], "data": alert}
+def webhook(surface: Surface, about: dict[str, Any], id_: str, wall: float) -> HttpRequest:
+    """Lay an event out as a webhook; its id is the same at every attempt, so that a receiver can tell repeats."""
     content, at = msgspec.json.encode(about), str(int(wall))
     headers = {"webhook-id": id_, "webhook-timestamp": at, "content-type": "application/json"}
     secret = surface.secret()

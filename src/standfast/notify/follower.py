@@ -21,6 +21,7 @@ from standfast.lifecycle import State
 from standfast.notify.surfaces import KINDS, Notify
 from standfast.profiles import defaults_for
 from standfast.queue.accept import Acceptor
+from standfast.queue.following import newest
 from standfast.redact import redacted_text
 from standfast.rules import QueueRules
 from standfast.store.alerts import Alert, Cause, Found, Telling
@@ -64,7 +65,7 @@ class Follower:
         """Take the next rows; tell whether there may be more."""
         written = await self._store.agents.followed(NAME)
         if written is None:  # what was before the first follower is nobody's news
-            self._at = await self._store.agents.follow(Found(NAME, await self._store.last_journal_number(), ()))
+            self._at = await self._store.agents.follow(Found(NAME, await newest(self._store), ()))
             return False
         at = max(self._at or 0, written)
         rows = await self._store.journal(at, ROWS_AT_ONCE)
@@ -100,11 +101,9 @@ class Follower:
         return Cause(seq, cause, tuple(surfaces), msgspec.json.encode(sample).decode())
 
     async def _tell(self) -> bool:
-        """Have the queue carry out what is due; tell whether there may be more."""
+        """Have the queue carry out what is due; tell whether there may be more, and room for it."""
         due = await self._store.agents.due_alerts(self._store.now())
-        if due:
-            await self._store.agents.tell([self._telling(each) for each in due])
-        return bool(due)
+        return bool(due) and any(await self._store.agents.tell([self._telling(each) for each in due]))
 
     def _telling(self, alert: Alert) -> Telling:
         jobs = self._jobs(alert) if alert.number > alert.told else []
@@ -116,7 +115,7 @@ class Follower:
         said = {**msgspec.json.decode(alert.sample), "count": alert.number - alert.told, "since": since}
         about = {**said, "fingerprint": alert.fingerprint, "more": alert.told > 0}
         surfaces: list[str] = msgspec.json.decode(alert.surfaces)
-        return self._acceptor.jobs(QUEUE, [{"surface": name, "alert": about} for name in surfaces])
+        return self._acceptor.own(QUEUE, [{"surface": name, "alert": about} for name in surfaces])
 
 
 def _stopped(row: JournalRow) -> Iterable[tuple[str, str]]:

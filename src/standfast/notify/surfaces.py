@@ -10,13 +10,18 @@ from typing import Any
 
 import msgspec
 
+from standfast.alert import AlertKind
 from standfast.errors import ConfigurationError, Transient
+from standfast.queue.notices import KINDS as NOTICES
 from standfast.rules import seconds
 
 WINDOW = 300.0
 """Seconds in which letters of one cause are one alert."""
 SETTLE = 5.0
 """Seconds after the first letter of a cause in which others are counted before anybody is told."""
+SOURCE = "/standfast"
+PAIN = "pain"
+"""What the surface is called that takes pain signals."""
 KINDS = ("dead_letter", "held", "gave_up")
 """What may be loud: a death, something that waits for an answer, and a letter whose automatic replay was refused."""
 
@@ -49,6 +54,18 @@ class Surface(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return None if self.secret_env is None else _named(self.secret_env, environment)
 
 
+class Subscriber(Surface, frozen=True, forbid_unknown_fields=True):
+    """A webhook that gets every notice of some kinds and queues, each as a CloudEvent. What is not named is all."""
+
+    kinds: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    """Patterns of names; what is about no queue goes to those who name none."""
+
+    def wants(self, kind: str, queue: str) -> bool:
+        """Tell whether it gets a notice."""
+        return (not self.kinds or kind in self.kinds) and _any(self.queues, queue)
+
+
 class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which alerts go to which surfaces: patterns, of which one of each list must fit. What is not named fits all."""
 
@@ -69,12 +86,26 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     routes: tuple[Route, ...] = ()
     window: float = WINDOW
     settle: float = SETTLE
+    pain: Surface | None = None
+    """Where pain signals go: a URL, or a table with `webhook_env` and `secret_env`."""
+    subscribers: dict[str, Subscriber] = {}
+    source: str = SOURCE
+    """What events say they come from; name each store, where one receiver hears of several."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether there is anybody to tell anything."""
+        return bool(self.surfaces or self.subscribers or self.pain)
 
     def routed(self, kind: str, queue: str, reason: str) -> list[str]:
         """Name the surfaces an alert goes to: those of every route that fits; without routes, all."""
         if not self.routes:
             return sorted(self.surfaces)
         return sorted({name for route in self.routes if route.fits(kind, queue, reason) for name in route.surfaces})
+
+    def named(self, name: str) -> Surface | None:
+        """Give the surface of a name; that of pain signals has one of its own."""
+        return self.pain if name == PAIN else self.surfaces.get(name)
 
     def check_extras(self) -> None:
         """Refuse to begin without what a surface needs, rather than when the first alert is due."""
@@ -95,9 +126,20 @@ def read(given: Mapping[str, Any], path: str) -> Notify:
 def _laid_out(name: str, value: Any) -> Any:
     if name in {"window", "settle"}:
         return seconds(value)
+    if name == "pain" and isinstance(value, str):
+        return {"webhook": value}
     if name == "routes" and isinstance(value, list):
         return [{word: _list(each) for word, each in route.items()} for route in value]
+    if name == "subscribers" and isinstance(value, dict):
+        return {each: _listed(table) for each, table in value.items()}
     return value
+
+
+def _listed(table: Any) -> Any:
+    """Let a single kind or queue be written without a list."""
+    if not isinstance(table, dict):
+        return table
+    return {word: _list(each) if word in {"kinds", "queues"} else each for word, each in table.items()}
 
 
 def _list(value: Any) -> Any:
@@ -105,14 +147,22 @@ def _list(value: Any) -> Any:
 
 
 def _check(found: Notify) -> None:
+    if PAIN in found.surfaces:
+        raise ConfigurationError(f"a surface cannot be called {PAIN!r}: that is where pain signals go")
+    if found.pain is not None and (len(found.pain.ways) != 1 or found.pain.apprise_env is not None):
+        raise ConfigurationError("pain is a URL, or a table with one of webhook and webhook_env")
     for name, surface in found.surfaces.items():
         if len(surface.ways) != 1:
             raise ConfigurationError(f"surface {name!r} needs one of webhook, webhook_env and apprise_env")
         if surface.secret_env is not None and surface.apprise_env is not None:
             raise ConfigurationError(f"surface {name!r} signs nothing: secret_env is for webhooks")
+    for name, subscriber in found.subscribers.items():
+        if len(subscriber.ways) != 1 or subscriber.apprise_env is not None:
+            raise ConfigurationError(f"subscriber {name!r} needs one of webhook and webhook_env")
+        _known("kind", subscriber.kinds, NOTICES)
     for route in found.routes:
         _known("surface", route.surfaces, found.surfaces)
-        _known("kind", route.kind, KINDS)
+        _known("kind", route.kind, (*KINDS, *AlertKind))
     if not 0 < found.window <= 86400 or not 0 <= found.settle <= found.window:  # noqa: PLR2004 - a day
         raise ConfigurationError("window must be up to a day, and settle not more than that")
 

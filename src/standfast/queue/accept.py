@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from standfast.clock import Clock
+from standfast.decide.loudness import OURS
 from standfast.errors import Backpressure, ConfigurationError, IdempotencyConflict
 from standfast.handlers.job import current_session
 from standfast.handlers.registry import Registry
@@ -60,13 +61,13 @@ class Acceptor:
         What is `from_outside` is taken also if it does not fit its handler, unless every queue has that handler: nobody
         there can mend it, and as a letter it is seen here.
         """
-        queue = checked_name("queue", queue)
-        name = queue if handler is None else checked_name("handler", handler)
+        queue = _checked_place("queue", queue)
+        name = queue if handler is None else _checked_place("handler", handler)
         _check_known(options)
         inherited = current_session() if options.get("session") is None else None
         if inherited is not None:
             options["session"] = inherited
-        shared = _read_options(**options) if options else _nothing_asked()
+        shared = _shared(options)
         _check_ahead(shared.get("expires"), self._clock.wall())
         lay_out = partial(NewJob, queue=queue, handler=name, **shared)
         known = None if from_outside and name not in self._registry.built_in else self._registry.find(queue, name)
@@ -83,6 +84,25 @@ class Acceptor:
             found.append(job)
         return found
 
+    def own(self, queue: str, payloads: Iterable[Any]) -> list[NewJob]:
+        """Lay out jobs for a queue of our own, which nobody else may bring any."""
+        lay_out = partial(NewJob, queue=queue, handler=queue, **_nothing_asked())
+        return [lay_out(id=self._ids.mint(self._clock.wall()), payload=canonical(each)) for each in payloads]
+
+
+def _checked_place(what: str, value: object) -> str:
+    """Check the name of a queue or a handler that work is brought to.
+
+    Ours are refused at every door: what they carry out is told in our name, and believed.
+    """
+    name = checked_name(what, value)
+    if name.startswith(OURS):
+        raise ConfigurationError(
+            f"{what} {name!r} carries standfast's own messages, and nobody else may add any; nothing was written: "
+            f"use a name that does not begin with {OURS!r}"
+        )
+    return name
+
 
 def _check_known(options: Iterable[str]) -> None:
     """Refuse an option that was mistyped, or that this call does not take."""
@@ -94,7 +114,6 @@ def _check_known(options: Iterable[str]) -> None:
 
 def _read_options(
     *,
-    idempotency_key: str | None = None,
     priority: int | None = None,
     delay: Duration | None = None,
     at: When | None = None,
@@ -118,11 +137,26 @@ def _read_options(
         "budget": _whole("attempts", attempts, least=1),
         "lease": _span("lease", lease, least=SHORTEST_LEASE),
         "thread_key": None if thread_key is None else checked_name("thread_key", thread_key),
-    } | ({} if idempotency_key is None else {"idempotency_key": checked_name("idempotency_key", idempotency_key)})
+    }
 
 
-OPTIONS = tuple(inspect.signature(_read_options).parameters)
+OPTIONS = ("idempotency_key", *inspect.signature(_read_options).parameters)
 """What can be said about any job."""
+
+
+def _shared(options: dict[str, Any]) -> dict[str, Any]:
+    """Read what the payloads of a call share; what was said like this before is not read again."""
+    key = options.pop("idempotency_key", None)
+    try:
+        shared = _remembered((*options,), *options.values()) if options else _nothing_asked()
+    except TypeError:  # labels, which nothing can be remembered by
+        shared = _read_options(**options)
+    return shared if key is None else {**shared, "idempotency_key": checked_name("idempotency_key", key)}
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _remembered(names: Sequence[str], *values: Any) -> dict[str, Any]:
+    return _read_options(**dict(zip(names, values, strict=True)))
 
 
 @cache

@@ -72,13 +72,15 @@ class Approvals:
 
     # --- for people
 
-    async def list(self, state: str | None = "pending", *, limit: int = 100) -> Listed:
+    async def list(
+        self, state: str | None = "pending", *, queues: Sequence[str] | None = None, limit: int = 100
+    ) -> Listed:
         """List approvals, the newest first: those that wait, those of another state, or with None all.
 
-        `more` tells whether there are others than these.
+        With `queues`, those of letters of these; a redrive is of no one queue. `more` tells whether there are others.
         """
         await self._ready()
-        found = await self._desk.approvals(one_of("state", state, Standing), limit + 1)
+        found = await self._desk.approvals(one_of("state", state, Standing), queues, limit + 1)
         listed = Listed(self._shown(each) for each in found[:limit])
         listed.more = len(found) > limit
         return listed

@@ -73,6 +73,15 @@ def because(job: NewJob, reason: QueueReason) -> NewJob:
     return msgspec.structs.replace(job, details=msgspec.json.encode(details).decode())
 
 
+def is_theirs(found: JobView, asked: NewJob, requester: str | None) -> bool:
+    """Tell whether the job that a key belongs to is another session's, or, where a door says who asks, another's.
+
+    Who names no session is the application itself, or a person at a shell: they may look at every job anyway.
+    """
+    sessions = {found.session, _details(asked.details).session} - {None}
+    return len(sessions) > 1 or requester not in {None, found.requester}
+
+
 def checked_timeout(timeout: Duration | None) -> float | None:
     """Check how long a caller wants to wait."""
     span = timeout.total_seconds() if isinstance(timeout, timedelta) else seconds(timeout)

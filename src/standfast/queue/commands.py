@@ -31,6 +31,7 @@ from standfast.outcome import Failed, Snooze
 from standfast.printable import printable
 from standfast.redact import redacted_text
 from standfast.rules import QueueRules
+from standfast.telemetry import current
 
 EFFECT = "command"
 """The name of a command's effect in the ledger."""
@@ -230,9 +231,11 @@ async def postcondition(command: Command, job: Job) -> Verdict:
 
 
 def environment(command: Command, job: Job) -> dict[str, str]:
-    """Give the environment of a program, with what names its job to receivers."""
+    """Give the environment of a program, with what names its job to receivers, and its trace if there is one."""
+    traceparent = current()
     return command.environment(
         {
+            **({} if traceparent is None else {"TRACEPARENT": traceparent}),
             "STANDFAST_JOB_ID": job.id,
             "STANDFAST_QUEUE": job.queue,
             "STANDFAST_ATTEMPT": str(job.attempt),
@@ -256,6 +259,8 @@ def _not_started(error: NotStarted) -> Transient | Permanent:
     message = f"it could not be started: {error.strerror or error}: {error.filename or ''}".rstrip(": ")
     if kind in PASSING:
         return Transient(message, error_kind=kind)
+    if kind == "E2BIG":
+        return Permanent(message, reason_code="argument_too_long", error_kind=kind)
     return Permanent(message, reason_code="handler_missing", error_kind=kind)
 
 

@@ -32,6 +32,7 @@ ONCE = 86400.0
 LONGEST_REASON = 2000
 MOST_LISTED = 1000
 BLANKET = Target(EVERY, EVERY)
+UNDECLARED = "no process has declared {handler} so far: it counts once one does, if that is how it is written"
 
 Grants = list[dict[str, Any]]  # inside the class, `list` is the verb
 
@@ -103,11 +104,12 @@ class Consent:
 
         `once` is for one job, its repeats included; `timed` for an hour, or `seconds`; `always` for as long as may be
         (30 days, or `[store] consent_lifetime`); `deny` is a no that wins. `"*"` is every handler, and then only for
-        what the session does first-hand: it covers no retry and no replay.
+        what the session does first-hand: it covers no retry and no replay. A name that no process ever declared is
+        refused; written out as `queue/handler` it is taken, for a program that comes later, with a `warning`.
         """
         await self._ready()
         whose, target = _session(session), await self._target(handler)
-        now = self._store.now()
+        warning, now = await self._undeclared(handler, target), self._store.now()
         given = Grant(
             id=IDS.mint(now + self._store.skew()),
             session=whose,
@@ -122,7 +124,7 @@ class Consent:
         )
         await self._store.agents.give(Given(given, _decision(given)))
         await self.sweep()
-        return self._shown(given)
+        return self._shown(given) | ({} if warning is None else {"warning": warning})
 
     async def check(self, session: str | None, handler: Any) -> dict[str, Any]:
         """Say what a new job of this session would meet: `allowed`, `ask` or `denied`. Asking spends nothing."""
@@ -200,6 +202,18 @@ class Consent:
         if handler == EVERY:
             return BLANKET
         return await meant(handler, self._registry, self._store.calls.places)
+
+    async def _undeclared(self, handler: Any, target: Target) -> str | None:
+        """Say that no process has declared a handler; refuse one that is not even written out as queue/handler."""
+        here = target == BLANKET or target.handler in self._registry.built_in or self._registry.find(*target)
+        if here or target in await self._store.calls.places(_named(target)):
+            return None
+        if handler == _named(target):
+            return UNDECLARED.format(handler=handler)
+        raise ConfigurationError(
+            f"no process has declared a handler {handler!r}; nothing was granted or denied: correct the name, start "
+            "the program that declares it first, or write it out as queue/handler"
+        )
 
     def _span(self, mode: str, given: float | str | timedelta | None) -> float:
         usual = {"once": ONCE, "timed": TIMED}.get(mode, self._lifetime)

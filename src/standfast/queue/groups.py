@@ -41,13 +41,13 @@ async def groups(store: Store, chosen: dict[str, Any]) -> list[dict[str, Any]]:
     found: dict[str, Group] = {}
     wanted = letter_filter(chosen, store.now(), BITE)
     while True:
-        marks, lines = await store.disposal.walk(wanted)
+        marks, lines, following = await store.disposal.walk(wanted)
         seen = [_sighting(mark, lines.get(mark.n, ())) for mark in marks]
         add(found, seen)
         await _stamp(store, marks, seen)
-        if len(marks) < BITE:
+        if following is None:
             break
-        wanted = wanted._replace(before=marks[-1].n)
+        wanted = wanted._replace(before=following)
     largest_first = sorted(found.values(), key=lambda group: (-group.count, -group.last_seen))
     return [_told(group, store.skew()) for group in largest_first]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from standfast.approval import TTL
 from standfast.errors import NotALetter, UnknownJob
 from standfast.handlers.registry import Registry
@@ -63,12 +65,25 @@ class DeadLetters:
         self.redrives = Redrives(store, ready, self._returning, permit=permit_many or one_by_one(permit), ttl=ttl)
         self.automatic = Automatic(store, self._returning, permit)
 
-    async def list(self, filter: dict[str, Any] | None = None, *, limit: int = 50, cursor: int | None = None) -> Page:
-        """List letters, newest first; the page's `next_cursor` leads to the older ones."""
+    async def list(
+        self,
+        filter: dict[str, Any] | None = None,
+        *,
+        limit: int = 50,
+        cursor: int | None = None,
+        queues: Sequence[str] | None = None,
+    ) -> Page:
+        """List letters, newest first; the page's `next_cursor` leads to the older ones. With `queues`, those of these.
+
+        One that had to skip many ends early: it may be short, even empty, and still have a `next_cursor`.
+        """
         await self._ready()
         wanted = letter_filter(filter or {}, self._store.now(), whole_page(limit), cursor)
-        records = await self._store.letters(wanted)
-        return page(records, limit, now=self._store.now(), skew=self._store.skew())
+        reached = None if queues is None else msgspec.json.encode([*queues]).decode()
+        records, end = await self._store.letters_page(wanted._replace(queues=reached))
+        found = page(records, limit, now=self._store.now(), skew=self._store.skew())
+        found.next_cursor = found.next_cursor or end
+        return found
 
     async def get(self, id: str) -> JobView:
         """Give one letter, whole."""

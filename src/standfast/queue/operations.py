@@ -22,8 +22,8 @@ from standfast.handlers.http import Sender
 from standfast.handlers.probes import LONGEST_ANSWER, Probe, check_probe, says_no
 from standfast.job import JobView
 from standfast.lifecycle import LETTERS, State
+from standfast.printable import printable
 from standfast.queue import overview
-from standfast.queue.accept import user
 from standfast.queue.ids import id_of
 from standfast.queue.letters import DeadLetters
 from standfast.queue.overview import SILENT_AFTER
@@ -100,21 +100,21 @@ class Operations:
             record = await self._record(record.row.id)
         return record, None
 
-    async def cancel(self, id: str | None) -> JobView:
+    async def cancel(self, id: str | None, *, by: str) -> JobView:
         """End a job that is not wanted any more; a running one is asked to stop."""
-        while not await self._cancelled(await self._record(id)):
+        while not await self._cancelled(await self._record(id), by):
             pass  # it moved meanwhile: a worker claimed it, or its attempt ended
         return await self.view(id)
 
-    async def _cancelled(self, record: JobRecord) -> bool:
+    async def _cancelled(self, record: JobRecord, by: str) -> bool:
         """Cancel a job as it stands; False if it stands elsewhere by now."""
         if record.row.state == State.RUNNING:
-            return await self._store.ask_to_stop(record.row.id)
-        decided = cancel(standing(record.row))
+            return await self._store.ask_to_stop(record.row.id, printable(by))
+        decided = cancel(standing(record.row), by=by)
         if isinstance(decided, Refusal):
             return True
         if decided.source in LETTERS:  # that is to discard it, and chained like any discard
-            said = Decision(kind="discard", by=user(), outcome="cancelled")
+            said = Decision(kind="discard", by=by, outcome="cancelled")
             decided = msgspec.structs.replace(decided, decision=said)
         [landed] = await self._store.apply([decided])
         return landed
@@ -126,8 +126,7 @@ class Operations:
         running = tallies.doing.get((record.row.queue, "running"), 0)
         before = await self._store.gates(_before(record.row)) if record.row.state == State.QUEUED else ()
         found = _circumstances(record, facts, self._store.now(), running, before)
-        holder = await self._store.holder(record.row.n) if found.state == State.RUNNING else None
-        return explain(found if holder is None else _with_holder(found, holder, self._store))
+        return explain(found if record.holder is None else _with_holder(found, record.holder, self._store))
 
     async def view(self, id: str | None) -> JobView:
         """Give a job that must exist."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import msgspec
 
 from standfast import gates
+from standfast.decide.alerts import conditions
 from standfast.decide.health import DENIALS_WITHIN, GROWTH_WITHIN, LATE_SWEEPS, QueueFacts, StoreFacts, issues, status
 from standfast.decide.redrive import issues_of_halts
 from standfast.decide.strain import issues as issues_of_strain
@@ -19,6 +20,7 @@ from standfast.gates import Closing, Row
 from standfast.handlers.registry import Declaration
 from standfast.policy.force import of_store
 from standfast.profiles import defaults_for
+from standfast.queue.alerts import shown
 from standfast.queue.spooled import Held, said
 from standfast.queue.view import moments
 from standfast.rules import QueueRules
@@ -35,12 +37,20 @@ JUMP_SHOWN = 86400.0
 STUCK_SHOWN = 10
 
 
-async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
-    """Judge the store by what it holds; any process gives the same answer, but for what waits on its own host."""
+async def observed(store: Store) -> tuple[Facts, StoreFacts]:
+    """Read what health and alerts are judged by: as the store has it, and as the rules take it."""
     facts = await store.facts(silent_after=SILENT_AFTER, unmoved_for=LATE_SWEEPS * SWEEP_EVERY)
     now = store.now()
     doings = await store.governance.doings(now, letters_within=GROWTH_WITHIN, refusals_within=DENIALS_WITHIN)
-    found = issues(_governed(_store_facts(facts, now, disk_low=store.free_bytes() < ROOM_TO_ACCEPT), doings))
+    judged = _governed(_store_facts(facts, now, disk_low=store.free_bytes() < ROOM_TO_ACCEPT), doings)
+    failing = tuple((name, now - since, why) for name, since, why in await store.lookout.sinks())
+    return facts, msgspec.structs.replace(judged, failing_sinks=failing)
+
+
+async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
+    """Judge the store by what it holds; any process gives the same answer, but for what waits on its own host."""
+    facts, judged = await observed(store)
+    found = issues(judged)
     strain = await store.strain()
     found += issues_of_strain(strain.snapshots, dead=strain.dead, live=strain.live, promotion=strain.promotion)
     found += issues_of_halts(await store.governance.halted())
@@ -59,7 +69,7 @@ async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
         "total_pending": sum(queue.due for queue in facts.queues),
         "total_dead_letter": sum(queue.letters for queue in facts.queues),
         "issues": found,
-        "alerts": [],
+        "alerts": shown(await store.lookout.standing(), store.skew(), conditions(judged)),
     }
 
 
@@ -91,7 +101,7 @@ async def stats(store: Store, spooled: Held | None = None) -> dict[str, Any]:
         "worker_running": bool(facts.workers),
         "workers": [_worker(worker, now) for worker in facts.workers],
         "counters": _counters(tallies),
-        "queues": {queue.name: _queue_counts(queue, tallies) for queue in facts.queues},
+        "queues": _counts(facts, tallies),
         "gates": [_gate(row, now) for row in facts.gates],
         "spool": spooled and spooled.shown(),
     }
@@ -100,12 +110,9 @@ async def stats(store: Store, spooled: Held | None = None) -> dict[str, Any]:
 async def queues(store: Store) -> dict[str, dict[str, Any]]:
     """Give every queue with its rules in force, what it holds, and how many live workers serve it."""
     facts, tallies = await store.survey(silent_after=SILENT_AFTER)
+    counts, serving = _counts(facts, tallies), _serving(facts)
     return {
-        queue.name: {
-            **_queue_counts(queue, tallies),
-            "workers": _live_workers(queue, facts),
-            "rules": _rules(queue),
-        }
+        queue.name: {**counts[queue.name], "workers": serving[queue.name], "rules": _rules(queue)}
         for queue in sorted(facts.queues)
     }
 
@@ -182,18 +189,25 @@ def _counters(tallies: Tallies) -> dict[str, int]:
     return dict(counters)
 
 
-def _queue_counts(queue: QueueRow, tallies: Tallies) -> dict[str, Any]:
+def _counts(facts: Facts, tallies: Tallies) -> dict[str, dict[str, Any]]:
+    """Give what each queue holds, and what happened there so far."""
+    told: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for (queue, kind), number in tallies.told.items():
+        told[queue][kind] = number
+    return {queue.name: _queue_counts(queue, tallies, told[queue.name]) for queue in facts.queues}
+
+
+def _queue_counts(queue: QueueRow, tallies: Tallies, told: dict[str, int]) -> dict[str, Any]:
     doing = {what: tallies.doing.get((queue.name, what), 0) for what in ("running", "scheduled", "parked", "waiting")}
-    told = {kind: number for (of, kind), number in tallies.told.items() if of == queue.name}
     at_least = sorted({*queue.at_least, *tallies.at_least})
     counts = {"due": queue.due, **doing, "letters": queue.letters, "at_least": at_least}
     return {**counts, "paused": bool(queue.paused), "counters": told}
 
 
 def _store_facts(facts: Facts, now: float, *, disk_low: bool) -> StoreFacts:
-    swept = facts.upkeep.get("sweep")
+    swept, serving = facts.upkeep.get("sweep"), _serving(facts)
     return StoreFacts(
-        queues=tuple(_queue_facts(queue, facts, now) for queue in facts.queues),
+        queues=tuple(_queue_facts(queue, facts, serving[queue.name], now) for queue in facts.queues),
         sweep_age=None if swept is None else now - swept,
         sweep_every=SWEEP_EVERY,
         removed_ago=None if "removed" not in facts.upkeep else now - facts.upkeep["removed"],
@@ -209,7 +223,7 @@ def _store_facts(facts: Facts, now: float, *, disk_low: bool) -> StoreFacts:
     )
 
 
-def _queue_facts(queue: QueueRow, facts: Facts, now: float) -> QueueFacts:
+def _queue_facts(queue: QueueRow, facts: Facts, serving: int, now: float) -> QueueFacts:
     oldest = queue.oldest_ready_at
     unknown = tuple(name for of, name in facts.unknown_handlers if of == queue.name)
     return QueueFacts(
@@ -221,19 +235,21 @@ def _queue_facts(queue: QueueRow, facts: Facts, now: float) -> QueueFacts:
         # A queue of requests needs no handler of its own.
         handler_known=bool(queue.handler_known) or not unknown,
         unknown_handlers=unknown,
-        live_workers=_live_workers(queue, facts),
+        live_workers=serving,
         rules=_rules(queue),
         overdue=facts.overdue.get(queue.name, 0),
         abandoned=facts.abandoned.get(queue.name, 0),
         silent=facts.silent.get(queue.name, 0),
         deferred=dict(facts.deferred).get(queue.name, 0),
+        idle_seconds=None if queue.claimed_at is None else now - queue.claimed_at,
         paused=bool(queue.paused),
-        at_least=queue.at_least,
+        at_least=(*queue.at_least, "silent") if queue.name in facts.silent_more else queue.at_least,
     )
 
 
-def _live_workers(queue: QueueRow, facts: Facts) -> int:
-    return sum(queue.name in msgspec.json.decode(worker.queues) for worker in facts.workers)
+def _serving(facts: Facts) -> Counter[str]:
+    """Count the live workers of each queue."""
+    return Counter(queue for worker in facts.workers for queue in {*msgspec.json.decode(worker.queues)})
 
 
 def _rules(queue: QueueRow) -> QueueRules:

@@ -152,16 +152,26 @@ def _is_no_unicode(value: Any) -> bool:
     return any(isinstance(text, str) and _SURROGATE.search(text) is not None for text in texts)
 
 
+class _Twice(Exception):
+    """A key that is there twice."""
+
+
+def _whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _Twice
+    return found
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_whole).decode
+"""Made once: that costs more than to read a small payload."""
+
+
 def parse(raw: bytes | str, what: str = "the payload") -> Any:
     """Read a payload from outside, refusing what Python's or msgspec's reader would quietly change."""
-
-    def whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            raise PayloadRejected(f"{what} names a key twice; nothing was written")
-        return found
-
     try:
-        return json.loads(raw, object_pairs_hook=whole)
+        return _decode(raw if isinstance(raw, str) else raw.decode(json.detect_encoding(raw), "surrogatepass"))
+    except _Twice as error:
+        raise PayloadRejected(f"{what} names a key twice; nothing was written") from error
     except (ValueError, RecursionError) as error:
         raise PayloadRejected(f"{what} is not JSON: {error}; nothing was written") from error

@@ -11,6 +11,7 @@ from standfast.errors import ConfigurationError
 from standfast.failure import Landed, Verdict
 from standfast.job import JobView
 from standfast.lifecycle import State
+from standfast.queue.view import LAPSED
 
 STATUS = {
     State.QUEUED: "queued",
@@ -48,6 +49,11 @@ GOES_ON = (
     "It is not done yet: it is still being run, and goes on without you. Do not call again; wait for it, or look with "
     "status."
 )
+NOBODY_AT_IT = (
+    "It is not known to be done, and nobody is at it: who ran it has been silent for longer than its lease. A live "
+    "worker takes it up by itself, and repeats it, checks it or leaves it to a person, as its handler says. Do not "
+    "call again; see with health that a worker is there, then wait for it."
+)
 SPOOLED = (
     "It is not done yet: the store is away, and it is kept on this host and brought there by itself. Do not call "
     "again; look with status."
@@ -80,6 +86,21 @@ NOT_REPLAYED = {
     "approval_required": "It was not retried: a person must approve it first ({rule}{why}). Do not ask again.",
 }
 """What is said of a letter that the policy did not let go, by the outcome of its replay."""
+ANOTHERS = (
+    "Another session's call has this key, so it was not called again: that one {stands}. What came of it is told that "
+    "session alone. If it should be done for you too, call with a key of your own."
+)
+STANDS = {
+    "ok": "is done",
+    "queued": "waits and is not done yet",
+    "running": "was begun and is not done yet",
+    "held": "is held for a person's answer",
+    "failed": "failed for good",
+    "timeout": "was cut off and may have been done",
+    "cancelled": "was cancelled and will not run",
+}
+"""How another's call is told, by its status."""
+NOT_YOURS = "not_yours"
 LONGEST_RESULT = 100_000
 """Characters of a result a reply carries; the whole is fetched by `result`."""
 MOST_KEYS = 100
@@ -130,7 +151,23 @@ def part_of(job: JobView, key: str) -> Any:
 
 def goes_on(job: JobView) -> dict[str, Any]:
     """Word a call that may still run: its caller waited long enough, or an earlier one with its key is at it."""
-    return reply(job, GOES_ON if job.state == State.RUNNING else None)
+    return reply(job, GOES_ON if job.state == State.RUNNING and not stands_still(job) else None)
+
+
+def stands_still(job: JobView) -> bool:
+    """Tell whether a job counts as running while nobody is at it: its worker is gone, and no other took it up yet."""
+    return job.state == State.RUNNING and job.reason == LAPSED
+
+
+def anothers(job: JobView) -> dict[str, Any]:
+    """Word a call whose key belongs to another session: what stands there, and nothing of what came of it."""
+    status = _status(job)
+    return {
+        "operation_id": job.id,
+        "status": status,
+        "hint": ANOTHERS.format(stands=STANDS[status]),
+        "reason_code": NOT_YOURS,
+    }
 
 
 def still_down(job: JobView, why: str) -> dict[str, Any]:
@@ -165,6 +202,8 @@ def _hint(job: JobView, status: str) -> str:
             said = _hint_of_queued(job)
         case State.WAITING:
             said = WAITING
+        case State.RUNNING if stands_still(job):
+            said = NOBODY_AT_IT
         case State.HELD:
             said = _hint_of_held(job)
         case State.DEAD if status == "failed" and _maybe_done(job):

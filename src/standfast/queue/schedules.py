@@ -80,6 +80,7 @@ class Schedules:
         missed: Missed = "latest",
         jitter: Duration = 0,
         overlap: bool = False,
+        by: str | None = None,
         **options: Any,
     ) -> dict[str, Any]:
         """Have something enqueued by the clock: give one of `cron`, `every` or `at`. Call it at every start.
@@ -88,7 +89,8 @@ class Schedules:
         times begin anew, anything else (a payload, a priority) holds from the next tick on. `cron` and `at` are wall
         time in `tz`; `every` counts from when it was added. `missed` says what happens after a time without workers:
         `latest` runs the last missed tick, `skip` none, `all` the last 100. `jitter` delays each tick by up to so many
-        seconds. Ticks never run side by side, unless `overlap`. The rest is as in `enqueue`.
+        seconds. Ticks never run side by side, unless `overlap`. `by` is who asks, where that is not the operating
+        system's user: the jobs are theirs, unless `requester` says whose. The rest is as in `enqueue`.
         """
         name = checked_name("a schedule's name", name)
         timing = self._timing(cron=cron, every=every, at=at, tz=tz)
@@ -99,10 +101,10 @@ class Schedules:
         await self._ready()
         known = await self._desk.one(name)
         if known is None or known.spec != spec.text:
-            known = await self._put(name, spec)
+            known = await self._put(name, spec, checked_name("by", by or user()))
         return self._shown(known)
 
-    async def _put(self, name: str, spec: Spec) -> Schedule:
+    async def _put(self, name: str, spec: Spec, by: str) -> Schedule:
         now, wall = self._desk.now()
         following = first_run(spec, now, wall)
         put = Put(
@@ -110,7 +112,7 @@ class Schedules:
             queue=spec.queue,
             spec=spec.text,
             timing=spec.timing,
-            by=user(),
+            by=by,
             anchor=now,
             following=following,
         )

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 import msgspec
 
 from standfast.decide import timetable_words as words
-from standfast.decide.timetable import GRACE, Cron, Every, Missed, Once, Times, plan, spread, turned_back
+from standfast.decide.timetable import GRACE, Cron, Every, Missed, Once, Times, plan, spread, told_times, turned_back
 from standfast.errors import ConfigurationError
 from standfast.job import Details, NewJob
 from standfast.queue.ids import IDS, Ids
@@ -115,16 +115,18 @@ def ticking(schedule: Schedule, now: float, wall: float, ids: Ids = IDS) -> Tick
     times, clock = spec.times(schedule.anchor), wall if spec.every is None else now
     decided = plan(times, schedule.following or clock, clock, spec.missed)
     to_wall = wall - clock
+    told = decided.runs if spec.every is None else told_times(decided.runs, to_wall, schedule.last_tick)
     jobs = []
     for place, tick in enumerate(decided.runs):
         late = spread(schedule.name, tick, times.after(tick), spec.jitter)
+        start = tick + to_wall + late if late else None
         missed = 0 if place else decided.missed
-        jobs.append((tick, _job(schedule, spec, tick + to_wall, ids.mint(wall), late=late, missed=missed)))
+        jobs.append((tick, _job(schedule, spec, told[place], ids.mint(wall), start=start, missed=missed)))
     return Ticking(
         seen=schedule,
         runs=tuple(jobs),
         following=_next(spec, decided.following),
-        told_tick=decided.runs[-1] + to_wall if decided.runs else None,
+        told=dict(zip(decided.runs, told, strict=True)),
         missed=decided.missed,
     )
 
@@ -137,7 +139,7 @@ def set_back(schedule: Schedule, now: float, wall: float, *, within: float = 0.0
     return None if earlier is None else Ticking(seen=schedule, runs=(), following=_next(spec, earlier))
 
 
-def _job(schedule: Schedule, spec: Spec, tick: float, job_id: str, *, late: float, missed: int) -> NewJob:
+def _job(schedule: Schedule, spec: Spec, tick: float, job_id: str, *, start: float | None, missed: int) -> NewJob:
     """Lay the job of one tick out; it starts at once, or late by its jitter."""
     asked = _details(spec.details)
     labels = {**(asked.labels or {}), "schedule": schedule.name, "tick": _told(tick)}
@@ -154,7 +156,7 @@ def _job(schedule: Schedule, spec: Spec, tick: float, job_id: str, *, late: floa
         payload=spec.payload,
         details=_text(details).decode(),
         priority=spec.priority,
-        at=tick + late if late else None,
+        at=start,
         budget=spec.budget,
         lease=spec.lease,
         thread_key=_thread(schedule.name, spec),

@@ -25,6 +25,8 @@ class Tokens:
     def __init__(self, store: Store, ready: Callable[[], Awaitable[None]]) -> None:
         self._store = store
         self._ready = ready
+        self.revocations = 0
+        """How many tokens were revoked here: whoever remembers what one stands for forgets it with the next."""
 
     async def create(
         self,
@@ -64,13 +66,14 @@ class Tokens:
         """List the tokens that count, without their secrets."""
         await self._ready()
         skew = self._store.skew()
-        return [_shown(row, skew) for row in await self._store.tokens.listed()]
+        return [_shown(row, skew) for row in await self._store.tokens.listed(self._store.now())]
 
     async def revoke(self, name: str, *, by: str | None = None) -> None:
         """Have a token count no more, from now on and everywhere."""
         await self._ready()
         if not await self._store.tokens.revoke(Revocation(name, by or user())):
             raise UnknownRequest(f"no token is named {name!r}; nothing was revoked")
+        self.revocations += 1
 
     async def grant(self, text: str) -> Grant | None:
         """Tell what a token stands for; None for one that is none, was revoked, or has expired."""

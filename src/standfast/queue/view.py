@@ -39,6 +39,8 @@ SAME = (
 """Fields a person sees as the store has them."""
 TIMES = ["created_at", "due_at", "ready_at", "claimed_at", "finished_at", "expires_at"]
 HIDDEN = "***"
+LAPSED = "lease_lapsed"
+"""Why a running job stands still: its worker has not been heard of for longer than the lease, and may be gone."""
 
 
 def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
@@ -57,7 +59,7 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
         state=State(row.state),
         view=_view(row, now),
         queue_reason=details.queue_reason,
-        reason=waits(record) if failure is None else failure.reason_code,
+        reason=_reason(record, failure, now),
         payload_sha256=sha256(row.payload),
         max_attempts=_max_attempts(row),
         first_seen_at=moment(row.first_seen_at or row.created_at),
@@ -73,6 +75,13 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
         effects=[_effect(entry) for entry in record.effects],
         triage=_triage(row, moment),
     )
+
+
+def _reason(record: JobRecord, failure: Failure | None, now: float) -> str | None:
+    holder = record.holder
+    if holder is not None and (now - holder.heard_at > holder.lease or not holder.of_this_boot):
+        return LAPSED
+    return waits(record) if failure is None else failure.reason_code
 
 
 def waits(record: JobRecord) -> str | None:

@@ -17,11 +17,13 @@ from standfast.lifecycle import State, view
 from standfast.queue.accept import OPTIONS, Acceptor, checked_name, user
 from standfast.queue.admission import Admission
 from standfast.queue.ids import IDS, id_of
+from standfast.queue.traced import stamped
 from standfast.queue.view import blocker, moments, one_of, whole_page
 from standfast.store.flows import Started
 from standfast.store.graphs import Cancellation, Start, StepRow, WorkflowRow
 from standfast.store.orders import Conflict
 from standfast.store.store import Store
+from standfast.telemetry import BATCH, WORKFLOW, Tracing
 from standfast.workflow import Progress
 
 MOST_STEPS = 100_000
@@ -134,9 +136,12 @@ class Workflows:
         registry: Registry,
         acceptor: Acceptor,
         admission: Admission,
+        *,
+        tracing: Tracing | None = None,
     ) -> None:
         self._store = store
         self._ready = ready
+        self._tracing = tracing
         self._registry = registry
         self._acceptor = acceptor
         self._admission = admission
@@ -178,7 +183,11 @@ class Workflows:
             fingerprint=_fingerprint(ordered),
             key=key,
         )
-        return _started(await self._store.flows.start(start), workflow.name, key)
+        if self._tracing is None:
+            return _started(await self._store.flows.start(start), workflow.name, key)
+        with self._tracing.producing(workflow.name, {WORKFLOW: start.id, BATCH: len(jobs)}) as span:
+            carried = msgspec.structs.replace(start, jobs=[stamped(job, span) for job in jobs])
+            return _started(await self._store.flows.start(carried), workflow.name, key)
 
     def _laid_out(self, step: Step, session: str | None) -> NewJob:
         """Give a step's job an id of its own: a workflow can be started more than once."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,9 +15,8 @@ from standfast.printable import printable
 from standfast.queue.payload import parse
 from standfast.server.auth import Gatekeeper, check_right
 from standfast.server.problems import Problem, misfit, of_error
-from standfast.server.routes import Answer, Call, Nothing, Route
-
-log = logging.getLogger("standfast.server")
+from standfast.server.routes import Answer, Call, Nothing, Route, done
+from standfast.server.shown import header
 
 LARGEST_BODY = 1 << 20
 """Bytes of a request that are read at all; a payload may have less."""
@@ -67,13 +65,14 @@ async def _served(sf: Standfast, gate: Gatekeeper, route: Route, request: Reques
     check_right(grant, route.right, route.also)
     query = _read_query(request, route)
     body = None if route.body is None else fitted(await whole_body(request), route.body)
-    answer = await route.does(Call(sf, grant, checked_path(request), query, body, request))
-    return Told(answer)
+    call = Call(sf, grant, checked_path(request), query, body, request)
+    answer = await done(route, call)
+    return answer.whole or Told(answer)
 
 
 def _check_kind(request: Request) -> None:
     """Refuse a browser's form: what it holds is for pages, and no JSON. Whoever shows a token may call it anything."""
-    if "authorization" not in request.headers and request.headers.get("content-type", "").startswith(FORMS):
+    if header(request, b"authorization") is None and (header(request, b"content-type") or "").startswith(FORMS):
         raise Problem(415, "not-json", "the body is a form", "Send JSON, with Content-Type: application/json.")
 
 

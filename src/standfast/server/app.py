@@ -13,20 +13,28 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from standfast.access import Grant
 from standfast.application import Standfast
 from standfast.errors import StandfastError
-from standfast.server import flows, ingest, jobs, letters, openapi, overview
+from standfast.server import flows, ingest, jobs, letters, metrics, notices, openapi, overview
 from standfast.server.api import endpoint
 from standfast.server.auth import Gatekeeper, HostAuth
 from standfast.server.front import Front
-from standfast.server.problems import Problem, unknown_route
+from standfast.server.parting import Kept, Parting
+from standfast.server.problems import Problem, of_error, unknown_route
 from standfast.server.routes import Route
+from standfast.server.tracing import continued
 
 if TYPE_CHECKING:
     from standfast.dashboard.site import Site
     from standfast.mcp.desk import Desk
 
 API = "/api/v1"
-ROUTES: tuple[Route, ...] = (*jobs.ROUTES, *letters.ROUTES, *overview.ROUTES, *flows.ROUTES)
+ROUTES: tuple[Route, ...] = (*jobs.ROUTES, *letters.ROUTES, *overview.ROUTES, *flows.ROUTES, *notices.ROUTES)
 """Everything the API does."""
+
+
+def address(route: Route) -> str:
+    """Give where a route is served. The names that people choose, and so sessions, may have slashes in them."""
+    path = route.path.replace("{name}", "{name:path}").replace("/sessions/{id}", "/sessions/{id:path}")
+    return f"{API}{path}"
 
 
 class Server:
@@ -34,28 +42,39 @@ class Server:
 
     def __init__(self, sf: Standfast, *, hosts: tuple[str, ...] = (), auth: HostAuth | None = None) -> None:
         self.gate = Gatekeeper(sf, auth)
+        self.parting = Parting()
         self._sf = sf
-        paths = [Path(f"{API}{each.path}", endpoint(sf, self.gate, each), methods=[each.method]) for each in ROUTES]
+        paths = [Path(address(each), endpoint(sf, self.gate, each), methods=[each.method]) for each in ROUTES]
         beside = [
             Path(f"{API}/openapi.json", openapi.served(ROUTES), methods=["GET"]),
             Path(f"{API}{ingest.PATH}", ingest.endpoint(sf), methods=["POST"]),
+            Path("/metrics", metrics.endpoint(sf, self.gate), methods=["GET"]),
             Path("/healthz", _up, methods=["GET"]),
             Path("/readyz", self._ready, methods=["GET"]),
         ]
         self._desk = _desk(sf, self.gate)
         if self._desk is not None:
-            beside.append(Path("/mcp", self._desk))
+            beside.append(Path("/mcp", Kept(self._desk, self.parting)))
         self._site = _site(sf, self.gate)
         beside += self._site.paths
-        handlers = {404: _nowhere, 405: _nowhere}
+        handlers = {404: self._nowhere, 405: self._nowhere}
         known = (*hosts, *sf.settings.hosts)
-        self.app: ASGIApp = Front(Starlette(routes=[*paths, *beside], exception_handlers=handlers), known)
+        inside = Starlette(routes=[*paths, *beside], exception_handlers=handlers)
+        inside.state.parting = self.parting
+        inside.state.readers = notices.Readers(self.gate, self.parting, sf.settings.readers)
+        taking_in = {("POST", f"{API}/jobs"): endpoint(sf, self.gate, jobs.TAKES_IN)}
+        straight = None if sf.tracing else taking_in  # a trace is continued on the long way
+        self.app: ASGIApp = Front(continued(inside, sf.tracing), known, straight)
 
     async def close(self) -> None:
         """Let go of what serves agents and people."""
+        self.parting.end()
         await self._site.close()
         if self._desk is not None:
             await self._desk.close()
+
+    async def _nowhere(self, request: Request, _error: Exception) -> Response:
+        return await self._site.nowhere(request) if _for_a_person(request) else unknown_route().response()
 
     async def _ready(self, _: Request) -> Response:
         """Tell whether work is taken: the store answers and can be written. Nothing else is told without a token."""
@@ -70,8 +89,10 @@ async def _up(_: Request) -> Response:
     return PlainTextResponse("up")
 
 
-async def _nowhere(_: Request, _error: Exception) -> Response:
-    return unknown_route().response()
+def _for_a_person(request: Request) -> bool:
+    """Tell whether a browser asks for a page, and not a program for the API."""
+    path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    return not path.startswith(("/api/", "/mcp")) and "text/html" in request.headers.get("accept", "")
 
 
 def _site(sf: Standfast, gate: Gatekeeper) -> Site:
@@ -94,7 +115,10 @@ def _desk(sf: Standfast, gate: Gatekeeper) -> Desk | None:
         try:
             return await gate.grant(Request(scope, receive))
         except Problem as problem:
-            await problem.response()(scope, receive, send)
-            return None
+            refused = problem
+        except StandfastError as error:
+            refused = of_error(error)
+        await refused.response()(scope, receive, send)
+        return None
 
     return Desk(sf, granted, version=API)

@@ -13,14 +13,18 @@ from starlette.responses import Response
 
 from standfast.access import Grant, Right
 from standfast.application import Standfast
+from standfast.server.origin import SAFE
 from standfast.server.problems import Problem
+from standfast.server.shown import header
 
 COOKIE = "standfast_token"
 CSRF_HEADER = "x-csrf-token"
 CSRF_FIELD = "csrf"
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 REMEMBERED = 1.0
-"""Seconds a token's grant is remembered, so that not every request asks the store; a revoked one lives so long."""
+"""Seconds a token's grant is remembered, so that not every request asks the store.
+
+One that is revoked in another process lives so long; one that is revoked in this process is forgotten at once.
+"""
 MOST_REMEMBERED = 1000
 LINK_LASTS = 600.0
 """Seconds within which a sign-in link must be used."""
@@ -38,13 +42,14 @@ class Gatekeeper:
     def __init__(self, sf: Standfast, host: HostAuth | None = None) -> None:
         self._sf = sf
         self._host = host
-        self._known: dict[str, tuple[float, Grant | None]] = {}
+        self._known: dict[bytes, tuple[float, Grant | None]] = {}
+        self._revocations = 0
         self._links: dict[str, tuple[float, str]] = {}
 
     async def grant(self, request: Request) -> Grant:
         """Tell who is asking; refuse what cannot be told."""
         text, by_cookie = _shown(request)
-        if (known := await self._by_host(request)) is not None:
+        if self._host is not None and (known := await self._by_host(request, self._host)) is not None:
             _check_page(request)
             return known
         if text is None:
@@ -53,32 +58,33 @@ class Gatekeeper:
         if found is None:
             raise Problem(401, "unauthenticated", "the token does not count", SIGN_IN, headers=CHALLENGE)
         if by_cookie and request.method not in SAFE:
-            await _check_csrf(request, text)
+            check_ours(request, request.headers.get(CSRF_HEADER, ""))
         return found
 
     async def signed_in(self, request: Request) -> Grant | None:
         """Tell who is asking, if anybody we know."""
-        if (known := await self._by_host(request)) is not None:
+        if self._host is not None and (known := await self._by_host(request, self._host)) is not None:
             return known
         text, _ = _shown(request)
         return None if text is None else await self._look_up(text)
 
-    async def _by_host(self, request: Request) -> Grant | None:
-        if self._host is None:
-            return None
-        said = self._host(request)
+    @staticmethod
+    async def _by_host(request: Request, host: HostAuth) -> Grant | None:
+        said = host(request)
         return await said if isinstance(said, Awaitable) else said
 
     async def _look_up(self, text: str) -> Grant | None:
-        now = time.monotonic()
-        key = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+        now, revocations = time.monotonic(), self._sf.tokens.revocations
+        key = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+        if len(self._known) >= MOST_REMEMBERED or self._revocations != revocations:
+            self._known.clear()
+            self._revocations = revocations
         until, grant = self._known.get(key, (0.0, None))
         if now < until:
             return grant
         grant = await self._sf.tokens.grant(text)
-        if len(self._known) >= MOST_REMEMBERED:
-            self._known.clear()
-        self._known[key] = (now + REMEMBERED, grant)
+        if revocations == self._sf.tokens.revocations:  # else what was read may be of before
+            self._known[key] = (now + REMEMBERED, grant)
         return grant
 
     def link(self, token: str) -> str:
@@ -106,6 +112,24 @@ def sign_out(response: Response) -> None:
 def csrf_of(request: Request) -> str:
     """Give what a form of ours must carry: only a page that this browser was given can know it."""
     return _csrf(request.cookies.get(COOKIE, ""))
+
+
+def is_ours(request: Request, given: str) -> bool:
+    """Tell whether something comes from a page that was given to this very browser."""
+    shown = request.cookies.get(COOKIE)
+    return bool(shown) and hmac.compare_digest(given.encode(), csrf_of(request).encode())
+
+
+def check_ours(request: Request, given: str) -> None:
+    """Refuse a change that no page of ours asks for, of somebody who is known.
+
+    Without a cookie of ours, they are known by the host's session or by a header: the page is then told by its origin.
+    """
+    if not request.cookies.get(COOKIE):
+        _check_page(request)
+    elif not is_ours(request, given):
+        hint = "Load the page again and repeat; nothing was changed."
+        raise Problem(403, "csrf", "the request does not come from a page of ours", hint)
 
 
 def check_right(grant: Grant, right: Right, also: Right | None = None) -> None:
@@ -138,7 +162,7 @@ def reaches(grant: Grant, queue: str | None) -> bool:
 
 def _shown(request: Request) -> tuple[str | None, bool]:
     """Give the token a request shows, and whether a browser showed it by itself."""
-    scheme, _, text = request.headers.get("authorization", "").partition(" ")
+    scheme, _, text = (header(request, b"authorization") or "").partition(" ")
     if scheme.lower() == "bearer" and text:
         return text.strip(), False
     cookie = request.cookies.get(COOKIE)
@@ -156,14 +180,6 @@ def _check_page(request: Request) -> None:
     if request.method not in SAFE and not ours and not by_itself:
         hint = "Send an Origin header, or a bearer token, with it."
         raise Problem(403, "csrf", "nothing tells that a page of this server asks", hint)
-
-
-async def _check_csrf(request: Request, token: str) -> None:
-    given = request.headers.get(CSRF_HEADER, "")
-    if not given and request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-        given = str((await request.form()).get(CSRF_FIELD, ""))
-    if not hmac.compare_digest(given.encode(), _csrf(token).encode()):
-        raise Problem(403, "csrf", "the request does not come from a page of ours", "Load the page again and repeat.")
 
 
 def _csrf(token: str) -> str:

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 
 from standfast.access import Right
-from standfast.errors import UnknownJob, UnknownRequest, UnknownSchedule
-from standfast.redact import redacted
+from standfast.errors import UnknownJob, UnknownSchedule
+from standfast.server import reached
 from standfast.server.auth import check_queue
 from standfast.server.problems import Problem
 from standfast.server.routes import Answer, Call, Route
+from standfast.server.seen import all_shown, workflow_shown
 
 
 class NewSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,7 +39,7 @@ class WantedMessages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def schedules(call: Call) -> Answer:
     """List schedules with their next runs."""
     found = await call.sf.schedules.list()
-    return Answer({"items": [each for each in found if call.grant.reaches(each["queue"])]})
+    return Answer({"items": all_shown((each for each in found if call.grant.reaches(each["queue"])), call.grant)})
 
 
 async def add_schedule(call: Call) -> Answer:
@@ -48,7 +49,7 @@ async def add_schedule(call: Call) -> Answer:
     if given["name"] in await _out_of_reach(call):
         raise Problem(403, "forbidden", "a schedule of another queue has this name", "Choose another name.")
     name, queue = given.pop("name"), given.pop("queue")
-    return Answer(await call.sf.schedules.add(name, queue, given.pop("payload"), **given))
+    return Answer(await call.sf.schedules.add(name, queue, given.pop("payload"), by=call.grant.person, **given))
 
 
 def _turn(verb: str) -> Any:
@@ -70,16 +71,12 @@ async def _out_of_reach(call: Call) -> set[str]:
 
 async def _workflow(call: Call) -> dict[str, Any]:
     """Find a workflow all of whose steps whoever asks may know of."""
-    found = await call.sf.workflows.get(call.path["id"])
-    if call.grant.queues is not None and not all(call.grant.reaches(each["queue"]) for each in found["steps"].values()):
-        raise UnknownRequest.named("workflow", call.path["id"])
-    return found
+    return await reached.workflow(call.sf, call.grant, call.path["id"])
 
 
 async def workflow(call: Call) -> Answer:
     """Give a workflow with its steps."""
-    found = await _workflow(call)
-    return Answer(found if call.grant.may(Right.READ_PAYLOADS) else redacted(msgspec.to_builtins(found)))
+    return Answer(workflow_shown(await _workflow(call), call.grant))
 
 
 async def cancel_workflow(call: Call) -> Answer:
@@ -99,7 +96,8 @@ async def inbox(call: Call) -> Answer:
         raise Problem(
             403, "forbidden", "only the session itself marks its messages read", "Ask with unread=false to look."
         )
-    return Answer({"items": await call.sf.inbox.list(session, unread=wanted.unread)})
+    found = await call.sf.inbox.list(session, unread=wanted.unread)
+    return Answer({"items": found if own else [each for each in found if call.grant.reaches(each["queue"])]})
 
 
 ROUTES = (

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from standfast.ingest.sources import LARGEST_OF_GITHUB
 from standfast.server.api import LARGEST_BODY, too_large
+from standfast.server.origin import SAFE, is_foreign, wrong_origin
 from standfast.server.problems import Problem
+from standfast.server.shown import headers
 
 DELIVERIES = "/api/v1/ingest/"
 LARGEST_DELIVERY = LARGEST_OF_GITHUB
 """Bytes of a webhook that may come in at all; most sources take less."""
+PROBES = frozenset({"/healthz", "/readyz"})
+"""Asked by what keeps the server running, at whatever address it has there; they tell nothing but up or down."""
+SAID_ONCE = frozenset({b"host", b"authorization", b"idempotency-key"})
+"""Headers of which nobody can tell which counts where one comes twice: a proxy may have read the other."""
 LONGEST_LENGTH = 12
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -32,11 +39,21 @@ HEADERS = (
 )
 
 
-class Front:
-    """The outermost layer. A name that leads here by somebody else's DNS, or a page elsewhere, gets no further."""
+Address = tuple[str, str]
+"""A method and a path."""
+Serves = Callable[[Request], Awaitable[Response]]
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+
+class Front:
+    """The outermost layer. A name that leads here by somebody else's DNS, or a page elsewhere, gets no further.
+
+    What most requests ask for goes `straight` to what serves it, and not past every route. Where the server is mounted
+    into another application, the path is another one, and all go the long way.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str], straight: Mapping[Address, Serves] | None = None) -> None:
         self._app = app
+        self._straight = straight or {}
         self._hosts = frozenset({*LOOPBACK, *(host.lower() for host in hosts)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,19 +62,40 @@ class Front:
             await self._app(scope, receive, send)
             return
         problem = self._refusal(scope)
+        straight = self._straight.get((scope["method"], scope["path"]))
+        if problem is None and straight is not None:
+            response = await straight(Request(scope, receive, send))
+            response.raw_headers.extend(HEADERS)
+            await response(scope, receive, send)
+            return
         served = self._app if problem is None else problem.response()
         await served(scope, receive, _with_headers(send))
 
     def _refusal(self, scope: Scope) -> Problem | None:
-        shown = dict(reversed(scope["headers"]))  # of a name that comes twice the first counts, as everywhere
-        host = shown.get(b"host", b"").decode("latin-1")
-        if "*" not in self._hosts and _name(f"//{host}") not in self._hosts:
+        shown = headers(scope)
+        if len(shown) < len(scope["headers"]) and (twice := _said_twice(scope)):
+            detail = f"the request has more than one {twice} header"
+            return Problem(400, "repeated-header", detail, "Send it once; nothing was changed.")
+        if not self._answers_to(shown.get(b"host", b"").decode("latin-1")) and _path(scope) not in PROBES:
             hint = "Name the host in [server] hosts of standfast.toml if it is yours."
             return Problem(421, "wrong-host", "this server does not answer to that name", hint)
-        origin = shown.get(b"origin")
-        if origin is not None and scope["method"] not in SAFE and not _same(origin.decode("latin-1"), host):
-            return Problem(403, "wrong-origin", "a page of another origin asked for this", "Use a page of this server.")
+        if scope["method"] not in SAFE and is_foreign(shown):
+            return wrong_origin()
         return _size_refusal(shown.get(b"content-length"), scope["path"])
+
+    def _answers_to(self, host: str) -> bool:
+        return "*" in self._hosts or _name(f"//{host}") in self._hosts
+
+
+def _path(scope: Scope) -> str:
+    """Give what is asked for, as this server names it also where it is mounted into another application."""
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+
+
+def _said_twice(scope: Scope) -> str | None:
+    """Name a header that comes twice and must not."""
+    names = [name for name, _ in scope["headers"] if name in SAID_ONCE]
+    return next((name.decode() for name in names if names.count(name) > 1), None)
 
 
 def _size_refusal(length: bytes | None, path: str) -> Problem | None:
@@ -76,13 +114,6 @@ def _name(address: str) -> str | None:
         return urlsplit(address).hostname
     except ValueError:
         return None
-
-
-def _same(origin: str, host: str) -> bool:
-    try:
-        return urlsplit(origin).netloc.lower() == host.lower()
-    except ValueError:
-        return False
 
 
 def _with_headers(send: Send) -> Send:

@@ -38,7 +38,8 @@ def endpoint(sf: Standfast) -> Callable[[Request], Awaitable[Response]]:
 
 async def _delivered(sf: Standfast, request: Request) -> Response:
     name = checked_path(request)["source"]
-    raw = await whole_body(request, _largest(sf, name))
+    largest = _largest(sf, name)
+    raw = b"" if largest is None else await whole_body(request, largest)
     status, answer = await receive(sf, name, request.headers.items(), raw)
     headers = RETRY_AFTER if status in AGAIN else {}
     if status >= REFUSED and "detail" in answer:
@@ -46,10 +47,10 @@ async def _delivered(sf: Standfast, request: Request) -> Response:
     return Response(msgspec.json.encode(answer), status, {**ANSWERED, **headers}, media_type="application/json")
 
 
-def _largest(sf: Standfast, name: str) -> int:
-    """Tell how much of a delivery is read: of one that nobody expects, nothing."""
+def _largest(sf: Standfast, name: str) -> int | None:
+    """Tell how much of a delivery is read; of one that nobody expects nothing is."""
     try:
         found = source(name, sf.settings.ingest, os.environ)
     except ConfigurationError:
-        return 0
-    return 0 if found is None else found.largest
+        return None
+    return None if found is None else found.largest

@@ -8,17 +8,19 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from standfast.access import Right
-from standfast.errors import UnknownJob
 from standfast.job import JobView
 from standfast.lifecycle import VIEWS, State
+from standfast.queue.accept import LONGEST_NAME
 from standfast.queue.replies import reply
 from standfast.queue.search import LONGEST_SOUGHT
+from standfast.server import reached
 from standfast.server.auth import check_queue
+from standfast.server.parting import parting_of
 from standfast.server.problems import Problem
 from standfast.server.routes import Answer, Call, Route
-from standfast.server.seen import own, seen
+from standfast.server.seen import result_shown, seen, worded
+from standfast.server.shown import header
 
-LONGEST_KEY = 255
 LONGEST_RUN = 25.0
 """Seconds that a request waits for a handler's end; proxies and clients give up at thirty or sixty."""
 CREATED, OK = 201, 200
@@ -127,7 +129,7 @@ async def run(call: Call) -> Answer:
     wanted: NewCall = call.body
     options = _asked(wanted, ("session", "timeout"))
     begun = await call.sf.begin(await _meant(call, wanted.handler), wanted.params, **_as(call), **options)
-    said = await begun.reply_within(LONGEST_RUN)
+    said = await parting_of(call.request).unless_over(begun.reply_within(LONGEST_RUN))
     return Answer(said if said is not None else reply(await found(call, begun.id)))
 
 
@@ -166,13 +168,14 @@ async def one(call: Call) -> Answer:
 async def explain(call: Call) -> Answer:
     """Say why a job is where it is."""
     job = await found(call)
-    return Answer({"id": job.id, "explanation": await call.sf.explain(job.id)})
+    return Answer({"id": job.id, "explanation": worded(await call.sf.explain(job.id), call.grant)})
 
 
 async def result(call: Call) -> Answer:
     """Give a job's whole result, or one key of it."""
     job = await found(call)
-    return Answer({"id": job.id, "result": await call.sf.result(job.id, call.query.key)})
+    told = await call.sf.result(job.id, call.query.key)
+    return Answer({"id": job.id, "result": result_shown(told, call.query.key, call.grant)})
 
 
 async def retry(call: Call) -> Answer:
@@ -184,16 +187,12 @@ async def retry(call: Call) -> Answer:
 async def cancel(call: Call) -> Answer:
     """End a job that is not wanted any more."""
     job = await found(call)
-    return Answer(seen(await call.sf.cancel(job.id), call.grant))
+    return Answer(seen(await call.sf.cancel(job.id, by=call.grant.person), call.grant))
 
 
 async def found(call: Call, named: str | None = None) -> JobView:
     """Find the job a path names, if whoever asks may know of it: to everybody else there is none."""
-    wanted = named or call.path["id"]
-    job = await call.sf.status(wanted)
-    if job is None or not call.grant.reaches(job.queue) or not own(job, call.grant):
-        raise UnknownJob.named(wanted)
-    return job
+    return await reached.job(call.sf, call.grant, named or call.path["id"])
 
 
 async def _meant(call: Call, handler: str) -> str:
@@ -210,25 +209,37 @@ def _as(call: Call) -> dict[str, Any]:
 
 def key_of(call: Call) -> str | None:
     """Give the key a request is known by."""
-    given = call.request.headers.get("idempotency-key")
+    given = header(call.request, b"idempotency-key")
     if given is None:
         return None
     key = given[1:-1] if len(given) > 1 and given[0] == given[-1] == '"' else given  # the draft quotes it
-    if not key or len(key) > LONGEST_KEY or not key.isprintable():
-        hint = f"Send 1 to {LONGEST_KEY} printable characters."
+    if not key or len(key) > LONGEST_NAME or not key.isprintable():
+        hint = f"Send 1 to {LONGEST_NAME} printable characters."
         raise Problem(400, "bad-idempotency-key", "the Idempotency-Key cannot be used", hint)
     return key
 
 
 def _asked(body: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:
-    values = {name: getattr(body, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None and value is not UNSET}
+    return {name: value for name in names if (value := getattr(body, name)) is not None and value is not UNSET}
 
 
+SAID = ("Idempotency-Key", "traceparent")
+"""The headers that belong to a new job."""
+TAKES_IN = Route(
+    "POST", "/jobs", Right.ENQUEUE, enqueue, "Take a job in", body=NewJob, answers=(201, 200), headers=SAID
+)
 ROUTES = (
-    Route("POST", "/jobs", Right.ENQUEUE, enqueue, "Take a job in", body=NewJob, answers=(201, 200)),
-    Route("POST", "/run", Right.ENQUEUE, run, "Call a handler now", body=NewCall),
-    Route("POST", "/submit", Right.ENQUEUE, submit, "Have a handler called later, once", body=NewSubmission),
+    TAKES_IN,
+    Route("POST", "/run", Right.ENQUEUE, run, "Call a handler now", body=NewCall, headers=SAID),
+    Route(
+        "POST",
+        "/submit",
+        Right.ENQUEUE,
+        submit,
+        "Have a handler called later, once",
+        body=NewSubmission,
+        headers=SAID,
+    ),
     Route("POST", "/hand-over", Right.ENQUEUE, hand_over, "Hand over a call that failed", body=FailedCall),
     Route("GET", "/jobs", Right.READ, listed, "List jobs, the newest first", query=WantedJobs, also=Right.READ_OWN),
     Route("GET", "/jobs/{id}", Right.READ, one, "Look at a job", also=Right.READ_OWN),

@@ -9,12 +9,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from standfast.access import Grant, Right
 from standfast.errors import UnknownJob, UnknownRequest
-from standfast.server.auth import check_queue, check_whole, reaches
-from standfast.server.jobs import Limit
+from standfast.server import reached
+from standfast.server.auth import check_queue, check_whole
+from standfast.server.jobs import Cursor, Limit
 from standfast.server.jobs import found as found_job
 from standfast.server.problems import Problem
 from standfast.server.routes import Answer, Call, Route
-from standfast.server.seen import seen
+from standfast.server.seen import all_shown, seen, shown
 
 OUTCOMES = {"replayed": 202, "resolved": 200, "denied": 403, "approval_required": 409}
 """How a replay's outcome is told."""
@@ -41,7 +42,7 @@ class WantedPage(WantedLetters, frozen=True, forbid_unknown_fields=True, rename=
     """Which letters, and how many of them."""
 
     limit: Limit = 50
-    cursor: int | None = None
+    cursor: Cursor | None = None
 
     def filter(self) -> dict[str, Any]:
         """Give it as the queue takes it."""
@@ -89,14 +90,14 @@ class Start(Because, frozen=True, forbid_unknown_fields=True):
 
     token: str
     rate: float | str | None = None
-    canary: Annotated[int, Meta(ge=0)] = 0
+    canary: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
     halt_on: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
 class Purge(Because, frozen=True, forbid_unknown_fields=True):
     """Letters to delete for good: `confirm` is how many they are."""
 
-    confirm: int
+    confirm: Annotated[int, Meta(ge=0, lt=1 << 62)]
     filter: WantedLetters = WantedLetters()
 
 
@@ -104,16 +105,16 @@ async def listed(call: Call) -> Answer:
     """List letters, the newest first."""
     wanted: WantedPage = call.query
     _check(call.grant, wanted)
-    page = await call.sf.dead_letters.list(wanted.filter(), limit=wanted.limit, cursor=wanted.cursor)
-    items = [seen(letter, call.grant) for letter in page if call.grant.reaches(letter.queue)]
-    return Answer({"items": items, "next_cursor": page.next_cursor})
+    paging: dict[str, Any] = {"limit": wanted.limit, "cursor": wanted.cursor, "queues": call.grant.queues}
+    page = await call.sf.dead_letters.list(wanted.filter(), **paging)
+    return Answer({"items": [seen(letter, call.grant) for letter in page], "next_cursor": page.next_cursor})
 
 
 async def groups(call: Call) -> Answer:
     """Group letters by what they stopped of."""
     wanted: WantedLetters = call.query
     _check_one(call.grant, wanted)
-    return Answer({"items": await call.sf.dead_letters.groups(wanted.filter())})
+    return Answer({"items": all_shown(await call.sf.dead_letters.groups(wanted.filter()), call.grant)})
 
 
 async def one(call: Call) -> Answer:
@@ -195,7 +196,8 @@ async def redrive(call: Call) -> Answer:
 
 async def progress(call: Call) -> Answer:
     """Tell where a redrive stands."""
-    return Answer(await call.sf.dead_letters.redrives.progress(await _reached(call, call.path["id"])))
+    told = await call.sf.dead_letters.redrives.progress(await _reached(call, call.path["id"]))
+    return Answer(shown(told, call.grant))
 
 
 def _steering(turn: str) -> Any:
@@ -221,7 +223,7 @@ def _check_one(grant: Grant, wanted: WantedLetters) -> None:
 
 async def _reached(call: Call, token: str) -> str:
     """Refuse a plan or redrive that whoever asks may not know of."""
-    if call.grant.queues is not None and not reaches(call.grant, await call.sf.dead_letters.redrives.queue_of(token)):
+    if not await reached.reaches_redrive(call.sf, call.grant, token):
         raise UnknownRequest.named("plan", token)
     return token
 

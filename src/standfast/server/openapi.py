@@ -89,9 +89,13 @@ def _operation(route: Route, of: dict[Any, Any], components: dict[str, Any]) -> 
         "summary": route.summary,
         "operationId": f"{route.method.lower()}{route.path.replace('/', '_').replace('{', '').replace('}', '')}",
         "description": f"Needs the right to {route.right.replace('_', ' ')}.",
-        "parameters": [*_path_parameters(route), *_query_parameters(route, of, components)],
+        "parameters": [
+            *_path_parameters(route),
+            *_query_parameters(route, of, components),
+            *({"name": name, "in": "header", "schema": {"type": "string"}} for name in route.headers),
+        ],
         "responses": {
-            **{str(status): _json({}, "Done") for status in route.answers},
+            **{str(status): _done(route) for status in route.answers},
             **{str(status): {"$ref": f"#/components/responses/{status}"} for status in REFUSALS},
         },
     }
@@ -110,6 +114,10 @@ def _query_parameters(route: Route, of: dict[Any, Any], components: dict[str, An
         return []
     properties = components[of[route.query]["$ref"].rpartition("/")[2]]["properties"]
     return [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
+
+
+def _done(route: Route) -> dict[str, Any]:
+    return {"description": "Done", "content": {route.gives: {"schema": {}}}}
 
 
 def _json(schema: dict[str, Any], description: str) -> dict[str, Any]:

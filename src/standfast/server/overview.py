@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from standfast.access import Grant, Right
-from standfast.errors import UnknownRequest
-from standfast.server.auth import check_queue, check_whole, reaches
+from standfast.access import Right
+from standfast.server import reached
+from standfast.server.auth import check_queue, check_whole
 from standfast.server.jobs import found as found_job
 from standfast.server.letters import Reason
 from standfast.server.routes import Answer, Call, Route
+from standfast.server.seen import all_shown, stats_for
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,7 +43,7 @@ class Denial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class WantedEntries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which decisions."""
 
-    after: int = 0
+    after: Annotated[int, Meta(ge=0, lt=1 << 62)] = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
     job: str | None = None
     kind: str | None = None
@@ -72,44 +73,25 @@ def _switch(verb: str) -> Any:
 
 async def stats(call: Call) -> Answer:
     """Count what is there."""
-    return Answer(_in_reach(await call.sf.stats(), call.grant))
-
-
-def _in_reach(found: dict[str, Any], grant: Grant) -> dict[str, Any]:
-    """Leave out the queues that a token does not reach; the totals stay, for they name none."""
-    if grant.queues is None:
-        return found
-    kept = {part: {name: each for name, each in found[part].items() if grant.reaches(name)} for part in PER_QUEUE}
-    return {**found, **kept, "gates": []}
-
-
-PER_QUEUE = ("queue_depths", "queues")
+    return Answer(stats_for(await call.sf.stats(), call.grant))
 
 
 async def health(call: Call) -> Answer:
     """Judge the queue; to a token that reaches some queues, only these."""
-    found = await call.sf.health()
-    if call.grant.queues is None:
-        return Answer(found)
-    issues = [each for each in found["issues"] if call.grant.reaches(each.partition(":")[0])]
-    alerts = [each for each in found["alerts"] if reaches(call.grant, each.get("queue"))]
-    return Answer({**found, "issues": issues, "alerts": alerts})
+    return Answer(await reached.health(call.sf, call.grant))
 
 
 async def approvals(call: Call) -> Answer:
     """List what waits for a person's answer."""
     wanted: WantedApprovals = call.query
     state = None if wanted.state == "all" else wanted.state
-    found = await call.sf.approvals.list(state, limit=wanted.limit)
-    return Answer({"items": [each for each in found if reaches(call.grant, each["queue"])]})
+    found = await call.sf.approvals.list(state, queues=call.grant.queues, limit=wanted.limit)
+    return Answer({"items": all_shown(found, call.grant), "more": found.more})
 
 
 async def _asked(call: Call) -> str:
     """Find the approval a path names, if whoever asks may know of it."""
-    found = await call.sf.approvals.get(call.path["id"])
-    if not reaches(call.grant, found["queue"]):
-        raise UnknownRequest.named("approval", call.path["id"])
-    return str(found["id"])
+    return str((await reached.approval(call.sf, call.grant, call.path["id"]))["id"])
 
 
 async def approve(call: Call) -> Answer:
@@ -130,7 +112,8 @@ async def audit(call: Call) -> Answer:
         check_whole(call.grant, "Name a job of one of them.")
     elif call.grant.queues is not None:
         await found_job(call, wanted.job)
-    return Answer({"items": await call.sf.audit.entries(**msgspec.structs.asdict(wanted))})
+    found = await call.sf.audit.entries(**msgspec.structs.asdict(wanted))
+    return Answer({"items": all_shown(found, call.grant), "next_after": found.next_after})
 
 
 async def verify(call: Call) -> Answer:

@@ -104,7 +104,7 @@ UNFORESEEN = Known(500, "refused", "This is our mistake; the server's log has th
 def of_error(error: StandfastError) -> Problem:
     """Word one of our errors."""
     known = next((known for kind, known in KNOWN.items() if isinstance(error, kind)), UNFORESEEN)
-    return Problem(known.status, known.kind, str(error), known.hint, headers=known.headers)
+    return Problem(known.status, known.kind, error.outside, known.hint, headers=known.headers)
 
 
 def misfit(error: msgspec.ValidationError, where: str) -> Problem:

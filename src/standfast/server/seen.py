@@ -1,20 +1,67 @@
-"""A job as somebody may see it: whole for those who work with it, without secrets for those who only look."""
+"""What somebody may see: a job whole or without its secrets, and of the whole only the queues that a token reaches."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
 
 from standfast.access import Grant, Right
+from standfast.decide.health import status
+from standfast.gates import of_dependency, queue_of
 from standfast.job import JobView
-from standfast.redact import redacted
+from standfast.queue.overview import TOTALS
+from standfast.redact import HIDDEN, redacted, redacted_text
+from standfast.rules import QueueRules
+from standfast.server.auth import reaches
+
+Found = dict[str, Any]
+Shown = list[Found]
 
 
-def seen(job: JobView, grant: Grant) -> dict[str, Any]:
+def reads_secrets(grant: Grant) -> bool:
+    """Tell whether somebody is shown things as they are: who may read payloads, or sees nothing but their own."""
+    return grant.may(Right.READ_PAYLOADS) or own_only(grant)
+
+
+def seen(job: JobView, grant: Grant) -> Found:
     """Give a job as JSON has it; the payload and what failed without secrets, unless payloads may be read."""
-    shown: dict[str, Any] = msgspec.to_builtins(job)
-    return shown if grant.may(Right.READ_PAYLOADS) or own_only(grant) else redacted(shown)
+    return shown(msgspec.to_builtins(job), grant)
+
+
+def shown(found: Found, grant: Grant) -> Found:
+    """Give one thing: a group of letters, a schedule, a redrive, an approval, a decision, an alert, a closed gate.
+
+    Everything that people or handlers may have written something into goes through here, at every door but MCP's,
+    which takes the secrets out for everybody.
+    """
+    return found if reads_secrets(grant) else redacted(found)
+
+
+def all_shown(found: Iterable[Found], grant: Grant) -> Shown:
+    """Give several, each by itself: a long list is not cut where one large thing would be."""
+    return [shown(each, grant) for each in found]
+
+
+def worded(text: str, grant: Grant) -> str:
+    """Give what is said in words."""
+    return text if reads_secrets(grant) else redacted_text(text)
+
+
+def result_shown(result: Any, key: str | None, grant: Grant) -> Any:
+    """Give a result, or one key of it: the key may say that what it holds is secret."""
+    named = key or "result"
+    return shown({named: result}, grant).get(named, HIDDEN)
+
+
+def workflow_shown(found: Found, grant: Grant) -> Found:
+    """Give a workflow, step by step; the names that tie its steps together stay."""
+    if reads_secrets(grant):
+        return found
+    steps = {name: {**redacted(step), "after": step["after"]} for name, step in found["steps"].items()}
+    return {**redacted({**found, "steps": None}), "steps": steps}
 
 
 def own_only(grant: Grant) -> bool:
@@ -25,3 +72,62 @@ def own_only(grant: Grant) -> bool:
 def own(job: JobView, grant: Grant) -> bool:
     """Tell whether a job may be read: by those who read everything, or who brought it."""
     return grant.may(Right.READ) or job.requester == grant.person
+
+
+def issues_for(issues: list[str], grant: Grant) -> list[str]:
+    """Leave out what is said of queues that a token does not reach, and of the whole."""
+    begins = ("",) if grant.queues is None else tuple(f"{queue}: " for queue in grant.queues)
+    return [worded(issue, grant) for issue in issues if issue.startswith(begins)]
+
+
+def alerts_for(alerts: Shown, grant: Grant) -> Shown:
+    """Leave out alerts about queues that a token does not reach, and about the whole."""
+    return all_shown((each for each in alerts if reaches(grant, each["queue"])), grant)
+
+
+def stats_for(found: Found, grant: Grant) -> Found:
+    """Leave out what a token does not reach, also from the sums; what is known of the whole alone is left empty."""
+    if grant.queues is None:
+        return {**found, "gates": all_shown(found["gates"], grant)}
+    queues = {name: each for name, each in found["queues"].items() if grant.reaches(name)}
+    counters: Counter[str] = Counter()
+    for each in queues.values():
+        counters.update(each["counters"])
+    workers = workers_for(found["workers"], grant)
+    depths = {name: each["due"] for name, each in queues.items()}
+    about = {"queue_depths": depths, "worker_running": bool(workers), "workers": workers, "counters": dict(counters)}
+    unknown: Found = {"oldest_pending_seconds": None, "next_retry_at": None, "gates": [], "spool": None}
+    return {**_totals(queues.values()), **about, "queues": queues, **unknown}
+
+
+def _totals(queues: Collection[Found]) -> Found:
+    sums = {total: sum(each[name] for each in queues) for name, total in TOTALS.items()}
+    bounded = [total for name, total in TOTALS.items() if any(name in each["at_least"] for each in queues)]
+    return {"at_least": bounded, **sums}
+
+
+def gates_of(gates: Shown, queue: str, rules: QueueRules, grant: Grant) -> Shown:
+    """Give the gates of one queue, and the breaker of what its rules say that it depends on."""
+    named = None if rules.breaker is None else rules.breaker.dependency
+    breaker = None if named is None else of_dependency(named)
+    ours = (each for each in gates if each["key"] == breaker or _queue_of(each) == queue)
+    return all_shown(ours, grant)
+
+
+def _queue_of(gate: Found) -> str | None:
+    return None if gate["kind"] == "breaker" else queue_of(gate["key"])
+
+
+def health_for(found: Found, grant: Grant, stats: Found | None) -> Found:
+    """Judge only what a token reaches. `stats` are those of the whole, for a token that does not reach it."""
+    issues, alerts = issues_for(found["issues"], grant), alerts_for(found["alerts"], grant)
+    totals = {} if stats is None else {name: each for name, each in stats_for(stats, grant).items() if name in found}
+    return {**found, **totals, "status": status(issues), "issues": issues, "alerts": alerts}
+
+
+def workers_for(workers: Shown, grant: Grant) -> Shown:
+    """Leave out workers that serve nothing a token reaches, and of the others the queues that it does not."""
+    if grant.queues is None:
+        return workers
+    shown = [{**each, "queues": [name for name in each["queues"] if grant.reaches(name)]} for each in workers]
+    return [each for each in shown if each["queues"]]

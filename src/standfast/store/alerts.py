@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from standfast.job import NewJob
-from standfast.store.intake import enqueue
 from standfast.store.reads import JobRow
 from standfast.store.steps import Round, Script, text
+from standfast.store.together import stored_together
 
 BITE = 100
 """How many alerts one look takes up."""
@@ -74,19 +74,30 @@ def follow(round_: Round, found: Sequence[Found]) -> Script:
 
 
 def tell(round_: Round, tellings: Sequence[Telling]) -> Script:
-    """Store the jobs that tell of alerts, unless somebody else was first; answer of each whether it went."""
+    """Store the jobs that tell of alerts, unless somebody else was first; answer of each whether it went.
+
+    What the queue that carries them has no room for is not told, and due again.
+    """
     answers = []
     for each in sorted(tellings, key=lambda telling: telling.fingerprint):
         known = {"fingerprint": each.fingerprint, "told": each.told, "now": round_.now}
         if each.jobs:
-            until = round_.now + each.window
-            rows = yield "alert_told", {**known, "number": each.number, "tell_at": until}
+            went = yield from _tell(round_, each, known)
         else:
-            rows = yield "close_alert", known
-        if rows and each.jobs:
-            yield from enqueue(round_, each.jobs)
-        answers.append(bool(rows))
+            went = bool((yield "close_alert", known))
+        answers.append(went)
     return answers
+
+
+def _tell(round_: Round, each: Telling, known: dict[str, Any]) -> Script:
+    until = round_.now + each.window
+    if not (yield "alert_told", {**known, "number": each.number, "tell_at": until}):
+        return False
+    if (yield from stored_together(round_, each.jobs)):
+        return True
+    undone = {"told": each.number, "now": until, "number": each.told, "tell_at": round_.now}
+    yield "alert_told", {**known, **undone}
+    return False
 
 
 # --- reading

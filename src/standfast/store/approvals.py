@@ -165,9 +165,10 @@ def one(approval_id: str) -> Script:
     return next((_approval(row) for row in rows), None)
 
 
-def listed(state: str | None, limit: int) -> Script:
-    """Read approvals, the newest first."""
-    return [_approval(row) for row in (yield "list_approvals", {"state": state, "limit": limit})]
+def listed(state: str | None, queues: Sequence[str] | None, limit: int) -> Script:
+    """Read approvals, the newest first; with queues, those of letters of these, and of no redrive."""
+    named = None if queues is None else text(list(queues))
+    return [_approval(row) for row in (yield "list_approvals", {"state": state, "queues": named, "limit": limit})]
 
 
 def open_for(number: int) -> Script:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from standfast.failure import Failure
 from standfast.job import NewJob
 from standfast.lifecycle import Move, State, Transition, Triage
-from standfast.store import policies, redrives
+from standfast.store import policies, redrives, sessions
 from standfast.store.intake import enqueue
 from standfast.store.orders import Full
 from standfast.store.policies import Kept
@@ -71,7 +71,7 @@ def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script:
                 "write_endings",
                 [
                     (n, None, None, text(failure), text(triage), None, name and name(queue, handler), None, None)
-                    for n, _, queue, handler, _ in rows
+                    for n, _, queue, handler, *_ in rows
                 ],
             )
             line = {"at": round_.now, **msgspec.to_builtins(failure)}
@@ -79,9 +79,16 @@ def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script:
             yield "write_history", [(n, text({**line, "attempt": attempts})) for n, *_, attempts in rows]
         for _, job_id, queue, *_ in rows:
             round_.told["held", queue].append(job_id)
+        yield from sessions.tell(round_, [_held(row, failure, triage) for row in rows])
         yield "drop_gates", {}
         yield "recount_workflows", {}
         yield from redrives.rest()
         yield "delete_workers", {"before": round_.now + 1}
         answers.append(len(rows) == limit)
     return answers
+
+
+def _held(row: Sequence[Any], failure: Failure, triage: Triage) -> Transition:
+    """Word what became of a restored job as its session is told of it."""
+    n, job_id, queue, _, token, _ = row
+    return Transition(n, token, job_id, queue, Move.HOLD, State.QUEUED, failure=failure, triage=triage)

@@ -18,6 +18,7 @@ HELD_BY_OTHERS = 1000
 """How many jobs a claim looks past that others are taking at the same moment."""
 LONGEST_WAITING_EVERY = 10
 """Every tenth claim of a queue takes the longest-waiting job, whatever its priority."""
+SMALLEST_BOOST, LARGEST_BOOST = 1e-100, 1e100
 PASSES = 16
 """How often one claim looks for others in place of those it parked; then it lets others have their turn."""
 LOOK_AGAIN_AFTER = 0.1
@@ -160,13 +161,18 @@ def _pick(
     return found
 
 
+def _within_reason(boost: float) -> float:
+    """Give a boost that times any age is a number: PostgreSQL refuses a product that is too small or too large."""
+    return min(boost, LARGEST_BOOST) if boost > SMALLEST_BOOST else 0.0
+
+
 def _choose(
     round_: Round, queue: str, rules: QueueRules, lanes: Rows, *, already: int, wanted: int
 ) -> Generator[Step, Rows, list[int]]:
     """Choose the longest-waiting for every tenth claim this makes, then the best for the rest."""
     every = LONGEST_WAITING_EVERY
     tenths = (already + wanted) // every - already // every
-    boost = {"boost": rules.age_boost, "boost_cap": rules.age_boost_cap, "now": round_.now}
+    boost = {"boost": _within_reason(rules.age_boost), "boost_cap": rules.age_boost_cap, "now": round_.now}
     among = {"queue": queue, "lanes": text(lanes), **boost}
     oldest = yield from _heads({**among, "oldest": True, "but": "[]"}, tenths)
     best = yield from _heads({**among, "oldest": False, "but": text(oldest)}, wanted - len(oldest))

@@ -48,8 +48,8 @@ class Disposal:
         )
         return answers  # type: ignore[no-any-return]
 
-    async def walk(self, wanted: LetterFilter) -> tuple[list[Mark], dict[int, list[str]]]:
-        """Read a bite of letters, newest first, with the histories of those that were replayed."""
+    async def walk(self, wanted: LetterFilter) -> tuple[list[Mark], dict[int, list[str]], int | None]:
+        """Read a bite of letters, newest first, with the histories of those that were replayed; and where to go on."""
         return await self._engine().read(letters.walk(wanted))  # type: ignore[no-any-return]
 
     async def stamp(self, stamps: Sequence[tuple[int, int, str]]) -> None:

@@ -56,9 +56,9 @@ class Governance:
         """Read one approval."""
         return await self._engine().read(approvals.one(approval_id))  # type: ignore[no-any-return]
 
-    async def approvals(self, state: str | None, limit: int) -> list[Approval]:
+    async def approvals(self, state: str | None, queues: Sequence[str] | None, limit: int) -> list[Approval]:
         """Read approvals, the newest first."""
-        return await self._engine().read(approvals.listed(state, limit))  # type: ignore[no-any-return]
+        return await self._engine().read(approvals.listed(state, queues, limit))  # type: ignore[no-any-return]
 
     async def open_for(self, number: int) -> str | None:
         """Read which approval of a letter can still lead to a replay."""

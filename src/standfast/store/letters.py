@@ -11,6 +11,7 @@ from standfast.chain import Decision
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.store import approvals, audit
+from standfast.store.listing import looked_at
 from standfast.store.reads import LetterFilter
 from standfast.store.scripts import apply_decided, rules_in_force
 from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
@@ -220,14 +221,16 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
 
 def walk(wanted: LetterFilter) -> Script:
-    """Read a bite of letters, newest first, with the histories of those that were replayed."""
-    marks = [Mark(*row) for row in (yield "walk_letters", wanted._asdict())]
+    """Read a bite of letters, newest first, with the histories of those that were replayed; and where to go on."""
+    end = yield from looked_at(wanted)
+    rows = yield "walk_letters", wanted._replace(above=end or 0)._asdict()
+    marks = [Mark(*row) for row in rows]
     again = [mark.n for mark in marks if mark.replays]
     lines: dict[int, list[str]] = {n: [] for n in again}
     if again:
         for n, entry in (yield "history_of", {"numbers": text(again)}):
             lines[n].append(entry)
-    return marks, lines
+    return marks, lines, marks[-1].n if len(marks) == wanted.limit else end
 
 
 def stamp(_round: Round, stamps: Sequence[Any]) -> Script:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any, NamedTuple
 
 from standfast.lifecycle import LETTERS, State
-from standfast.store.reads import LOOKED_THROUGH, JobRecord, with_history
+from standfast.store.reads import LOOKED_THROUGH, JobRecord, LetterFilter, with_history
 from standfast.store.steps import Rows, Script, Step, text
 
 
@@ -40,6 +40,8 @@ class Sought(NamedTuple):
     scanned: int
 
 
+LETTERS_LOOKED_THROUGH = 5000
+"""Letters that one look passes at most, however few of them fit: what they stopped of stands in texts."""
 LARGEST_BITE = 2000
 BITE_GROWS = 4
 _PAGING = frozenset({"limit", "before", "in_payload"})
@@ -52,6 +54,19 @@ def jobs(wanted: Filter, now: float) -> Script:
     rows = yield "list_jobs", {"numbers": text(chosen)}
     records = yield from with_history(rows)
     return Sought(records, chosen[-1] if len(found) > wanted.limit else below, scanned)
+
+
+def letters(wanted: LetterFilter) -> Script:
+    """Read a page of letters; it ends early where too many had to be skipped for it. With it, where it then ended."""
+    end = yield from looked_at(wanted)
+    rows = yield "list_letters", wanted._replace(above=end or 0)._asdict()
+    return (yield from with_history(rows)), end
+
+
+def looked_at(wanted: LetterFilter) -> Generator[Step, Rows, int | None]:
+    """Find the number of the last letter that is looked at; None if there are fewer, or if none has to be skipped."""
+    beyond = [] if wanted.takes_all else (yield "nth_letter", {"before": wanted.before, "most": LETTERS_LOOKED_THROUGH})
+    return beyond[0][0] + 1 if beyond else None
 
 
 def _numbers(wanted: Filter, now: float) -> Generator[Step, Rows, tuple[list[int], int | None, int]]:

@@ -10,12 +10,14 @@ from standfast.store.hints import STOPS
 from standfast.store.steps import Round, Rows, Script, Step, text
 
 
-def ask_to_stop(round_: Round, ids: Sequence[str]) -> Script:
-    """Mark running jobs as no longer wanted; their workers learn of it with the next heartbeat."""
+def ask_to_stop(round_: Round, asked: Sequence[tuple[str, str]]) -> Script:
+    """Mark running jobs as no longer wanted, and by whom; their workers learn of it with the next heartbeat."""
     answers = []
-    for job_id in ids:
+    for job_id, by in asked:
         rows = yield "ask_to_stop", {"id": job_id}
-        for (queue,) in rows:
+        for n, queue, attempts in rows:
+            line = {"attempt": attempts, "at": round_.now, "reason_code": "cancel_asked", "by": by}
+            yield "write_history", [(n, text(line))]
             round_.told["cancel_asked", queue].append(job_id)
         answers.append(bool(rows))
     if any(answers):
@@ -52,6 +54,12 @@ def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script:
     yield "add_counters", [(queue, "fallback", number) for queue, number in counts]
     for queue, _ in sorted(counts):
         yield "mark_upkeep", {"name": f"fallback {queue}", "now": round_.now}
+    return [None] * len(counts)
+
+
+def count_ignored(_: Round, counts: Sequence[tuple[str, int]]) -> Script:
+    """Count deliveries that asked for nothing, by the queue that they would have gone to."""
+    yield "add_counters", [(queue, "ignored", number) for queue, number in counts]
     return [None] * len(counts)
 
 

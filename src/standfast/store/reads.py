@@ -14,6 +14,7 @@ from standfast.job import HTTP, Entry, Risk
 from standfast.lifecycle import State
 from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
+from standfast.store.counting import Lane, oldest, shared_out
 from standfast.store.steps import Rows, Script, Step, text
 
 
@@ -62,6 +63,14 @@ class JobRow(NamedTuple):
     handler_risk: Risk | None
 
 
+class Holder(NamedTuple):
+    """The worker of a running job: when it was last heard of, the job's lease, whether it is of the present boot."""
+
+    heard_at: float
+    lease: float
+    of_this_boot: bool
+
+
 class JobRecord(NamedTuple):
     """A job with its history lines (JSON texts, oldest first) and its effects."""
 
@@ -70,6 +79,8 @@ class JobRecord(NamedTuple):
     effects: tuple[Entry, ...] = ()
     waits_for: tuple[tuple[str, str, str | None], ...] = ()
     """The steps that a waiting one waits for in the end: name, state, and failure (JSON text) of one that stopped."""
+    holder: Holder | None = None
+    """Who runs it, where one job was asked for."""
 
 
 class LetterFilter(NamedTuple):
@@ -82,8 +93,17 @@ class LetterFilter(NamedTuple):
     replay_status: str | None = None
     fingerprint: str | None = None
     finished_before: float | None = None
+    queues: str | None = None
+    """Names as JSON: only those of these, where letters are listed."""
     limit: int = 50
     before: int = 1 << 62
+    above: int = 0
+    """The lowest number that is looked at."""
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether every letter fits."""
+        return not any(each is not None for each in self[:8])
 
 
 def letters(wanted: LetterFilter) -> Script:
@@ -117,34 +137,30 @@ class Tallies(NamedTuple):
 
 def tallies(now: float) -> Script:
     """Read the unfinished jobs by queue, and the counters."""
-    counts = yield "queue_counts", {"now": now, "most": MOST_COUNTED}
+    counts = yield "queue_counts", {"now": now, "most": MOST_COUNTED, "aside": _aside()}
     counters = yield "counters", {}
     doing = {(queue, what): number for queue, what, number in counts}
     sums: Counter[str] = Counter()
     for _, what, number in counts:
         sums[what] += number
-    at_least = frozenset(what for what, number in sums.items() if number >= MOST_COUNTED)
+    bound = {"running": MOST_COUNTED}
+    at_least = frozenset(what for what, number in sums.items() if number >= bound.get(what, _aside()))
     return Tallies(doing, {(queue, kind): number for queue, kind, number in counters}, at_least)
 
 
-def job(job_id: str) -> Script:
-    """Read one job, or None."""
+def job(job_id: str, boot: str | None = None) -> Script:
+    """Read one job, or None; who names the present boot is also told of the worker that runs it."""
     rows = yield "job_by_id", {"id": job_id}
-    records = yield from with_history(rows)
-    return records[0] if records else None
+    for record in (yield from with_history(rows)):
+        return record if boot is None else record._replace(holder=(yield from _holder(record.row, boot)))
+    return None
 
 
-class Holder(NamedTuple):
-    """The worker of a running job: when it was last heard of, the job's lease, whether it is of the present boot."""
-
-    heard_at: float
-    lease: float
-    of_this_boot: bool
-
-
-def holder(number: int, boot: str) -> Script:
-    """Read what is known of a running job's worker; None if the job does not run."""
-    rows = yield "holder_of_job", {"n": number, "boot": boot}
+def _holder(row: JobRow, boot: str) -> Generator[Step, Rows, Holder | None]:
+    """Read when the worker of a running job was last heard of; None if the job does not run."""
+    if row.state != State.RUNNING:
+        return None
+    rows = yield "holder_of_job", {"n": row.n, "boot": boot}
     return Holder(*rows[0]) if rows else None
 
 
@@ -181,7 +197,7 @@ def published_rules(queue: str) -> Script:
     """Read the rules somebody published for a queue, its defaults if only a handler was; None if nothing was."""
     rows = yield "published_rules", {"queue": queue}
     for (rules,) in rows:
-        return msgspec.json.decode(rules, type=QueueRules) if rules else defaults_for(queue)
+        return _read(queue, rules)
     return None
 
 
@@ -222,6 +238,7 @@ class QueueRow(NamedTuple):
     at_least: tuple[str, ...] = ()
 
 
+Silent = dict[str, int]
 CALLER = "caller:"
 """What the id of a worker begins with that serves no queue and sweeps nothing: it runs what its process calls."""
 
@@ -254,6 +271,8 @@ class Facts(NamedTuple):
     """Running jobs of each queue whose worker is silent; only where no worker is alive to take them back."""
     silent: dict[str, int]
     """Jobs of each queue that nothing moves and no reason is given for."""
+    silent_more: frozenset[str]
+    """Those of them that may have more of it."""
     in_force: dict[str, str]
     """Queue or queue/handler → what is in force, as JSON text; only where workers are there to compare with."""
     gates: tuple[Row, ...] = ()
@@ -264,39 +283,70 @@ class Facts(NamedTuple):
     """The processes that call, and whose calls may run: they are no workers that anything else could wait for."""
 
 
-MOST_COUNTED = 100_000
-"""How far jobs of one kind are counted, so that looking takes milliseconds whatever the backlog."""
+MOST_COUNTED = 30_000
+"""How many jobs of one kind are counted in all queues, so that looking takes milliseconds whatever the backlog."""
 FALLBACKS_SHOWN = 86400.0
 GATES_SHOWN = 100
 DEFERRED_LONG = 3600.0
 """Seconds after which a job that a gate holds back is named in health."""
 LOOKED_THROUGH = 10_000
-"""How many jobs of each kind are looked through for silent ones, and for handlers nobody has declared."""
+"""How many jobs are looked through that need a look at each: late and scheduled ones, and those of a search."""
+LOOKED_AT = 2_000
+"""How many of each kind are looked at for silence, and for handlers nobody has declared; lanes and gates likewise."""
+
+
+def _aside() -> int:
+    """Give how far jobs are counted that no index of their queue has."""
+    return min(MOST_COUNTED, LOOKED_THROUGH)
 
 
 def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | None = None) -> Script:
     """Read what health and stats are made of."""
-    queues = yield "queue_facts", {"most": MOST_COUNTED}
-    late = {queue: rest for queue, *rest in (yield "late_jobs", {"now": now, "most": MOST_COUNTED})}
-    all_late = sum(number for number, _ in late.values())
+    lanes = [Lane(*row) for row in (yield "waiting_lanes", {"most": LOOKED_AT})]
+    queues = yield from _queues(now, lanes)
     workers = yield "live_workers", {"boot": boot, "since": now - silent_after}
     upkeep = yield "upkeep_times", {}
-    overdue = yield "overdue_jobs", {"now": now}
-    named = yield "unknown_handlers", {"most": LOOKED_THROUGH}
+    overdue = yield "overdue_jobs", {"boot": boot, "since": now - silent_after}
+    named = yield "unknown_handlers", {"lanes": text(lanes), "most": LOOKED_AT}
     unknown = [(queue, handler) for queue, handler in named if handler != HTTP]
     [(next_due_at, _)] = yield "next_due", {}
-    found = [_with_late(QueueRow(*row), late.get(row[0], [0, None]), all_late) for row in queues]
     callers, live = _told_apart([WorkerRow(*row) for row in workers])
     fallbacks = [(*row,) for row in (yield "recent_fallbacks", {"since": now - FALLBACKS_SHOWN})]
     since = {"boot": boot, "since": now - silent_after}
     abandoned: dict[str, int] = {} if live else dict((yield "abandoned_jobs", since))
-    silent = {} if unmoved_for is None else (yield from _silent(now - unmoved_for, boot))
+    silent = ({}, frozenset()) if unmoved_for is None else (yield from _silent(now - unmoved_for, boot, lanes))
     in_force: dict[str, str] = dict((yield "rules_and_handlers", {})) if live or callers else {}
     held_back = yield from _held_back(now)
     times: dict[str, float] = dict(upkeep)
     late_ones: dict[str, int] = dict(overdue)
-    told = (next_due_at, fallbacks, abandoned, silent, in_force)
-    return Facts(found, live, times, late_ones, unknown, *told, *held_back, callers)
+    told = (next_due_at, fallbacks, abandoned, *silent, in_force)
+    return Facts(queues, live, times, late_ones, unknown, *told, *held_back, callers)
+
+
+def _queues(now: float, lanes: Sequence[Lane]) -> Generator[Step, Rows, list[QueueRow]]:
+    """Read the queues and count what is in them, far enough that each knows whether it has more than it should."""
+    rows = yield "queue_facts", {}
+    rules = {name: _read(name, published) for name, published, *_ in rows}
+    depths = {name: each.depth_warning + 1 for name, each in rules.items()}
+    due = yield from shared_out("count_due_of", depths, MOST_COUNTED)
+    stops = {name: each.dead_warning + 1 for name, each in rules.items()}
+    letters = yield from shared_out("count_letters_of", stops, MOST_COUNTED)
+    late = {queue: rest for queue, *rest in (yield "late_jobs", {"now": now, "most": _aside()})}
+    more_late = sum(number for number, _ in late.values()) >= _aside()
+    waiting = oldest(lanes)
+    found = []
+    for name, published, paused, claimed_at, known in rows:
+        late_here, late_since = late.get(name, (0, None))
+        bounds = {"due": due[name].more or more_late, "letters": letters[name].more}
+        ages = [at for at in (waiting.get(name), late_since) if at is not None]
+        counts = (due[name].number + late_here, letters[name].number, min(ages, default=None))
+        at_least = tuple(what for what, more in bounds.items() if more)
+        found.append(QueueRow(name, published, paused, claimed_at, *counts, known, at_least))
+    return found
+
+
+def _read(queue: str, published: str | None) -> QueueRules:
+    return msgspec.json.decode(published, type=QueueRules) if published else defaults_for(queue)
 
 
 def _told_apart(found: Sequence[WorkerRow]) -> tuple[tuple[WorkerRow, ...], list[WorkerRow]]:
@@ -315,14 +365,9 @@ def _held_back(now: float) -> Generator[Step, Rows, tuple[tuple[Row, ...], tuple
     return standing, tuple((queue, number) for queue, number in deferred)
 
 
-def _silent(since: float, boot: str) -> Script:
-    return dict((yield "silent_jobs", {"since": since, "boot": boot, "most": LOOKED_THROUGH}))
-
-
-def _with_late(queue: QueueRow, late: list[Any], all_late: int) -> QueueRow:
-    """Count what is due and was not made claimable yet: without a worker nobody does that."""
-    due, oldest = late
-    known = [at for at in (queue.oldest_ready_at, oldest) if at is not None]
-    counted = {"due": max(queue.due, all_late), "letters": queue.letters}
-    at_least = tuple(name for name, number in counted.items() if number >= MOST_COUNTED)
-    return queue._replace(due=queue.due + due, oldest_ready_at=min(known, default=None), at_least=at_least)
+def _silent(since: float, boot: str, lanes: Sequence[Lane]) -> Generator[Step, Rows, tuple[Silent, frozenset[str]]]:
+    """Count the jobs that nothing moves; of each lane as many as leave some of the looking to the others."""
+    old = [lane for lane in lanes if lane.ready_at <= since]
+    bounds = {"share": max(1, LOOKED_THROUGH // max(1, len(old))), "most": LOOKED_THROUGH, "some": LOOKED_AT}
+    rows = yield "silent_jobs", {"since": since, "boot": boot, "lanes": text(old), **bounds}
+    return {queue: number for queue, number, _ in rows}, frozenset(queue for queue, _, more in rows if more)

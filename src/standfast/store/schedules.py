@@ -99,8 +99,8 @@ class Ticking(msgspec.Struct, frozen=True, kw_only=True):
     seen: Schedule
     runs: tuple[tuple[float, NewJob], ...]
     following: Next
-    told_tick: float | None = None
-    """The last tick that runs, in wall time."""
+    told: dict[float, float] = {}
+    """The wall time by which each tick that runs is told."""
     missed: int = 0
 
 
@@ -241,7 +241,7 @@ def _ticked(
     following = ticking.following if whole else Next(seen.next_at, seen.next_wall)
     missed = ticking.missed if whole else 0
     counts = {"runs": len(ran), "coalesced": sum(it.outcome == "coalesced" for _, it in ran), "missed": missed}
-    last = {"last_tick": ticking.told_tick if ran else None, "last_job": ran[-1][1].id if ran else None}
+    last = {"last_tick": ticking.told[ran[-1][0]] if ran else None, "last_job": ran[-1][1].id if ran else None}
     yield "move_schedule", {"name": seen.name, **_stored(round_, following), **last, **counts}
     if missed:
         round_.told["schedule_missed", seen.queue].append(seen.name)

@@ -8,7 +8,7 @@ What it wants told goes into the `Round`, which becomes one journal row when the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -59,6 +59,8 @@ KEPT_IN_HISTORY = frozenset(
 )
 """The moves that end an attempt without completing it, and those by which a letter is none any more."""
 
+NOTICES_A_ROW = 5000
+"""So many notices one row of the journal has at most: as many as calls that are written together."""
 SAID = {Standing.DENIED: "denied", Standing.EXPIRED: "approval_expired", Standing.VOID: "approval_void"}
 """What history calls a death that an approval's end brought, not an attempt's."""
 DONE_TO_LETTERS = {"amend": "amended", "quarantine": "quarantined"}
@@ -75,11 +77,28 @@ def close(round_: Round) -> Script:
     yield from gates.settle(round_)
     yield from _start_calls(round_)
     if round_.told:
-        entries = [(kind, queue, ids) for (kind, queue), ids in round_.told.items()]
-        yield "write_journal", {"now": round_.now, "entries": text(entries)}
-        yield "add_counters", [(queue, kind, len(ids)) for kind, queue, ids in entries]
+        for entries in _journal_rows(round_.told):
+            yield "write_journal", {"now": round_.now, "entries": text(entries)}
+        yield "add_counters", [(queue, kind, len(ids)) for (kind, queue), ids in round_.told.items()]
     if round_.decisions:
         yield from audit.write_link(round_)
+
+
+def _journal_rows(told: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[list[tuple[str, str, Sequence[str]]]]:
+    """Give what is told as one row, or as several where it is much: whoever reads takes a row in one piece."""
+    row: list[tuple[str, str, Sequence[str]]] = []
+    room = NOTICES_A_ROW
+    for (kind, queue), ids in told.items():
+        start = 0
+        while start < len(ids):
+            some = ids[start : start + room]
+            row.append((kind, queue, some))
+            start, room = start + len(some), room - len(some)
+            if not room:
+                yield row
+                row, room = [], NOTICES_A_ROW
+    if row:
+        yield row
 
 
 def _start_calls(round_: Round) -> Script:

@@ -34,6 +34,7 @@ from standfast.store import (
 from standfast.store.agents import Agents
 from standfast.store.births import Burial, Holding
 from standfast.store.calling import Calls
+from standfast.store.carrying import Carrying, carry
 from standfast.store.disposal import Disposal
 from standfast.store.engine import Engine
 from standfast.store.finding import Finding
@@ -41,13 +42,15 @@ from standfast.store.flows import Flows
 from standfast.store.forward import Forward, Unforwardable
 from standfast.store.governance import Governance
 from standfast.store.listing import Filter, Sought
+from standfast.store.lookout import Lookout
 from standfast.store.orders import Catch, Conflict, Full, Order, Publication
 from standfast.store.places import place
-from standfast.store.reads import Facts, Holder, JobRecord, JournalRow, LetterFilter, Tallies
+from standfast.store.reads import Facts, JobRecord, JournalRow, LetterFilter, Tallies
 from standfast.store.spool import Spool, Stamp
 from standfast.store.spoolfile import usual_path
 from standfast.store.strain import Strain
 from standfast.store.timetable import Timetable
+from standfast.store.timings import Counted
 from standfast.store.tokens import TokenShelf
 from standfast.store.trail import Trail
 from standfast.store.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
@@ -76,6 +79,7 @@ class Store:
         self.schedules = Timetable(lambda: self._engine, ROOM_TO_ACCEPT)
         self.agents = Agents(lambda: self._engine)
         self.tokens = TokenShelf(lambda: self._engine)
+        self.lookout = Lookout(lambda: self._engine)
         self.calls = Calls(lambda: self._engine, ROOM_TO_ACCEPT)
         self._clock = clock or SystemClock()
         self._engine_of: tuple[int, Engine[Any]] | None = None
@@ -178,6 +182,12 @@ class Store:
         )
         return answers  # type: ignore[no-any-return]
 
+    async def carry(self, carrying: Carrying) -> int:
+        """Store the jobs that carry notices out, and note how far that is; give how far it is."""
+        size = max(1, len(carrying.jobs))
+        [at] = await self._engine.call(carry, [carrying], seconds=PATIENCE, room=ROOM_TO_ACCEPT, size=size)
+        return at  # type: ignore[no-any-return]
+
     def enqueue_blocking(self, jobs: Sequence[NewJob]) -> list[Accepted]:
         """Store new jobs from code without a loop."""
         return self._engine.call_blocking(intake.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)  # type: ignore[no-any-return]
@@ -259,9 +269,9 @@ class Store:
         [beat] = self._engine.call_blocking(upkeep.beat, [worker], seconds=PATIENCE)
         return beat  # type: ignore[no-any-return]
 
-    async def retire(self, worker_id: str) -> None:
-        """Take a worker off the list."""
-        await self._engine.call(upkeep.retire, [worker_id], seconds=PATIENCE)
+    async def retire(self, worker_id: str, counted: Counted | None = None) -> None:
+        """Take a worker off the list, and keep what it counted."""
+        await self._engine.call(upkeep.retire, [counted or Counted(worker_id, 0, {})], seconds=PATIENCE)
 
     async def sweep(self, sweep: Sweep) -> Swept:
         """Find lapsed and expired jobs."""
@@ -273,9 +283,9 @@ class Store:
         [more] = await self._engine.call(upkeep.prune, [prune], seconds=PATIENCE)
         return more  # type: ignore[no-any-return]
 
-    async def ask_to_stop(self, job_id: str) -> bool:
+    async def ask_to_stop(self, job_id: str, by: str) -> bool:
         """Ask a running job to stop; False if it is not running."""
-        [asked] = await self._engine.call(operations.ask_to_stop, [job_id], seconds=PATIENCE)
+        [asked] = await self._engine.call(operations.ask_to_stop, [(job_id, by)], seconds=PATIENCE)
         return asked  # type: ignore[no-any-return]
 
     async def hurry(self, job_id: str) -> bool:
@@ -287,6 +297,10 @@ class Store:
         """Count calls that went to their fallback, by queue."""
         self._engine.call_blocking(operations.count_fallbacks, list(counts.items()), seconds=PATIENCE)
 
+    async def count_ignored(self, queue: str) -> None:
+        """Count a delivery that asked for nothing."""
+        await self._engine.call(operations.count_ignored, [(queue, 1)], seconds=PATIENCE)
+
     async def pause(self, queue: str, *, paused: bool) -> bool:
         """Pause a queue or let it go on; False if nobody knows it."""
         [known] = await self._engine.call(operations.pause, [(queue, paused)], seconds=PATIENCE)
@@ -297,6 +311,10 @@ class Store:
     async def letters(self, wanted: LetterFilter) -> list[JobRecord]:
         """Read a page of letters, newest first."""
         return await self._engine.read(reads.letters(wanted))  # type: ignore[no-any-return]
+
+    async def letters_page(self, wanted: LetterFilter) -> tuple[list[JobRecord], int | None]:
+        """Read a page of letters, newest first; and where it ended early, because few of so many fit."""
+        return await self._engine.read(listing.letters(wanted))  # type: ignore[no-any-return]
 
     async def journal(self, after: int, limit: int) -> list[JournalRow]:
         """Read what was told after a journal row."""
@@ -313,11 +331,7 @@ class Store:
 
     async def job(self, job_id: str) -> JobRecord | None:
         """Read one job."""
-        return await self._engine.read(reads.job(job_id))  # type: ignore[no-any-return]
-
-    async def holder(self, number: int) -> Holder | None:
-        """Read when the worker of a running job was last heard of."""
-        return await self._engine.read(reads.holder(number, self._engine.boot()))  # type: ignore[no-any-return]
+        return await self._engine.read(reads.job(job_id, self._engine.boot()))  # type: ignore[no-any-return]
 
     async def gates(self, keys: Sequence[str]) -> list[Row]:
         """Read the gates of these names that there are."""

@@ -30,6 +30,8 @@ TICKS = f"ticks of{NO_CALLERS}"
 """Before a schedule's name, the thread its ticks share."""
 EVERY_TICK = f"every tick of{NO_CALLERS}"
 """The same, where none of them may be folded into another."""
+IN_ORDER = f"in order{NO_CALLERS}"
+"""Before the name of what alerts say of one thing to one surface: all of it, in order."""
 LARGEST_COLLECTION = 256 * 1024
 """Bytes of payload that are collected into one job; what comes then begins another."""
 
@@ -74,7 +76,7 @@ def mode_of(job: NewJob, rules: QueueRules) -> Coalesce:
 
 def mode_in(gate: str, rules: QueueRules) -> Coalesce:
     """Say how the jobs of a thread meet: as their queue says, unless the thread is one that keeps every job."""
-    return "never" if f":{EVERY_TICK}" in gate else rules.coalesce
+    return "never" if f":{EVERY_TICK}" in gate or f":{IN_ORDER}" in gate else rules.coalesce
 
 
 def gates_of(jobs: Iterable[NewJob]) -> list[str]:

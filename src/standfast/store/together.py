@@ -21,6 +21,12 @@ def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Scri
     return answers
 
 
+def stored_together(round_: Round, jobs: Sequence[NewJob]) -> Script:
+    """Store all of these jobs, or none; tell whether they are in."""
+    [answers] = yield from enqueue_together(round_, [jobs])
+    return not any(isinstance(answer, Full) for answer in answers)
+
+
 def _all_or_none(round_: Round, jobs: Sequence[NewJob]) -> Script:
     """Try in a round of its own: what is undone must not be told either."""
     alone = Round(round_.now, round_.skew, round_.boot)

@@ -14,7 +14,6 @@ from standfast.store.steps import Round, Rows, Script, Step
 
 PATIENCE = 5.0
 """Seconds a caller waits for the store before it is told."""
-MOST = 1000
 
 
 class TokenRow(NamedTuple):
@@ -55,12 +54,13 @@ class Revocation(NamedTuple):
 
 
 def create(round_: Round, wanted: Sequence[NewToken]) -> Script:
-    """Keep new tokens; False for one whose name another has."""
+    """Keep new tokens; False for one whose name another has that still counts."""
     answers = []
     for each in wanted:
         given = msgspec.structs.asdict(each)
         seconds = given.pop("seconds")
         until = None if seconds is None else round_.now + seconds
+        yield "free_token_name", {"name": each.name, "now": round_.now}
         made = yield "create_token", {**given, "now": round_.now, "expires_at": until}
         if made:
             detail = {"id": each.id, "name": each.name, "person": each.person, "role": each.role}
@@ -87,9 +87,9 @@ def one(token_id: str) -> Generator[Step, Rows, TokenRow | None]:
     return TokenRow(*rows[0]) if rows else None
 
 
-def listed() -> Generator[Step, Rows, list[TokenRow]]:
-    """Read all of them that count, the newest first."""
-    rows = yield "tokens", {"limit": MOST}
+def listed(now: float) -> Generator[Step, Rows, list[TokenRow]]:
+    """Read all of them that count, the newest first: people make them one by one, and there are few."""
+    rows = yield "tokens", {"now": now}
     return [TokenRow(*row) for row in rows]
 
 
@@ -113,6 +113,6 @@ class TokenShelf:
         """Read a token, revoked ones too."""
         return await self._engine().read(one(token_id))  # type: ignore[no-any-return]
 
-    async def listed(self) -> list[TokenRow]:
+    async def listed(self, now: float) -> list[TokenRow]:
         """Read the tokens that count."""
-        return await self._engine().read(listed())  # type: ignore[no-any-return]
+        return await self._engine().read(listed(now))  # type: ignore[no-any-return]

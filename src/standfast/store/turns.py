@@ -26,6 +26,8 @@ from standfast.store import (
     approvals,
     births,
     calls,
+    carrying,
+    conditions,
     consents,
     forward,
     graphs,
@@ -54,6 +56,11 @@ TURNS: tuple[ScriptFunction, ...] = (
     graphs.start,
     forward.forward,
     births.bury,
+    conditions.take_turn,
+    conditions.observe,
+    conditions.tell,
+    conditions.hurt,
+    conditions.note_sinks,
     alerts.follow,
     alerts.tell,
     calls.call,
@@ -84,6 +91,7 @@ TURNS: tuple[ScriptFunction, ...] = (
     operations.hurry,
     probes.insist,
     operations.count_fallbacks,
+    operations.count_ignored,
     upkeep.sweep,
     upkeep.prune,
     upkeep.beat,
@@ -95,7 +103,7 @@ _turns = {script: place for place, script in enumerate(TURNS)}
 
 SCHEDULES: tuple[ScriptFunction, ...] = (schedules.put, schedules.pause, schedules.remove, schedules.tick)
 APART: frozenset[ScriptFunction] = frozenset(
-    {scripts.publish, policies.publish, ages.restamp, operations.pause, letters.purge, *SCHEDULES}
+    {scripts.publish, policies.publish, ages.restamp, operations.pause, letters.purge, carrying.carry, *SCHEDULES}
 )
 """Scripts that lock what all others use; each gets a transaction of its own."""
 
@@ -123,6 +131,10 @@ def _of_jobs(jobs: Iterable[NewJob]) -> Gates:
 
 def _of_batches(batches: Sequence[Sequence[NewJob]]) -> Gates:
     return (yield from _of_jobs(job for jobs in batches for job in jobs))
+
+
+def _of_tellings(tellings: Sequence[conditions.Told]) -> Gates:
+    return (yield from _of_jobs(job for each in tellings for job in each.jobs))
 
 
 def _of_brought(brought: Sequence[forward.Forward]) -> Gates:
@@ -164,6 +176,7 @@ _GATES: dict[ScriptFunction, Callable[[Any], Gates]] = {
     together.enqueue_together: _of_batches,
     forward.forward: _of_brought,
     calls.call: _of_calls,
+    conditions.tell: _of_tellings,
     schedules.tick: _of_ticks,
     scripts.apply: _of_moves,
     operations.hurry: _of_ids,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -10,11 +10,12 @@ import msgspec
 from standfast.job import Claim, Risk
 from standfast.lifecycle import Standing, State
 from standfast.rules import DEFAULTS, QueueRules, ReplayMode
-from standfast.store import ages, consents, graphs, letters, redrives, schedules, sessions
+from standfast.store import ages, conditions, consents, graphs, letters, redrives, schedules, sessions, timings
 from standfast.store.claims import decode_numbers, handler_stamps, held_claims, with_risks
 from standfast.store.policies import Kept, kept
 from standfast.store.scripts import rules_in_force
 from standfast.store.steps import Round, Rows, Script, Step
+from standfast.store.timings import Counted
 
 SKEW = "skew"
 """Under this name stands what wall time was ahead of queue time at the last look, rather than a time."""
@@ -78,7 +79,8 @@ class Expired(NamedTuple):
 class WorkerCard(msgspec.Struct, frozen=True):
     """Who a worker is. `declares` says what it declared, as JSON text: queue or queue/handler → its rules.
 
-    `blocked_by` names the handler that keeps its event loop from running, if one does.
+    `blocked_by` names the handler that keeps its event loop from running, if one does. `counted` is how long attempts
+    waited and took, by queue, where that has changed.
     """
 
     id: str
@@ -87,6 +89,7 @@ class WorkerCard(msgspec.Struct, frozen=True):
     queues: str
     declares: str
     blocked_by: str | None = None
+    counted: Counted | None = None
 
 
 def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script:
@@ -94,19 +97,22 @@ def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script:
     answers = []
     for worker in workers:
         card = msgspec.structs.asdict(worker)
-        blocked_by = card.pop("blocked_by")
+        blocked_by, counted = card.pop("blocked_by"), card.pop("counted")
         yield "beat", {**card, "boot": round_.boot, "now": round_.now}
         if blocked_by is not None:
             yield "mark_upkeep", {"name": f"{BLOCKED}{blocked_by}", "now": round_.now}
+        if counted is not None:
+            yield from timings.write(counted)
         held = yield "held_by_worker", {"id": worker.id}
         answers.append(Beat(round_.now, [Held(*row) for row in held]))
     return answers
 
 
-def retire(_round: Round, workers: Sequence[str]) -> Script:
+def retire(_round: Round, workers: Sequence[Counted]) -> Script:
     """Take a worker off the list; one that still holds jobs stays, so that they lapse in their time."""
     for worker in workers:
-        yield "retire_worker", {"id": worker}
+        yield from timings.write(worker)
+        yield "retire_worker", {"id": worker.owner}
     return [None] * len(workers)
 
 
@@ -145,7 +151,6 @@ def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script:
         if gap:
             yield "mark_upkeep", {"name": "resume", "now": round_.now}
         reclaim = not gap and round_.now - times.get("resume", 0.0) > sweep_.patience
-        yield from _tell_depths(round_, told=times)
         yield from number_journal(round_, ())
         yield "sum_counters", {}
         found = yield from _find(round_, sweep_, reclaim=reclaim)
@@ -168,22 +173,6 @@ def number_journal(_round: Round, asked: Sequence[None]) -> Script:
     if (yield "try_journal", {}) != [(False,)]:
         yield "number_journal", {}
     return [None] * len(asked)
-
-
-def _tell_depths(round_: Round, told: Container[str]) -> Script:
-    """Tell of queues that hold more due jobs than they should, once, and once when they no longer do."""
-    names = [name for (name,) in (yield "queue_names", {})]
-    rules = yield from rules_in_force(names)
-    for name in names:
-        mark = f"depth {name}"
-        [(deep,)] = yield "deeper_than", {"queue": name, "depth": rules[name].depth_warning}
-        if bool(deep) == (mark in told):
-            continue
-        if deep:
-            yield "mark_upkeep", {"name": mark, "now": round_.now}
-        else:
-            yield "forget_upkeep", {"name": mark}
-        round_.told["depth_warning" if deep else "depth_normal", name].append("")
 
 
 def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Generator[Step, Rows, Swept]:
@@ -238,6 +227,8 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
         yield from schedules.prune(now, limit)
         yield from sessions.prune(now, limit, prune_.keep_messages, prune_.keep_unread)
         yield from consents.prune(now, limit)
+        yield from conditions.prune(now, limit)
+        yield from timings.fold()
         yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}
         answers.append(max(len(decode_numbers(numbers)), evicted, keys, rows) >= limit)
     return answers

@@ -15,6 +15,7 @@ from standfast.decide.backoff import read_retry_after
 from standfast.gates import Closing
 from standfast.handlers.beside import staying
 from standfast.handlers.request import Reply
+from standfast.redact import redacted_text
 from standfast.rules import FUNCTION
 
 log = logging.getLogger("standfast.worker")
@@ -79,7 +80,7 @@ class Doorkeeper:
         if isinstance(said.admission, Closing) and said.admission.broken:
             self.refusals += 1
             if self._said.get(queue, (None, 0.0))[0] != said:  # once for each reason
-                log.warning("the gate of queue %s counts as closed: %s", queue, said.admission.why)
+                log.warning("the gate of queue %s counts as closed: %s", queue, redacted_text(said.admission.why))
         self._said[queue] = (said, asyncio.get_running_loop().time() + said.holds)
 
     async def _say(self, queue: str, gate: str) -> Said:

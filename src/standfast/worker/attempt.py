@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -22,6 +23,7 @@ from standfast.handlers.job import Job, enter_session
 from standfast.handlers.ledger import Ledger
 from standfast.handlers.registry import Handler, Registry
 from standfast.job import Claim
+from standfast.lifecycle import Transition
 from standfast.outcome import Cancel, Drained, Failed, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
 from standfast.queue import payload
 from standfast.queue.consent import consented
@@ -50,6 +52,7 @@ class Running:
     """A job in this worker's hands, from claim until its end is on disk."""
 
     __slots__ = (
+        "began",
         "claim",
         "cut",
         "deadline",
@@ -59,22 +62,26 @@ class Running:
         "looking",
         "losses",
         "rules",
+        "span",
         "task",
         "thread",
     )
 
     def __init__(self, claim: Claim, rules: QueueRules, losses: int) -> None:
+        self.began = time.monotonic()
         self.losses = losses
         self.claim = claim
         self.rules = rules
         self.job: Job | None = None
         self.ledger: Ledger | None = None
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[Transition] | None = None
         self.thread: Future[Any] | None = None
         self.is_async = True
         self.looking = False
         self.cut: Cut | None = None
         self.deadline: float | None = None
+        self.span: Any = None
+        """The attempt as its trace has it, where traces are on."""
 
     @property
     def as_it_stands(self) -> Claim:

@@ -25,6 +25,7 @@ from standfast.store.hints import STOPS
 from standfast.store.reads import CALLER
 from standfast.store.store import Store
 from standfast.store.upkeep import Beat, WorkerCard
+from standfast.telemetry import Tracing
 from standfast.worker.admission import Doorkeeper
 from standfast.worker.comparison import Comparison
 from standfast.worker.executor import Executor
@@ -48,6 +49,7 @@ class Caller:
         readiness: Readiness,
         policy: Policies,
         rules: dict[str, QueueRules],
+        tracing: Tracing | None = None,
     ) -> None:
         self.id = f"{CALLER}{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
         self._store = store
@@ -57,7 +59,15 @@ class Caller:
         self._policy = policy
         self._rules = rules
         self._executor = Executor(
-            store, registry, verifier, _freed, policy=policy.known, looks_back=True, doubted=readiness.doubt
+            store,
+            registry,
+            verifier,
+            _freed,
+            owner=self.id,
+            policy=policy.known,
+            looks_back=True,
+            doubted=readiness.doubt,
+            tracing=tracing,
         )
         self._comparison = Comparison(self._executor)
         beat = min([LONGEST_BEAT, *(beat_for(rule.lease) for rule in rules.values())])
@@ -72,7 +82,8 @@ class Caller:
 
     def _card(self) -> WorkerCard:
         declares = declared(self._rules, self._registry.declarations(), self._policy.declares())
-        return WorkerCard(self.id, socket.gethostname(), os.getpid(), NO_QUEUES, declares)
+        counted = self._executor.stopwatch.counted(self._store.now())
+        return WorkerCard(self.id, socket.gethostname(), os.getpid(), NO_QUEUES, declares, None, counted)
 
     # --- calling
 
@@ -147,6 +158,7 @@ class Caller:
             self._heartbeat.hurry()
 
     def _reported(self, beat: Beat) -> None:
+        self._executor.stopwatch.written(beat.at)
         with suppress(RuntimeError):  # the loop is closed: what still runs has nobody to stop it
             self._loop.call_soon_threadsafe(self._compare, beat)
 
@@ -178,7 +190,7 @@ class Caller:
             await self._executor.finish(grace)
         await aside(self._heartbeat.stop)
         with suppress(StoreUnavailable):  # it is off the list as soon as it is silent for a while
-            await self._store.retire(self.id)
+            await self._store.retire(self.id, self._executor.stopwatch.counted(self._store.now()))
 
 
 def _freed(_slots: Counter[str]) -> None:

@@ -82,7 +82,7 @@ class Ends:
         for transition, ok in zip(transitions, landed, strict=True):
             running = self.held.pop((transition.n, transition.token), None)
             if ok and running is not None:
-                tell(transition, running.claim.handler, running.claim.max_attempts)
+                tell(transition, running.claim.handler, running.claim.max_attempts, running.span)
             elif not ok:
                 self.fenced += 1
                 log.warning(

@@ -22,10 +22,13 @@ from standfast.queue.known_policy import KnownPolicy, filed
 from standfast.queue.verification import Verifier
 from standfast.rules import QueueRules
 from standfast.store.store import Store
+from standfast.telemetry import Tracing
 from standfast.worker.attempt import Attempts, Cut, Running, cut_short, thrown_away
 from standfast.worker.ends import Ends, Key
 from standfast.worker.places import with_place
 from standfast.worker.signals import from_a_signal
+from standfast.worker.stopwatch import Stopwatch
+from standfast.worker.traced import Run, Spans, Whole
 
 log = logging.getLogger("standfast.worker")
 
@@ -43,15 +46,18 @@ class Executor:
         verifier: Verifier,
         freed: Callable[[Counter[str]], None],
         *,
+        owner: str = "",
         policy: KnownPolicy | None = None,
         looks_back: bool = False,
         doubted: Callable[[str, str], None] | None = None,
+        tracing: Tracing | None = None,
         roll: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
         self._attempts = Attempts(store, registry, verifier, self._watch)
         self._ends = Ends(store, freed)
         self._policy = policy or KnownPolicy()
+        self.stopwatch = Stopwatch(owner)
         self._doubted = doubted
         """Who is told of a handler, by queue and name, whose attempt got no answer from what it depends on."""
         self._looks_back = looks_back
@@ -61,6 +67,9 @@ class Executor:
         self._next_check = float("inf")
         self._context = copy_context()
         self._left_behind: set[Key] = set()
+        spans = None if tracing is None else Spans(tracing)
+        self._run: Run = self._attempts.run if spans is None else spans.inside(self._attempts.run)
+        self._whole: Whole = self._attempt if spans is None else spans.around(self._attempt)
 
     @property
     def held(self) -> dict[Key, Running]:
@@ -86,7 +95,7 @@ class Executor:
             self._ends.settle(running, self._filed(claim, late))
             return
         # Each attempt starts from the worker's own context: what one handler sets there must not reach the next.
-        running.task = asyncio.get_running_loop().create_task(self._attempt(running), context=self._context.copy())
+        running.task = asyncio.get_running_loop().create_task(self._whole(running), context=self._context.copy())
 
     def refuse(self, claim: Claim, rules: QueueRules, why: str) -> None:
         """Give a claim back without entering its handler."""
@@ -95,12 +104,13 @@ class Executor:
 
     def _take(self, claim: Claim, rules: QueueRules) -> Running:
         running = self.held[claim.n, claim.token] = Running(claim, rules, self._store.losses)
+        self.stopwatch.waited(claim.queue, claim.claimed_at - claim.due_at)
         return running
 
-    async def _attempt(self, running: Running) -> None:
+    async def _attempt(self, running: Running) -> Transition:
         """Bring an attempt to its end, whatever the handler does: without an end it would be running for good."""
         try:
-            outcome = await self._attempts.run(running)
+            outcome = await self._run(running)
         except asyncio.CancelledError as error:
             outcome = cut_short(running.cut, error)
         except BaseException as error:  # the attempt boundary: what a handler raises is an outcome
@@ -112,17 +122,22 @@ class Executor:
             outcome = with_place(classify.of_exception(error), error)
         if self._looks_back:
             outcome = await self._attempts.look_back(running, outcome)
-        self._end(running, outcome)
+        return self._end(running, outcome)
 
-    def _end(self, running: Running, outcome: Outcome) -> None:
+    def _end(self, running: Running, outcome: Outcome) -> Transition:
         claim, roll = running.as_it_stands, self._roll()
+        if running.job is not None:
+            self.stopwatch.ran(claim.queue, time.monotonic() - running.began)
         if isinstance(outcome, Succeeded):  # most are, and need no policy
-            self._ends.settle(running, settle(claim, outcome, running.rules, roll))
-            return
+            end = settle(claim, outcome, running.rules, roll)
+            self._ends.settle(running, end)
+            return end
         if self._doubted is not None and answered(outcome) is False:
             self._doubted(claim.queue, claim.handler)
         end = settle(claim, outcome, running.rules, roll, self._policy.present(self._store))
-        self._ends.settle(running, self._filed(claim, end))
+        end = self._filed(claim, end)
+        self._ends.settle(running, end)
+        return end
 
     def _filed(self, claim: Claim, end: Transition) -> Transition:
         return filed(end, self._store, handler=claim.handler, payload=claim.payload, details=claim.details)
@@ -213,8 +228,8 @@ class Executor:
         running = self.held.get(key)
         if running is not None and running.task is not None:
             await asyncio.wait([running.task])
-        while key in self.held and key not in self._ends.unwritten:
-            await (asyncio.wait(self._ends.flushes) if self._ends.flushes else asyncio.sleep(0))
+        while key in self.held and key not in self._ends.unwritten | self._left_behind:
+            await (asyncio.wait(self._ends.flushes) if self._ends.flushes else self._turn())
 
     def goes_on(self, claim: Claim) -> bool:
         """Tell whether a job runs as a plain function, which nobody can stop."""
@@ -238,7 +253,16 @@ class Executor:
         self._give_back_unbegun()
         tasks = [running.task for running in self._awaited() if running.task and not running.task.done()]
         if not tasks and not self._ends.flushes:
-            await asyncio.sleep(0)
+            await self._turn()
             return True
         done, _ = await asyncio.wait([*tasks, *self._ends.flushes], timeout=within)
         return bool(done)
+
+    async def _turn(self) -> None:
+        """Let ends that wait be handed over; an attempt that is over, and left none, would be waited for in vain."""
+        for running in [] if self._ends.waiting else self._awaited():
+            if running.task is not None and running.task.done() and not running.task.cancelled():
+                self._left_behind.add((running.claim.n, running.claim.token))
+                broke = running.task.exception()
+                log.error("the attempt of job %s broke off; it is left to its lease", running.claim.id, exc_info=broke)
+        await asyncio.sleep(0)

@@ -1,27 +1,38 @@
-"""What the log says of an attempt that failed, once that is on disk: one line, with what happens next."""
+"""What the log says of an attempt that failed, once that is on disk: one line, with what happens next.
+
+Its message is the handler's or a receiver's own, so the secrets in it are hidden: a log is read by others than a job.
+"""
 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from standfast.lifecycle import Move, Transition
+from standfast.redact import redacted_text
+from standfast.telemetry import written
 
 log = logging.getLogger("standfast.worker")
 
 SUBJECT = "job %s of queue %s, handler %s, attempt %d of %d: %s"
 
 
-def tell(end: Transition, handler: str, allowed: int) -> None:
-    """Log the end of an attempt that did not go well; a job that dies needs somebody, and is an error."""
+def tell(end: Transition, handler: str, allowed: int, span: Any = None) -> None:
+    """Log the end of an attempt that did not go well; a job that dies needs somebody, and is an error.
+
+    Where traces are on, the line belongs to the attempt's.
+    """
     if end.failure is None or end.failure.reason_code == "cancelled":
         return
     attempt = end.last_failure or end.failure
-    told = f"{attempt.reason_code}: {attempt.message}" if attempt.message else attempt.reason_code
+    told = f"{attempt.reason_code}: {redacted_text(attempt.message)}" if attempt.message else attempt.reason_code
     about = (end.id, end.queue, handler, end.attempt, allowed, told)
+    traced = None if span is None else {"traceparent": written(span.get_span_context())}
     if end.move == Move.RETRY:
-        log.warning("%s; it is tried again in %.3g s", SUBJECT % about, end.delay)
+        log.warning("%s; it is tried again in %.3g s", SUBJECT % about, end.delay, extra=traced)
     elif end.triage is not None and end.triage.replay_status == "scheduled":
         why = (end.target, end.failure.reason_code, end.triage.rule)
-        log.warning("%s; it is %s (%s), and %s replays it by itself", SUBJECT % about, *why)
+        log.warning("%s; it is %s (%s), and %s replays it by itself", SUBJECT % about, *why, extra=traced)
     else:
-        log.error("%s; it is %s (%s): %s", SUBJECT % about, end.target, end.failure.reason_code, end.failure.advice)
+        why = (end.target, end.failure.reason_code, end.failure.advice)
+        log.error("%s; it is %s (%s): %s", SUBJECT % about, *why, extra=traced)

@@ -14,7 +14,9 @@ from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.queue.ticking import set_back, ticking
 from standfast.store.schedules import Schedule, Ticking
 from standfast.store.store import Store
+from standfast.telemetry import Tracing
 from standfast.worker.loops import Loop
+from standfast.worker.traced import Ticks
 
 log = logging.getLogger("standfast.worker")
 
@@ -33,11 +35,12 @@ Decide = Callable[[Schedule, float, float], Ticking | None]
 class Timetable(Loop):
     """Sleeps until the next run of all schedules, or until it hears of an earlier one."""
 
-    def __init__(self, store: Store, roll: Callable[[], float] = random.random) -> None:
+    def __init__(self, store: Store, roll: Callable[[], float] = random.random, tracing: Tracing | None = None) -> None:
         super().__init__("timetable", LONGEST_WAIT, self.look)
         self._store = store
         self._desk = store.schedules
         self._roll = roll
+        self._tick = self._desk.tick if tracing is None else Ticks(tracing, self._desk.tick).tick
         self._news = asyncio.Event()
         self._wait = 0.0
         self._seen: tuple[float, float] | None = None
@@ -78,7 +81,7 @@ class Timetable(Loop):
             await self._desk.tick(await self._decided(await self._desk.listed(), partial(set_back, within=within)))
         went = 0
         while due := await self._desk.due():
-            done = sum(await self._desk.tick(await self._decided(due, ticking)))
+            done = sum(await self._tick(await self._decided(due, ticking)))
             went += done
             if not done:
                 break

@@ -27,6 +27,7 @@ from standfast.rules import QueueRules
 from standfast.store.hints import STOPS, TIMETABLE
 from standfast.store.store import Store
 from standfast.store.upkeep import Beat, Prune, Sweep, WorkerCard
+from standfast.telemetry import Tracing
 from standfast.worker.admission import Doorkeeper
 from standfast.worker.claimer import Claimer
 from standfast.worker.comparison import Comparison
@@ -69,6 +70,7 @@ class Worker:
         letters: DeadLetters,
         policy: Policies,
         consent: Consent | None = None,
+        tracing: Tracing | None = None,
         prune: Prune | None = None,
         beside: Sequence[Loop] = (),
         rules: dict[str, QueueRules],
@@ -87,7 +89,7 @@ class Worker:
         self._ready = ready
         self._grace = grace
         self._policy = policy
-        self._executor = Executor(store, registry, verifier, self._freed, policy=policy.known, doubted=readiness.doubt)
+        self._executor = self._new_executor(registry, verifier, readiness, tracing)
         elsewhere = registry.built_in if queues is None else ()
         self._unserved = registry.unserved(tuple(lanes))
         """The queues it was asked to serve and has no handler for."""
@@ -108,12 +110,27 @@ class Worker:
         self._heartbeat = Heartbeat(store, self._card, beat, self._reported, self._alive)
         self._watch = Watch(self._is_busy, self._executor.attempt_of, self._heartbeat.hurry)
         self._redriver = Redriver(store, letters, self.id, consent)
-        self._timetable = Timetable(store)
+        self._timetable = Timetable(store, tracing=tracing)
         self._loops = [*self._made_loops(beat, prune), self._timetable, *beside]
         self._comparison = Comparison(self._executor)
         self._seen = (0, 0)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving: asyncio.Task[None] | None = None
+
+    def _new_executor(
+        self, registry: Registry, verifier: Verifier, readiness: Readiness, tracing: Tracing | None
+    ) -> Executor:
+        """Make what runs its jobs."""
+        return Executor(
+            self._store,
+            registry,
+            verifier,
+            self._freed,
+            owner=self.id,
+            policy=self._policy.known,
+            doubted=readiness.doubt,
+            tracing=tracing,
+        )
 
     def _made_loops(self, beat: float, prune: Prune | None) -> list[Loop]:
         """Make what runs beside the jobs."""
@@ -141,7 +158,8 @@ class Worker:
     def _card(self) -> WorkerCard:
         queues = msgspec.json.encode(self._claimer.queues).decode()
         declares = declared(self._rules, self._registry.declarations(), self._policy.declares())
-        return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, declares, self._watch.report())
+        counted = self._executor.stopwatch.counted(self._store.now())
+        return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, declares, self._watch.report(), counted)
 
     # --- life
 
@@ -206,7 +224,7 @@ class Worker:
         await aside(self._watch.stop)
         await aside(self._heartbeat.stop)
         with suppress(StoreMoved):  # workers do not move with it: there is no list to be taken off
-            await self._store.retire(self.id)
+            await self._store.retire(self.id, self._executor.stopwatch.counted(self._store.now()))
 
     async def run_due(self) -> Counter[str]:
         """Run what is due, repeats included, until nothing is, and stop: no timers, no waiting. For tests."""
@@ -266,6 +284,7 @@ class Worker:
 
     def _reported(self, beat: Beat) -> None:
         """Have the loop judge what the store says, behind the claims it was told of; this runs on the beat's thread."""
+        self._executor.stopwatch.written(beat.at)
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed: what still runs has nobody to stop it
                 self._loop.call_soon_threadsafe(self._compare, beat)

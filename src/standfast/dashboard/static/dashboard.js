@@ -22,7 +22,6 @@
   // A reader who signed out, or whose token was revoked, sees so instead of a page that only looks alive.
   document.addEventListener("htmx:responseError", (event) => {
     if (event.detail.xhr.status === 401) location.reload();
-    document.body.dataset.live = "lost";
   });
 
   const charts = [...document.querySelectorAll("[data-chart]")];
@@ -31,6 +30,9 @@
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 19);  // UTC, as everywhere on the page
   const drawn = new Map();
+  const roomFor = (_, marks) => Math.max(34, 10 + 7 * Math.max(0, ...(marks || []).map((each) => String(each).length)));
+  const STEPS = [-3, -2, -1, 0, 1, 2, 3, 4, 5, 6].flatMap((power) => [1, 2, 5].map((digit) => Number(`${digit}e${power}`)));
+  const steps = (_, axis, low, high) => (high === 1 ? [1] : STEPS);  // where all is zero, from nought to one
 
   const make = (box, columns) => {
     const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
@@ -39,9 +41,9 @@
     }));
     return new uPlot({
       width: box.clientWidth, height: 130, cursor: { show: false }, legend: { show: false },
-      scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.15, 1e-3)] } },
+      scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
       padding: [6, 8, 0, 0],
-      axes: [{ ...axis, size: 24, space: 64, values: (_, marks) => marks.map(clock) }, { ...axis, size: 34, space: 28 }],
+      axes: [{ ...axis, size: 24, space: 64, values: (_, marks) => marks.map(clock) }, { ...axis, size: roomFor, space: 28, incrs: steps }],
       series: [{}, ...lines],
     }, [[], ...columns.map(() => [])], box);
   };
@@ -51,6 +53,7 @@
     const answer = await fetch(charts[0].dataset.source, { credentials: "same-origin" });
     if (!answer.ok) return;
     const lines = await answer.json();
+    if (lines.at.length < 2) return;  // one moment is no line, and its axes would lie on one another
     for (const box of charts) {
       const columns = box.dataset.chart.split(" ");
       if (!drawn.has(box)) { box.textContent = ""; drawn.set(box, make(box, columns)); }
@@ -66,6 +69,6 @@
   const again = () => { for (const chart of drawn.values()) chart.destroy(); drawn.clear(); show(); };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   window.addEventListener("resize", again);
-  show();
-  setInterval(() => { show().catch(() => { document.body.dataset.live = "lost"; }); }, 2000);
+  show().catch(() => {});
+  setInterval(() => { show().catch(() => {}); }, 2000);  // that the server is gone, live.js says
 })();

@@ -149,7 +149,7 @@ SELECT coalesce(json_agg(json_build_array(j.n, j.token, b.id, j.queue, j.handler
   b.details::json, j.thread_gate, b.coalesced::json, j.landed, j.occupies::json, CASE WHEN j.token > :since THEN (
     SELECT json_agg(json_build_array(f.name, f.state, f.receipt, f.verdict, f.late)) FROM effect AS f WHERE f.n = j.n) END,
   coalesce(b.first_seen_at, b.created_at),
-  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending
+  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at
   ) ORDER BY e.place), '[]')::text
 FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
@@ -496,13 +496,6 @@ RETURNING at
 -- name: forget_upkeep
 DELETE FROM upkeep WHERE name = :name
 
--- name: deeper_than
--- In the index's order, so that nobody thinks of walking through the table until enough are found.
-SELECT EXISTS (
-  SELECT 1 FROM job WHERE queue = :queue AND state = 'queued' AND ready_at IS NOT NULL
-  ORDER BY handler, priority LIMIT 1 OFFSET :depth
-)
-
 -- name: lapsed_numbers
 -- A worker of an earlier boot is gone for certain; any other may only be late. Its claim counts as a beat for the job.
 SELECT coalesce(json_agg(n), '[]')::text FROM (
@@ -633,11 +626,38 @@ SELECT coalesce((SELECT max(seq) FROM journal), 0) + (SELECT count(*) FROM told)
 
 -- name: queue_facts
 SELECT q.name, q.rules, q.paused, (SELECT max(t.claimed_at) FROM tally AS t WHERE t.queue = q.name),
-  (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'queued' AND j.ready_at IS NOT NULL LIMIT :most) AS due),
-  (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state IN ('dead', 'held') AND j.finished_at IS NOT NULL LIMIT :most) AS letters),
-  (SELECT min(j.ready_at) FROM job AS j WHERE j.queue = q.name AND j.state = 'queued' AND j.ready_at IS NOT NULL),
   EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name)
 FROM queue AS q
+
+-- name: waiting_lanes
+-- The distinct queues, handlers and priorities that have claimable jobs, by a loose scan of the index; and how long the
+-- oldest of each has been claimable.
+WITH RECURSIVE lane (queue, handler, priority, ready_at) AS (
+  (SELECT queue, handler, priority, ready_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL
+   ORDER BY queue, handler, priority, ready_at LIMIT 1)
+  UNION ALL
+  SELECT following.queue, following.handler, following.priority, following.ready_at FROM lane CROSS JOIN LATERAL (
+    SELECT j.queue, j.handler, j.priority, j.ready_at FROM job AS j
+    WHERE j.state = 'queued' AND j.ready_at IS NOT NULL
+      AND (j.queue, j.handler, j.priority) > (lane.queue, lane.handler, lane.priority)
+    ORDER BY j.queue, j.handler, j.priority, j.ready_at LIMIT 1) AS following
+)
+SELECT queue, handler, priority, ready_at FROM lane LIMIT :most
+
+-- name: count_due_of
+SELECT q.name, (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name
+  ORDER BY j.handler, j.priority LIMIT :most) AS due)
+FROM jsonb_array_elements_text(:queues::jsonb) AS q (name)
+
+-- name: count_letters_of
+-- In the order of the index, each state by itself: a bitmap would read all of a queue's letters first.
+SELECT q.name, (SELECT count(*) FROM (
+  (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at IS NOT NULL ORDER BY j.finished_at LIMIT :most)
+  UNION ALL
+  (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at IS NOT NULL ORDER BY j.finished_at LIMIT :most)
+  LIMIT :most) AS letters)
+FROM jsonb_array_elements_text(:queues::jsonb) AS q (name)
 
 -- name: late_jobs
 -- Due, but no claim has come by since to make them claimable.
@@ -646,18 +666,10 @@ SELECT queue, count(*), min(due_at) FROM (
 ) AS late GROUP BY queue
 
 -- name: unknown_handlers
--- The handlers that waiting jobs name and nobody has declared: of claimable ones by a loose scan of the index, of others
--- among so many that come due first or are parked.
-WITH RECURSIVE named (queue, handler) AS (
-  (SELECT queue, handler FROM job WHERE state = 'queued' AND ready_at IS NOT NULL ORDER BY queue, handler LIMIT 1)
-  UNION ALL
-  SELECT following.queue, following.handler FROM named CROSS JOIN LATERAL (
-    SELECT j.queue, j.handler FROM job AS j
-    WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND (j.queue, j.handler) > (named.queue, named.handler)
-    ORDER BY j.queue, j.handler LIMIT 1) AS following
-)
+-- The handlers that waiting jobs name and nobody has declared: of claimable ones in all lanes, of others among so many
+-- that come due first or are parked.
 SELECT queue, handler FROM (
-  SELECT queue, handler FROM named
+  SELECT lane->>0 AS queue, lane->>1 AS handler FROM jsonb_array_elements(:lanes::jsonb) AS lane
   UNION
   SELECT queue, handler FROM (
     SELECT queue, handler FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL ORDER BY due_at LIMIT :most
@@ -690,16 +702,19 @@ WHERE j.state = 'running' AND (w.boot <> :boot OR greatest(coalesce(w.beat_at, 0
 GROUP BY j.queue
 
 -- name: overdue_jobs
-SELECT queue, count(*) FROM job WHERE state = 'running' AND claimed_at + timeout < :now GROUP BY queue
+-- Its worker was heard after the time was over, and lately: one that was killed says nothing of what it ran.
+SELECT j.queue, count(*) FROM job AS j JOIN worker AS w ON w.id = j.worker AND w.boot = :boot AND w.beat_at > :since
+WHERE j.state = 'running' AND j.claimed_at + j.timeout < w.beat_at GROUP BY j.queue
 
 -- name: deferred_jobs
 -- What a gate other than a thread's holds back, and was due so long ago.
 SELECT queue, count(*) FROM (
-  SELECT queue, due_at FROM job WHERE state = 'queued' AND parked_on IS NOT NULL AND parked_on NOT LIKE 'thread:%' LIMIT :most
+  SELECT j.queue, j.due_at FROM gate AS g JOIN job AS j ON j.state = 'queued' AND j.parked_on = g.key
+  WHERE g.kind <> 'thread' LIMIT :most
 ) AS parked WHERE due_at < :before GROUP BY queue
 
 -- name: ask_to_stop
-UPDATE job SET cancelling = 1 WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'running' RETURNING queue
+UPDATE job SET cancelling = 1 WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'running' RETURNING n, queue, attempts
 
 -- name: gate_of_job
 SELECT j.thread_gate FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id AND j.thread_gate IS NOT NULL
@@ -715,9 +730,13 @@ SELECT n FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers
 -- name: pause_queue
 UPDATE queue SET paused = :paused::boolean::integer WHERE name = :queue RETURNING name
 
+-- name: nth_letter
+-- The newest letter that is beyond so many.
+SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DESC LIMIT 1 OFFSET :most
+
 -- name: list_letters
 SELECT * FROM job_row
-WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before
+WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
   AND (:queue::text IS NULL OR queue = :queue)
   AND (:reason_code::text IS NULL OR failure::json->>'reason_code' = :reason_code)
   AND (:failure_class::text IS NULL OR failure::json->>'class' = :failure_class)
@@ -725,6 +744,7 @@ WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before
   AND (:replay_status::text IS NULL OR triage::json->>'replay_status' = :replay_status)
   AND (:fingerprint::text IS NULL OR fingerprint = :fingerprint)
   AND (:finished_before::double precision IS NULL OR finished_at < :finished_before)
+  AND (:queues::text IS NULL OR queue = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb))))
 ORDER BY n DESC LIMIT :limit
 
 -- name: journal_after
@@ -740,14 +760,14 @@ SELECT queue, name, sum(value)::bigint FROM (
 SELECT queue, 'running', count(*) FROM (SELECT queue FROM job WHERE state = 'running' LIMIT :most) AS running GROUP BY queue
 UNION ALL
 SELECT queue, 'scheduled', count(*) FROM (
-  SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at > :now LIMIT :most
+  SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at > :now LIMIT :aside
 ) AS scheduled GROUP BY queue
 UNION ALL
 SELECT queue, 'parked', count(*) FROM (
-  SELECT queue FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most
+  SELECT queue FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :aside
 ) AS parked GROUP BY queue
 UNION ALL
-SELECT queue, 'waiting', count(*) FROM (SELECT queue FROM job WHERE state = 'waiting' LIMIT :most) AS waiting GROUP BY queue
+SELECT queue, 'waiting', count(*) FROM (SELECT queue FROM job WHERE state = 'waiting' LIMIT :aside) AS waiting GROUP BY queue
 
 -- name: thread_members
 -- Field order is that of Member. Their rows are locked: whoever decides by what they are must find them so when it writes.
@@ -882,7 +902,7 @@ ROLLBACK TO batch
 RELEASE batch
 
 -- name: restored_jobs
-SELECT j.n, b.id, j.queue, j.handler, j.attempts FROM job AS j JOIN body AS b ON b.n = j.n
+SELECT j.n, b.id, j.queue, j.handler, j.token, j.attempts FROM job AS j JOIN body AS b ON b.n = j.n
 WHERE j.state IN ('queued', 'running') LIMIT :limit
 
 -- name: hold_jobs
@@ -901,45 +921,57 @@ UNION ALL SELECT 'journal', coalesce(max(seq), 0) FROM journal UNION ALL SELECT 
 
 -- name: silent_jobs
 -- No path to silence: accepted jobs that nothing moves and no reason is given for, by queue; each kind is looked for among
--- so many jobs. What is final, due later, or waits for an earlier step is none of them. `:since` is two sweeps ago.
-WITH seen AS (
+-- so many jobs, lanes and gates. What is final, due later, or waits for an earlier step is none of them. `:since` is two
+-- sweeps ago; `:lanes` are those where something has been claimable for so long. The last column says whether there are more.
+WITH RECURSIVE all_parked (gate) AS (
+  SELECT min(parked_on) FROM job WHERE state = 'queued' AND parked_on IS NOT NULL
+  UNION ALL
+  SELECT (SELECT min(j.parked_on) FROM job AS j WHERE j.state = 'queued' AND j.parked_on > all_parked.gate)
+  FROM all_parked WHERE all_parked.gate IS NOT NULL
+), parked AS MATERIALIZED (
+  SELECT gate FROM all_parked LIMIT :some
+), seen AS (
   SELECT q.name, coalesce((SELECT max(t.claimed_at) FROM tally AS t WHERE t.queue = q.name), 0) AS claimed_at FROM queue AS q
-), silent (queue, number) AS (
+), silent (queue, number, most) AS (
   -- Due, in a queue that nobody claimed from since, and that no gate of its own holds back.
   SELECT q.name, (SELECT count(*) FROM (
-    SELECT j.ready_at FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name LIMIT :most
-  ) AS due WHERE ready_at <= :since)
-  FROM seen AS q WHERE q.claimed_at < :since AND NOT EXISTS (
+    SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name AND j.handler = lane->>1
+      AND j.priority = (lane->>2)::integer AND j.ready_at <= :since LIMIT :share) AS due), :share::bigint
+  FROM jsonb_array_elements(:lanes::jsonb) AS lane JOIN seen AS q ON q.name = lane->>0
+  WHERE q.claimed_at < :since AND NOT EXISTS (
     SELECT 1 FROM gate AS g
     WHERE g.key IN ('gate:' || replace(replace(q.name, '%', '%25'), ':', '%3A'), 'rate:' || replace(replace(q.name, '%', '%25'), ':', '%3A'), 'limit:' || replace(replace(q.name, '%', '%25'), ':', '%3A')) AND (g.kind <> 'limit' OR g.used >= g.capacity))
   UNION ALL
-  SELECT j.queue, 1 FROM (
+  SELECT j.queue, count(*), :most::bigint FROM (
     SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :since LIMIT :most
-  ) AS j JOIN seen AS q ON q.name = j.queue AND q.claimed_at < :since
+  ) AS j JOIN seen AS q ON q.name = j.queue AND q.claimed_at < :since GROUP BY j.queue
   UNION ALL
   -- Parked on a gate that is not there, or whose holder will not hand it on.
-  SELECT j.queue, 1 FROM (SELECT queue, parked_on FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most) AS j
-  WHERE NOT EXISTS (
-    SELECT 1 FROM gate AS g LEFT JOIN job AS h ON h.n = g.holder
-    WHERE g.key = j.parked_on AND (g.holder IS NULL OR h.state IN ('queued', 'running'))
-      AND (g.kind <> 'limit' OR g.used > 0) AND (g.kind NOT IN ('rate', 'breaker') OR g.opens_at IS NOT NULL))
+  SELECT j.queue, count(*), :some::bigint FROM (
+    SELECT j.queue FROM parked JOIN job AS j ON j.state = 'queued' AND j.parked_on = parked.gate
+    WHERE NOT EXISTS (
+      SELECT 1 FROM gate AS g LEFT JOIN job AS h ON h.n = g.holder
+      WHERE g.key = parked.gate AND (g.holder IS NULL OR h.state IN ('queued', 'running'))
+        AND (g.kind <> 'limit' OR g.used > 0) AND (g.kind NOT IN ('rate', 'breaker') OR g.opens_at IS NOT NULL))
+    LIMIT :some
+  ) AS j GROUP BY j.queue
   UNION ALL
   -- Running for a worker that was last heard of more than a lease ago, and no sweeper came.
-  SELECT j.queue, 1 FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
+  SELECT j.queue, 1, :most::bigint FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
   WHERE j.state = 'running' AND (w.boot <> :boot AND j.claimed_at < :since
     OR greatest(coalesce(w.beat_at, 0), j.claimed_at) + j.lease < :since)
   UNION ALL
   -- A letter without a reason.
-  SELECT j.queue, 1 FROM (
-    SELECT n, queue FROM job WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL LIMIT :most
-  ) AS j LEFT JOIN ending AS e ON e.n = j.n WHERE e.failure IS NULL
+  SELECT j.queue, 1, :some::bigint FROM (
+    SELECT n, queue FROM job WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL LIMIT :some
+  ) AS j WHERE (SELECT e.failure FROM ending AS e WHERE e.n = j.n) IS NULL
   UNION ALL
   -- A step that waits although every step before it is final.
-  SELECT j.queue, 1 FROM (SELECT n, queue FROM job WHERE state = 'waiting' LIMIT :most) AS j WHERE NOT EXISTS (
+  SELECT j.queue, 1, :some::bigint FROM (SELECT n, queue FROM job WHERE state = 'waiting' LIMIT :some) AS j WHERE NOT EXISTS (
     SELECT 1 FROM body AS b CROSS JOIN LATERAL jsonb_array_elements_text(b.parents::jsonb) AS p JOIN job AS k ON k.n = p::bigint
     WHERE b.n = j.n AND k.state NOT IN ('completed', 'cancelled'))
 )
-SELECT queue, sum(number)::bigint FROM silent GROUP BY queue HAVING sum(number) > 0
+SELECT queue, sum(number)::bigint, bool_or(number >= most) FROM silent GROUP BY queue HAVING sum(number) > 0
 
 -- name: open_approvals
 SELECT id, state, bound, expires_at, groups, requesters FROM approval WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state IN ('pending', 'approved')
@@ -984,7 +1016,9 @@ FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = 
 SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
   a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
 FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n
-WHERE (:state::text IS NULL OR a.state = :state) ORDER BY a.asked_at DESC, a.id LIMIT :limit
+WHERE (:state::text IS NULL OR a.state = :state)
+  AND (:queues::text IS NULL OR j.queue = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb))))
+ORDER BY a.asked_at DESC, a.id LIMIT :limit
 
 -- name: due_approvals
 -- What nobody answered in time, and what was approved and its replay did not start.
@@ -1132,7 +1166,7 @@ UPDATE body SET payload = :payload, idempotency_key = :key::text, details = :det
 
 -- name: walk_letters
 SELECT n, token, id, queue, handler, fingerprint, failure, finished_at, replays FROM job_row
-WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before
+WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
   AND (:queue::text IS NULL OR queue = :queue)
   AND (:reason_code::text IS NULL OR failure::json->>'reason_code' = :reason_code)
   AND (:failure_class::text IS NULL OR failure::json->>'class' = :failure_class)
@@ -1305,6 +1339,10 @@ SELECT queue, name FROM handler WHERE queue = :name OR name = :name OR queue || 
 
 -- ---------------------------------------------------------------------- tokens
 
+-- name: free_token_name
+-- One that has expired gives its name back.
+UPDATE token SET revoked_at = expires_at WHERE name = :name AND revoked_at IS NULL AND expires_at <= :now
+
 -- name: create_token
 INSERT INTO token (id, name, hash, person, role, groups, queues, created_by, created_at, expires_at)
 VALUES (:id, :name, :hash, :person, :role, :groups, :queues, :created_by, :now, :expires_at)
@@ -1320,7 +1358,7 @@ FROM token WHERE id = :id
 
 -- name: tokens
 SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at
-FROM token WHERE revoked_at IS NULL ORDER BY created_at DESC LIMIT :limit
+FROM token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) ORDER BY created_at DESC, id
 
 -- name: schedule_rows
 -- Field order is that of Schedule, here and below. Schedules.
@@ -1682,3 +1720,94 @@ RETURNING fingerprint
 
 -- name: jobs_by_ids
 SELECT * FROM job_row WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+
+-- ---------------------------------------------------------------------- alerts as conditions
+
+-- name: begin_condition
+INSERT INTO condition (id, kind, queue, subject, message, value, threshold, started_at)
+VALUES (:id, :kind, :queue, :subject, :message, :value, :threshold, :now)
+ON CONFLICT DO NOTHING
+RETURNING id
+
+-- name: renew_condition
+UPDATE condition SET message = :message, value = :value, threshold = :threshold, clear_since = NULL
+WHERE id = :id AND ended_at IS NULL
+
+-- name: clear_condition
+UPDATE condition SET clear_since = :now WHERE id = :id AND ended_at IS NULL AND clear_since IS NULL
+
+-- name: end_condition
+UPDATE condition SET ended_at = :now WHERE id = :id AND ended_at IS NULL AND clear_since IS NOT NULL
+RETURNING id
+
+-- name: condition_told
+UPDATE condition SET told = :told WHERE id = :id AND told = :before
+RETURNING id
+
+-- name: note_pain
+-- Due, unless it hurt lately, or what tells of that is still on its way, or came there lately.
+INSERT INTO pain (kind, queue, subject, at, job) VALUES (:kind, :queue, :subject, :now, :job)
+ON CONFLICT (kind, queue, subject) DO UPDATE SET at = excluded.at, job = excluded.job
+WHERE pain.at <= :before AND NOT EXISTS (
+  SELECT 1 FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = pain.job AND (j.state IN ('queued', 'running') OR j.finished_at > :before))
+RETURNING kind
+
+-- name: note_sink
+INSERT INTO sink (name, failing_since, failed_at, why) VALUES (:name, :now, :now, :why)
+ON CONFLICT (name) DO UPDATE SET failed_at = excluded.failed_at, why = excluded.why
+
+-- name: forget_sink
+DELETE FROM sink WHERE name = :name
+
+-- name: open_conditions
+-- Field order is that of Open, here and below.
+SELECT id, kind, queue, subject, message, value, threshold, started_at, clear_since, ended_at, told
+FROM condition WHERE ended_at IS NULL AND kind = ANY (ARRAY(SELECT jsonb_array_elements_text(:kinds::jsonb))) ORDER BY started_at, id LIMIT :limit
+
+-- name: untold_conditions
+SELECT id, kind, queue, subject, message, value, threshold, started_at, clear_since, ended_at, told
+FROM condition WHERE told < 2 AND (told = 0 AND coalesce(ended_at, :now::double precision) > :since OR told = 1 AND ended_at IS NOT NULL)
+  AND kind = ANY (ARRAY(SELECT jsonb_array_elements_text(:kinds::jsonb)))
+ORDER BY started_at, id LIMIT :limit
+
+-- name: hurting_conditions
+SELECT c.id, c.kind, c.queue, c.subject, c.message, c.value, c.threshold, c.started_at, c.clear_since, c.ended_at, c.told
+FROM condition AS c LEFT JOIN pain AS p ON p.kind = c.kind AND p.queue = c.queue AND p.subject = c.subject
+WHERE c.ended_at IS NULL AND c.clear_since IS NULL AND c.kind = ANY (ARRAY(SELECT jsonb_array_elements_text(:kinds::jsonb)))
+  AND (p.at IS NULL OR p.at <= :before AND NOT EXISTS (
+    SELECT 1 FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = p.job AND (j.state IN ('queued', 'running') OR j.finished_at > :before)))
+ORDER BY c.started_at, c.id LIMIT :limit
+
+-- name: failing_sinks
+SELECT name, failing_since, why FROM sink ORDER BY name
+
+-- name: delete_conditions
+DELETE FROM condition WHERE id IN (SELECT id FROM condition WHERE ended_at < :before LIMIT :limit)
+
+-- name: delete_pains
+DELETE FROM pain WHERE (kind, queue, subject) IN (SELECT kind, queue, subject FROM pain WHERE at < :before LIMIT :limit)
+
+-- name: delete_sinks
+DELETE FROM sink WHERE failed_at < :before
+
+-- name: held_counts
+-- How many of the letters of each queue wait for an answer; counting stops at the bound.
+SELECT q.name, (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at IS NOT NULL LIMIT :most) AS held) FROM queue AS q
+
+-- ---------------------------------------------------------------------- how long attempts wait and take
+
+-- name: write_timings
+INSERT INTO timing (owner, part, queue, counts)
+SELECT r->>0, (r->>1)::integer, r->>2, r->>3 FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (owner, part, queue) DO UPDATE SET counts = excluded.counts
+
+-- name: timings
+SELECT queue, counts FROM timing
+
+-- name: timings_of_the_gone
+-- What workers counted that are gone, and what was added up of others before.
+SELECT t.owner, t.part, t.queue, t.counts FROM timing AS t
+WHERE t.owner = '' OR NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.id = t.owner)
+
+-- name: delete_timings
+DELETE FROM timing WHERE owner = ANY (ARRAY(SELECT jsonb_array_elements_text(:owners::jsonb)))

@@ -1,0 +1,64 @@
+"""Alerts: conditions with a beginning and an end, told once at each."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class AlertKind(StrEnum):
+    """What may be wrong. The names are those of routes, metrics and rules, too."""
+
+    DEPTH = "depth"
+    DEAD_LETTERS = "dead_letters"
+    GROWTH = "dead_letter_growth"
+    DENIALS = "replay_denials"
+    NO_WORKER = "no_worker"
+    LATE_SWEEPER = "late_sweeper"
+    STALLED = "stalled"
+    OVERDUE = "overdue"
+    IDLE = "zero_activity"
+    DEAD_SINK = "dead_sink"
+    LOW_DISK = "low_disk"
+
+
+ADVICE = {
+    AlertKind.DEPTH: "What its handlers call is probably down or slow; look: standfast stats, standfast health",
+    AlertKind.DEAD_LETTERS: "Look what they died of, and replay what can be: standfast dead groups",
+    AlertKind.GROWTH: "Something breaks right now; look what it is: standfast dead groups",
+    AlertKind.DENIALS: "Either the policy is too strict or somebody keeps asking: standfast policy show",
+    AlertKind.NO_WORKER: "Start a worker that serves it: standfast worker app:sf",
+    AlertKind.LATE_SWEEPER: "Nobody takes back what lost workers held; start a worker, or look into the log of one",
+    AlertKind.STALLED: "Look why one of its jobs waits: standfast jobs, then standfast explain ID",
+    AlertKind.OVERDUE: "A plain function cannot be stopped; look what it hangs on, or restart its worker",
+    AlertKind.IDLE: "Nothing of it was started for so long; look whether whoever fills it still does",
+    AlertKind.DEAD_SINK: "Look at the address and its secret in [notify], then replay: standfast dead list",
+    AlertKind.LOW_DISK: "Free some space: new work is refused, and soon nothing more is started",
+}
+"""What to do about each, in one line."""
+
+Key = tuple[str, str, str]
+"""What tells one alert from another while both are open: its kind, its queue, and what else it is about."""
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """Something that is wrong just now. Without a queue it is about the whole store."""
+
+    kind: AlertKind
+    message: str
+    queue: str = ""
+    subject: str = ""
+    """Which of several things of a queue, or of the store, it is about: the surface that takes nothing."""
+    value: float = 1.0
+    threshold: float = 0.0
+
+    @property
+    def key(self) -> Key:
+        """What tells it from others."""
+        return (self.kind, self.queue, self.subject)
+
+    @property
+    def name(self) -> str:
+        """Its kind, and what it is about where that is more than a queue."""
+        return f"{self.kind}:{self.subject}" if self.subject else str(self.kind)

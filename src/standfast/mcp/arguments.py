@@ -1,0 +1,53 @@
+"""Arguments that do not fit a tool, told so that an agent can mend its call: which one, and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+LONGEST_SHOWN = 80
+"""Characters of a value that are shown back."""
+EXPECTED = {
+    "string_type": "text",
+    "string_too_long": "text of at most {max_length} characters",
+    "string_too_short": "text of at least {min_length} characters",
+    "dict_type": "a JSON object",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a number",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number from {ge}",
+    "less_than_equal": "a number up to {le}",
+}
+"""What an argument should have been, by the kind of its misfit."""
+
+
+def misfits(tool: str, schema: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> str:
+    """Say what is wrong with the arguments of a call, and what the tool takes."""
+    required = schema.get("required", ())
+    taken = [f"{name} (required)" if name in required else name for name in schema.get("properties", {})]
+    wrong = "; ".join(dict.fromkeys(_wrong(each) for each in found))
+    takes = f"it takes {', '.join(taken)}" if taken else "it takes no arguments"
+    return f"the arguments do not fit {tool}, and nothing was done: {wrong}. {takes[:1].upper()}{takes[1:]}."
+
+
+def _wrong(misfit: Mapping[str, Any]) -> str:
+    name, kind = str(misfit["loc"][0]) if misfit["loc"] else "", misfit["type"]
+    if kind == "missing":
+        return f"{name} is missing"
+    if kind == "extra_forbidden":
+        return f"there is no argument {name}"
+    expected = EXPECTED.get(kind, "something else").format(**misfit.get("ctx", {}))
+    return f"{name} must be {expected}, not {_shown(misfit['input'])}"
+
+
+def _shown(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"

@@ -1,0 +1,210 @@
+"""Traces, as OpenTelemetry has them: who asked for a job, and each attempt at it. While off, nothing of it is imported.
+
+A job carries the `traceparent` of the span it was enqueued in. An attempt is the root of a trace of its own, linked to
+that span: a job may run hours later, and again after a replay.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from standfast.asking import asked
+from standfast.errors import ConfigurationError
+from standfast.redact import redacted_text
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, SpanContext
+
+log = logging.getLogger("standfast.telemetry")
+
+# The names for messaging are not stable there, so those in use are written down here.
+SYSTEM = "messaging.system"
+QUEUE = "messaging.destination.name"
+OPERATION = "messaging.operation.name"
+OPERATION_TYPE = "messaging.operation.type"
+JOB = "messaging.message.id"
+BATCH = "messaging.batch.message_count"
+ERROR = "error.type"
+HANDLER = "standfast.handler"
+ATTEMPT = "standfast.attempt"
+MAX_ATTEMPTS = "standfast.max_attempts"
+WORKER = "standfast.worker"
+OUTCOME = "standfast.outcome"
+REASON = "standfast.reason_code"
+CLASS = "standfast.class"
+LANDED = "standfast.landed"
+WORKFLOW = "standfast.workflow"
+
+MISSING = "STANDFAST_OTEL is on and needs an extra: pip install 'standfast[otel]'"
+LONGEST_TRACE = 8000
+"""Characters of a traceback that a span carries."""
+
+_IDS = r"(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})"
+_TRACEPARENT = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[ -~]*)?")
+_current: ContextVar[str | None] = ContextVar("standfast_traceparent", default=None)
+
+Attributes = Mapping[str, str | int]
+
+
+def current() -> str | None:
+    """Give the `traceparent` of the attempt that this code runs in, for who is called; None while off."""
+    return _current.get()
+
+
+def trace_id(traceparent: str) -> str:
+    """Give the part that names the whole trace."""
+    return traceparent[3:35]
+
+
+def understood(traceparent: str) -> str | None:
+    """Read a `traceparent` that came from outside; None if it does not fit the grammar of W3C Trace Context.
+
+    What a later version of it adds is left out.
+    """
+    found = _TRACEPARENT.fullmatch(traceparent)
+    if found is None:
+        return None
+    return "-".join(("00", *(part for part in found.groups() if part is not None)))
+
+
+def tracing(*, on: bool) -> Tracing | None:
+    """Give what makes spans, or None."""
+    if not on:
+        return None
+    try:
+        return Tracing()
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(MISSING) from error
+
+
+class Tracing:
+    """Makes spans with whichever provider the process has set; without one they only hand on what came."""
+
+    def __init__(self) -> None:
+        from opentelemetry import context, trace  # noqa: PLC0415 - an extra, and only for who wants it
+
+        self._context = context
+        self._trace = trace
+        self._tracer = trace.get_tracer("standfast")
+
+    @contextmanager
+    def producing(self, what: str, attributes: Attributes, *, alone: bool = False) -> Iterator[Producing]:
+        """Enqueue inside a span, a child of what is current unless `alone`. What is raised is recorded, and goes on."""
+        said = {SYSTEM: "standfast", OPERATION: "enqueue", OPERATION_TYPE: "send", **attributes}
+        parent, kind = self._context.Context() if alone else None, self._trace.SpanKind.PRODUCER
+        span = self._begun(f"enqueue {what}", parent, kind=kind, attributes=said)
+        with ExitStack() as ending:
+            ending.callback(self.end, span)
+            ending.push(partial(self._refused, span))
+            ending.enter_context(self._here(span))
+            yield Producing(span, written(span.get_span_context()))
+
+    def attempt(self, what: str, asked_by: str | None, attributes: Attributes) -> Span:
+        """Begin the span of an attempt, linked to who asked for the job. Whoever begins it ends it."""
+        said = {SYSTEM: "standfast", OPERATION: "process", OPERATION_TYPE: "process", **attributes}
+        known = asked_by and understood(asked_by)
+        links = [self._trace.Link(self._read(known))] if known else []
+        kind = self._trace.SpanKind.CONSUMER
+        root = self._context.Context()
+        return self._begun(f"process {what}", root, kind=kind, attributes=said, links=links)
+
+    def end(self, span: Span) -> None:
+        """End a span."""
+        asked(span.end, _left_out)
+
+    def _begun(self, name: str, parent: Context | None, **about: Any) -> Span:
+        """Begin a span; what a processor or sampler raises leaves it out, and the work goes on."""
+
+        def nothing(error: Exception) -> Span:
+            _left_out(error)
+            spoiled: Span = self._trace.INVALID_SPAN
+            return spoiled
+
+        return asked(lambda: self._tracer.start_span(name, parent, **about), nothing)
+
+    @contextmanager
+    def inside(self, span: Span) -> Iterator[None]:
+        """Have what runs here belong to an attempt. What is raised is recorded, and goes on."""
+        with ExitStack() as ending:
+            ending.callback(_current.reset, _current.set(written(span.get_span_context())))
+            ending.push(partial(self._raised, span))
+            ending.enter_context(self._here(span))
+            yield
+
+    def _here(self, span: Span) -> AbstractContextManager[Span]:
+        """Have a span be the current one; what is raised is recorded by us, without secrets."""
+        return self._trace.use_span(span, record_exception=False, set_status_on_exception=False)
+
+    def _refused(self, span: Span, _: object, error: BaseException | None, _trace: object) -> None:
+        self._raised(span, _, error, _trace)
+        if error is not None:
+            self.failed(span, type(error).__name__)
+
+    def _raised(self, span: Span, _: object, error: BaseException | None, _trace: object) -> None:
+        """Record an exception; one that only stops what runs says nothing of it."""
+        if not isinstance(error, Exception):
+            return
+        found = traceback.TracebackException.from_exception(error)
+        event = {
+            "exception.type": type(error).__qualname__,
+            "exception.message": redacted_text(str(found)),
+            "exception.stacktrace": redacted_text("".join(found.format())[-LONGEST_TRACE:], longest=LONGEST_TRACE),
+        }
+        span.add_event("exception", event)
+
+    def failed(self, span: Span, why: str) -> None:
+        """Say that what a span is about did not go well."""
+        span.set_attribute(ERROR, why)
+        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, why))
+
+    @contextmanager
+    def continuing(self, traceparent: str | None) -> Iterator[None]:
+        """Continue a trace that came from outside, unless one is under way here or it cannot be understood."""
+        here = self._trace.get_current_span().get_span_context()
+        given = None if traceparent is None or here.is_valid else understood(traceparent)
+        if given is None:
+            yield
+            return
+        with self._trace.use_span(self._trace.NonRecordingSpan(self._read(given)), record_exception=False):
+            yield
+
+    def _read(self, traceparent: str) -> SpanContext:
+        _, whole, span, flags = traceparent.split("-")
+        return self._trace.SpanContext(
+            trace_id=int(whole, 16),
+            span_id=int(span, 16),
+            is_remote=True,
+            trace_flags=self._trace.TraceFlags(int(flags, 16)),
+        )
+
+
+def _left_out(error: Exception) -> None:
+    """Tell of what OpenTelemetry raised: traces are never worth a job."""
+    log.warning("a span could not be made or ended, and its work goes on: %s", redacted_text(repr(error)))
+
+
+class Producing:
+    """A span around an enqueue: what the job carries of it, and what came of it."""
+
+    def __init__(self, span: Span, traceparent: str | None) -> None:
+        self.traceparent = traceparent
+        self._span = span
+
+    def say(self, attributes: Attributes) -> None:
+        """Add what is known by now."""
+        self._span.set_attributes(dict(attributes))
+
+
+def written(context: SpanContext) -> str | None:
+    """Give a span as a `traceparent`; None where there is none to name."""
+    if not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 0xFF:02x}"

@@ -1,0 +1,109 @@
+"""Notices as values: numbers, filters, and how they are told outside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from standfast.errors import ConfigurationError
+from standfast.queue.notices import (
+    ABOUT,
+    KINDS,
+    Notice,
+    Wanted,
+    checked_kinds,
+    cloud_event,
+    end_of,
+    gap,
+    laid_out,
+    row_of,
+    told,
+)
+from standfast.store.reads import JournalRow
+
+ALL = Wanted().fits
+AT = datetime(2026, 11, 16, 9, 15, 48, 943210, UTC)
+
+
+def notice(kind: str = "enqueued", job: str | None = "j1", queue: str = "mail", **data: Any) -> Notice:
+    return Notice(7 << 20, kind, AT, job, queue, data)
+
+
+def test_a_number_names_its_transaction_and_the_end_of_one_comes_before_the_next():
+    entries = '[["enqueued","mail",["a","b"]],["schedule_added","mail",["nightly"]],["paused","mail",[""]]]'
+    found = list(told(JournalRow(7, AT.timestamp(), entries), 0.0, ALL))
+    paused = list(told(JournalRow(7, AT.timestamp(), entries), 0.0, Wanted(frozenset({"paused"})).fits))
+    assert paused == found[-1:], "whoever wants little gets the same numbers"
+    assert [row_of(each.seq) for each in found] == [7] * 4
+    assert [each.job for each in found] == ["a", "b", None, None]
+    assert found[2].data == {"schedule": "nightly"}
+    assert end_of(6) < found[0].seq < found[-1].seq < end_of(7)
+    assert gap(3, 7, AT).data == {"transactions": 3, "oldest": found[0].seq}
+    assert row_of(gap(3, 7, AT).seq) == 6, "who goes on behind it does not miss the seventh, nor is told of it again"
+
+
+class Unwanted(list[str]):
+    """What nobody wants: to lay it out would be for nothing."""
+
+    def __mul__(self, number: Any) -> Unwanted:
+        return Unwanted(list.__mul__(self, number))
+
+    def __iter__(self) -> Any:
+        raise AssertionError("laid out")
+
+
+def test_a_row_with_more_notices_than_numbers_is_told_and_does_not_run_into_the_next():
+    much = [("held", "mail", Unwanted([""]) * (1 << 20)), ("enqueued", "mail", ["b"])]
+    [last] = laid_out(7, AT, much, Wanted(frozenset({"enqueued"})).fits)
+    assert (last.job, last.seq) == ("b", end_of(7))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "queues", "fits"),
+    [
+        (None, None, True),
+        (["enqueued"], None, True),
+        (["held"], None, False),
+        (None, ["mail"], True),
+        (None, [], False),
+    ],
+)
+def test_who_wants_little_gets_that(kinds, queues, fits):
+    wanted = Wanted(checked_kinds(kinds), None if queues is None else frozenset(queues))
+    assert wanted.fits("enqueued", "mail") is fits
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(ConfigurationError, match="unknown notice 'born'"):
+        checked_kinds(["held", "born"])
+
+
+@pytest.mark.parametrize(
+    ("told_of", "subject"),
+    [
+        (notice(), "j1"),
+        (notice("workflow_stuck", None, "", workflow="w1"), "w1"),
+        (notice("paused", None), None),
+        (gap(3, 7, AT), None),
+    ],
+)
+def test_a_cloud_event_has_what_its_specification_asks_for(told_of, subject):
+    event = cloud_event(told_of, "/shop")
+    required = {
+        "specversion": "1.0",
+        "id": str(told_of.seq),
+        "source": "/shop",
+        "type": f"dev.standfast.{told_of.kind}",
+    }
+    assert event.items() >= required.items()
+    assert (event.get("subject"), event["time"]) == (subject, "2026-11-16T09:15:48.943Z")
+    assert event["data"].items() >= {"kind": told_of.kind, "job": told_of.job, "queue": told_of.queue or None}.items()
+
+
+def test_the_page_names_every_kind():
+    page = (Path(__file__).parents[2] / "docs/notices.md").read_text()
+    words = set(page.replace("`", " ").split())
+    assert [kind for kind in KINDS if kind not in words and not kind.startswith(tuple(ABOUT))] == []

@@ -1,0 +1,232 @@
+"""The dashboard at its edges: what is too long, too many, asked too often, or asked while the store is away."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import logging
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from standfast import Permanent, Standfast, StoreUnavailable
+from standfast.access import RIGHTS, Grant, Right, Role
+from standfast.dashboard import jobs, many
+from standfast.dashboard.beside import MOST_GOING, Beside
+from standfast.dashboard.drawing import MOST_INDENTED, whole_json
+from standfast.dashboard.troubles import troubles
+from standfast.server import Server
+from standfast.server.auth import COOKIE
+from standfast.testing import drain
+from tests.doors.test_dashboard import HERE, Browsers, press
+
+WANTS_A_PERSON = "version: v1\ndlq_rules:\n  - {match: {}, action: require_approval, approver_group: treasury}\n"
+
+
+@pytest.fixture
+async def sf() -> AsyncIterator[Standfast]:
+    async with Standfast(":memory:") as made:
+        yield made
+
+
+@pytest.fixture
+async def browsers(sf: Standfast) -> AsyncIterator[Browsers]:
+    made = Browsers(sf)
+    yield made
+    await made.close()
+
+
+async def asked_for(sf: Standfast, payload: Any) -> str:
+    """Have a letter wait for a person; give the approval's id."""
+    sf.policy.load(WANTS_A_PERSON)
+
+    @sf.handler("pay")
+    async def refused(_job):
+        raise Permanent("no")
+
+    await sf.enqueue("pay", payload)
+    await drain(sf)
+    [approval] = await sf.approvals.list()
+    return str(approval["id"])
+
+
+def payload_on(page: str) -> Any:
+    found = re.search(r'id="payload" open>.*?<pre tabindex="0">(.*?)</pre>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(html.unescape(found[1]))
+
+
+async def test_who_approves_sees_all_of_it(sf: Standfast, browsers: Browsers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it is; whoever is not shown all of it has no button."""
+    payload = {"a_note": "x" * 200_000, "password": "hunter2", "z_transfer": "all the money"}
+    approval = await asked_for(sf, payload)
+    client = await browsers.of("approver", groups=["treasury"])
+    page = (await client.get(f"/approvals/{approval}")).text
+    assert payload_on(page) == payload
+    assert "nothing left out" in page
+    assert "Approve, and perform it" in page
+    monkeypatch.setitem(RIGHTS, Role.APPROVER, frozenset({Right.READ, Right.APPROVE}))
+    page = (await client.get(f"/approvals/{approval}")).text
+    assert "hunter2" not in page
+    assert "nothing left out" not in page
+    assert "Approve, and perform it" not in page
+
+
+def test_every_role_that_approves_reads_payloads() -> None:
+    """Else it would approve what it does not see."""
+    assert all(Right.READ_PAYLOADS in rights for rights in RIGHTS.values() if Right.APPROVE in rights)
+
+
+def test_what_is_shown_whole_is_not_swollen_by_indenting() -> None:
+    deep: Any = [*range(20_000), "last"]
+    for _ in range(60):
+        deep = [deep]
+    text = whole_json(deep)
+    assert json.loads(text) == deep
+    assert len(text) < MOST_INDENTED
+
+
+async def test_while_the_store_is_away_every_page_and_form_says_so() -> None:
+    nowhere = Standfast("postgresql://127.0.0.1:1/none")
+    server = Server(nowhere)
+    transport = httpx2.ASGITransport(app=server.app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url=HERE, cookies={COOKIE: "sft_abc_def"}) as client:
+        pages = [await client.get(address) for address in ("/", "/jobs")]
+        forms = [await client.post(address, data={"token": "sft_abc_def"}) for address in FORMS]
+        lines = await client.get("/live/series")
+    await server.close()
+    await nowhere.close()
+    for answer in (*pages, *forms, lines):
+        assert (answer.status_code, int(answer.headers["retry-after"]) > 0) == (503, True), answer.url
+    for answer in (*pages, *forms):
+        assert "The store does not answer" in answer.text
+        assert "Load the page again in a moment" in answer.text
+
+
+FORMS = ("/sign-in", "/queues/echo/pause", "/jobs/many")
+
+
+async def test_what_matches_is_changed_to_the_last_one(
+    sf: Standfast, browsers: Browsers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One form changes the newest, and leads on to the older ones, past what was changed; the log names each."""
+    monkeypatch.setattr(many, "MOST", 4)
+    monkeypatch.setattr(many, "PAGE", 2)
+    brought = [str((await sf.enqueue("echo", n)).id) for n in range(7)]
+    client = await browsers.of("operator", person="olga")
+    asked = {"filter.queue": "echo"}
+    assert (await press(client, "/jobs/many", verb="nonsense", **asked)).status_code == 422
+    caplog.set_level(logging.INFO, "standfast.server")
+    first = await press(client, "/jobs/many", verb="cancel", **asked)
+    assert "Cancel at least 4 jobs?" in first.text
+    assert {job.view for job in await sf.jobs()} == {"queued"}
+    first = await press(client, "/jobs/many", verb="cancel", reason="a mistake", **asked)
+    assert "4 jobs cancelled" in first.text
+    older = dict(re.findall(r'type="hidden" name="([\w.]+)" value="([^"]*)"', first.text.partition("<main")[2]))
+    second = await client.post("/jobs/many", data=older)
+    assert "3 jobs cancelled" in second.text
+    assert "Go on with the older ones" not in second.text
+    assert {job.view for job in await sf.jobs()} == {"cancelled"}
+    noted = [each.getMessage() for each in caplog.records if "/jobs/many" in each.getMessage()]
+    assert len(noted) == len(brought)
+    assert all("cancel" in line and "olga" in line and "a mistake" in line for line in noted)
+    assert all(any(job in line for line in noted) for job in brought)
+
+
+async def test_a_form_for_many_ends_in_time_and_not_silently(
+    sf: Standfast, browsers: Browsers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What takes long stops after a page; a store that goes away is said, and not taken for a job that was left."""
+    monkeypatch.setattr(many, "PAGE", 2)
+    monkeypatch.setattr(many, "LONGEST", -1.0)
+    for n in range(3):
+        await sf.enqueue("echo", n)
+    client = await browsers.of("operator")
+    stopped = await press(client, "/jobs/many", verb="cancel", reason="x", **{"filter.queue": "echo"})
+    assert "2 jobs cancelled" in stopped.text
+    assert "Go on with the older ones" in stopped.text
+
+    async def away(_id: str) -> None:
+        raise StoreUnavailable("away", definite=True)
+
+    olga = Grant(id="o", name="o", person="olga", role=Role.OPERATOR)
+    [left] = await sf.jobs(state="queued")
+    with pytest.raises(StoreUnavailable):
+        await many._one(olga, many.Verb("cancel", away, many.GOES_ON), "x", left)  # noqa: SLF001
+
+
+async def test_who_needs_an_approval_is_led_to_it(sf: Standfast, browsers: Browsers) -> None:
+    approval = await asked_for(sf, {})
+    [letter] = await sf.dead_letters.list()
+    client = await browsers.of("operator")
+    answer = await press(client, f"/dead-letters/{letter.id}/replay", reason="again")
+    assert answer.headers["location"] == f"/approvals/{approval}?done=asked"
+    assert "The approval was asked for" in (await client.get(answer.headers["location"])).text
+
+
+async def test_an_address_that_leads_nowhere_is_a_page_for_people(browsers: Browsers) -> None:
+    client = await browsers.of("viewer")
+    person, program = {"Accept": "text/html,*/*"}, {"Accept": "*/*"}
+    for address, headers, expected in (
+        ("/nowhere", person, "text/html"),
+        ("/nowhere", program, "application/problem+json"),
+        ("/api/v1/nowhere", person, "application/problem+json"),
+    ):
+        answer = await client.get(address, headers=headers)
+        assert (answer.status_code, answer.headers["content-type"].partition(";")[0]) == (404, expected), address
+    assert '<a href="/">Back to the overview</a>' in (await browsers.anybody().get("/nowhere", headers=person)).text
+
+
+async def test_jobs_of_our_own_queues_are_shown_to_those_who_ask(
+    sf: Standfast, browsers: Browsers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what is done to everything that matches is not done to them."""
+    monkeypatch.setattr(jobs, "OURS", "carrier.")  # nobody else may bring work to those that are ours
+    ours, other = await sf.enqueue("carrier.mail", {}), await sf.enqueue("echo", {})
+    client = await browsers.of("operator")
+    pages = [(await client.get(f"/jobs?{asked}")).text for asked in ("", "ours=1", "queue=carrier.mail")]
+    assert [str(ours.id) in page for page in pages] == [False, True, True]
+    assert str(other.id) in pages[0]
+    await press(client, "/jobs/many", verb="cancel", reason="x", **{"filter.state": "queued"})
+    assert {job.queue: job.state for job in await sf.jobs()} == {"carrier.mail": "queued", "echo": "cancelled"}
+
+
+def test_a_trouble_is_told_once() -> None:
+    """An alert has the amounts of a moment ago, and is the same trouble."""
+    issues = ["a: b: 14 dead letters", "clock jumped"]
+    alerts = [{"message": "a: b: 13 dead letters"}, {"message": "c: 2 pending (backed up)"}]
+    found = troubles(issues, alerts, ["a: b", "c"])
+    assert [(each.queue, each.rest, each.alert) for each in found] == [
+        ("a: b", "14 dead letters", alerts[0]),
+        (None, "clock jumped", None),
+        ("c", "2 pending (backed up)", alerts[1]),
+    ]
+
+
+async def test_one_visitor_does_not_start_work_without_end() -> None:
+    """Each address may ask another question: only so many are under way, and the counts are still told."""
+    beside, gate, going = Beside(), asyncio.Event(), 0
+
+    async def ask() -> int:
+        nonlocal going
+        going += 1
+        await gate.wait()
+        return 7
+
+    async def count() -> int:
+        return 3
+
+    for n in range(MOST_GOING + 5):
+        assert await beside.perhaps(("groups", n), ask, 0) is None
+    assert going == MOST_GOING
+    assert (await beside.told("stats", count)).value == 3
+    gate.set()
+    told = await beside.perhaps(("groups", 0), ask)
+    assert told is not None
+    again = await beside.perhaps(("groups", MOST_GOING), ask)
+    assert (told.value, again is not None) == (7, True)
+    await beside.close()
