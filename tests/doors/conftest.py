@@ -1,11 +1,12 @@
 """A directory of its own for every test, and the command line called in this process."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from standfast import Permanent, Standfast
 from standfast.cli import main
 
 Cli = Callable[..., Result]
@@ -38,3 +39,18 @@ def cli(here: Path) -> Cli:  # noqa: ARG001 - it runs there
         return result
 
     return run
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def furnished(request: pytest.FixtureRequest) -> AsyncIterator[Standfast]:
+    """Give a queue with a handler that works and one that does not."""
+    url = ":memory:" if request.param == "memory" else request.getfixturevalue("used_postgres_url")
+    made = Standfast(url)
+    made.handler("echo")(lambda job: {"got": job.payload})
+
+    @made.handler("refused")
+    async def refused(_job):
+        raise Permanent("no: password=hunter2")
+
+    async with made:
+        yield made

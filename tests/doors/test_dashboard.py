@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from standfast import Permanent, Standfast
+from standfast import Standfast
 from standfast.access import RIGHTS, Right, Role
 from standfast.dashboard.actions import ACTIONS
 from standfast.dashboard.beside import Beside
@@ -31,18 +31,9 @@ HERE = "http://127.0.0.1"
 ADDRESSES = tuple(each.path for each in PAGES if "{" not in each.path)
 
 
-@pytest.fixture(params=["memory", "postgres"])
-async def sf(request: pytest.FixtureRequest) -> AsyncIterator[Standfast]:
-    url = ":memory:" if request.param == "memory" else request.getfixturevalue("used_postgres_url")
-    made = Standfast(url)
-    made.handler("echo")(lambda job: {"got": job.payload})
-
-    @made.handler("refused")
-    async def refused(_job):
-        raise Permanent("no: password=hunter2")
-
-    async with made:
-        yield made
+@pytest.fixture
+def sf(furnished: Standfast) -> Standfast:
+    return furnished
 
 
 class Browsers:

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from standfast import Permanent, Standfast
+from standfast import Standfast
 from standfast.access import RIGHTS, Right, Role
 from standfast.server import Server, notices
 from standfast.server.app import API, ROUTES
@@ -18,19 +18,9 @@ from standfast.testing import drain
 HERE = "http://127.0.0.1"
 
 
-@pytest.fixture(params=["memory", "postgres"])
-async def sf(request: pytest.FixtureRequest) -> AsyncIterator[Standfast]:
-    """Give a queue with a handler that works and one that does not."""
-    url = ":memory:" if request.param == "memory" else request.getfixturevalue("used_postgres_url")
-    made = Standfast(url)
-    made.handler("echo")(lambda job: {"got": job.payload})
-
-    @made.handler("refused")
-    async def refused(_job):
-        raise Permanent("no: password=hunter2")
-
-    async with made:
-        yield made
+@pytest.fixture
+def sf(furnished: Standfast) -> Standfast:
+    return furnished
 
 
 class Clients:
