@@ -65,7 +65,7 @@ def paths(server: Server) -> list[Path]:
 
 def plain(path: str) -> str:
     """Give a path without what its parts may hold."""
-    return path.replace(":path}", "}")
+    return path.replace(":path}", "}").replace(":chosen}", "}")
 
 
 def concrete(path: str) -> str:

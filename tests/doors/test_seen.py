@@ -166,6 +166,7 @@ async def test_names_with_slashes_are_addresses_too() -> None:
         assert (await client.post(f"{API}/queues/a%2Fb/pause")).json() == {"name": "a/b", "paused": True}
         gone = [await client.delete(f"{API}/{address}") for address in ("tokens/x%2Fy", "schedules/s%2Ft", "tokens/")]
         assert [each.status_code for each in gone] == [204, 204, 404]
+        assert (await client.post(f"{API}/queues/two%0Alines/pause")).status_code == 422
         assert len(await sf.tokens.list()) == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route as Path
@@ -31,9 +32,18 @@ ROUTES: tuple[Route, ...] = (*jobs.ROUTES, *letters.ROUTES, *overview.ROUTES, *f
 """Everything the API does."""
 
 
+class Chosen(PathConvertor):
+    """A name that somebody chose, as part of an address: a line break in it is refused in words, not unknown."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("chosen", Chosen())
+
+
 def address(route: Route) -> str:
     """Give where a route is served. The names that people choose, and so sessions, may have slashes in them."""
-    path = route.path.replace("{name}", "{name:path}").replace("/sessions/{id}", "/sessions/{id:path}")
+    path = route.path.replace("{name}", "{name:chosen}").replace("/sessions/{id}", "/sessions/{id:chosen}")
     return f"{API}{path}"
 
 
