@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 import re
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from shutil import copy
 from typing import Any
 
-import apsw
 import pytest
 
-from standfast.store.sqlite.files import Files
-from standfast.store.store import Store
 from tests.faults import sessions
+from tests.faults.killing import Look, at_statements, at_writes, which
 from tests.faults.nursery import Nursery, nursery, reported
-from tests.postgres import connect
-
-Look = Callable[[str], list[tuple[Any, ...]]]
 
 STEP = 40
 """Of so many writes one is tried, another in each run; `--soak` tries all."""
@@ -75,49 +64,15 @@ def children() -> Iterator[Nursery]:
 
 @pytest.mark.timeout(0)
 def test_ends_consents_and_alerts_are_written_whole_or_not_at_all(place, soak, children):
-    first = random.randint(1, STEP)  # noqa: S311 - each run tries others; a failure names its directory
-    made = Files(str(place / "new.db"))
-    made.close(made.open())
-    for n in itertools.count(1) if soak else itertools.count(first, STEP):
-        directory = place / str(n)
-        directory.mkdir()
-        copy(place / "new.db", directory / "queue.db")
-        status = children.spawn(sessions.tell_and_die, directory, n).wait()
-        assert status in (0, -signal.SIGKILL)
-        files = Files(str(directory / "queue.db"))
-        connection = files.open()
-        check(partial(_rows, connection), "sqlite", directory / "told")
-        files.close(connection)
-        if status == 0:
-            break
-    assert n > 100, "the scenario is shorter than it was"
-
-
-def _rows(connection: apsw.Connection, sql: str) -> list[tuple[Any, ...]]:
-    return list(connection.execute(sql))
+    for look, told in at_writes(children, place, sessions.tell_and_die, which(STEP, soak=soak)):
+        check(look, "sqlite", told)
 
 
 @pytest.mark.timeout(0)
 def test_a_process_that_is_killed_before_a_statement_leaves_a_server_whole(postgres_url, tmp_path, soak, children):
-    first = random.randint(1, WIDE_STEP)  # noqa: S311 - as above
-    with closing(Store(postgres_url)) as store:
-        store.open()
-    with connect(postgres_url) as connection:
-
-        def look(question: str) -> list[tuple[Any, ...]]:
-            return connection.execute(question.encode()).fetchall()
-
-        for n in itertools.count(1) if soak else itertools.count(first, WIDE_STEP):
-            told = tmp_path / f"told-{n}"
-            told.touch()
-            status = children.spawn(sessions.tell_and_die_on_a_server, postgres_url, told, n).wait()
-            assert status in (0, -signal.SIGKILL)
-            check(look, "postgres", told)
-            for table in WRITTEN:
-                look(f"WITH gone AS (DELETE FROM {table} RETURNING 1) SELECT count(*) FROM gone")  # noqa: S608 - names of ours
-            if status == 0:
-                break
-    assert n > 60, "the scenario is shorter than it was"
+    numbers, role = which(WIDE_STEP, soak=soak), sessions.tell_and_die_on_a_server
+    for look, told in at_statements(children, postgres_url, tmp_path, role, numbers, written=WRITTEN):
+        check(look, "postgres", told)
 
 
 def check(look: Look, dialect: str, path: Path) -> None:

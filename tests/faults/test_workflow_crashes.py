@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import random
-import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
-from shutil import copy
 from typing import Any
 
-import apsw
 import pytest
 
 from standfast.decide.settle import settle
@@ -27,18 +21,17 @@ from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as pg_connect
 from standfast.store.postgres.connection import opening
 from standfast.store.postgres.driver import drive
-from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round
 from standfast.store.store import Store
 from tests.faults import flows
+from tests.faults.killing import Look, at_statements, at_writes, which
 from tests.faults.nursery import Nursery, nursery, reported
 from tests.postgres import connect
-
-Look = Callable[[str], list[tuple[Any, ...]]]
 
 STEP = 48
 """Of so many writes one is tried, another in each run; `--soak` tries all."""
 WIDE_STEP = 64
+WRITTEN = ("job", "body", "ending", "history", "workflow", "idempotency", "audit", "chain")
 
 PARENTS = {
     "sqlite": "CROSS JOIN json_each(b.parents) AS e CROSS JOIN job AS p ON p.n = e.value",
@@ -93,10 +86,6 @@ def check(look: Look, dialect: str, told: Path) -> None:
     assert {id_: states[id_] for id_ in final} == final
 
 
-def _rows(connection: apsw.Connection, sql: str) -> list[tuple[Any, ...]]:
-    return list(connection.execute(sql))
-
-
 @pytest.fixture(scope="module")
 def children() -> Iterator[Nursery]:
     with nursery() as started:
@@ -105,22 +94,15 @@ def children() -> Iterator[Nursery]:
 
 @pytest.mark.timeout(0)
 def test_a_start_and_an_end_are_written_whole_or_not_at_all(place, soak, children):
-    first = random.randint(1, STEP)  # noqa: S311 - each run tries others; a failure names its directory
-    made = Files(str(place / "new.db"))
-    made.close(made.open())
-    for n in itertools.count(1) if soak else itertools.count(first, STEP):
-        directory = place / str(n)
-        directory.mkdir()
-        copy(place / "new.db", directory / "queue.db")
-        status = children.spawn(flows.flow_and_die, directory, n).wait()
-        assert status in (0, -signal.SIGKILL)
-        files = Files(str(directory / "queue.db"))
-        connection = files.open()
-        check(partial(_rows, connection), "sqlite", directory / "told")
-        files.close(connection)
-        if status == 0:
-            break
-    assert n > 100, "the scenario is shorter than it was"
+    for look, told in at_writes(children, place, flows.flow_and_die, which(STEP, soak=soak)):
+        check(look, "sqlite", told)
+
+
+@pytest.mark.timeout(0)
+def test_a_process_that_is_killed_before_a_statement_leaves_a_server_whole(postgres_url, tmp_path, soak, children):
+    numbers, role = which(WIDE_STEP, soak=soak), flows.flow_and_die_on_a_server
+    for look, told in at_statements(children, postgres_url, tmp_path, role, numbers, written=WRITTEN):
+        check(look, "postgres", told)
 
 
 @pytest.fixture
@@ -129,24 +111,6 @@ def look(postgres_url: str) -> Iterator[Look]:
         store.open()
     with connect(postgres_url) as connection:
         yield lambda question: connection.execute(question.encode()).fetchall()
-
-
-@pytest.mark.timeout(0)
-def test_a_process_that_is_killed_before_a_statement_leaves_a_server_whole(
-    postgres_url, look, tmp_path, soak, children
-):
-    first = random.randint(1, WIDE_STEP)  # noqa: S311 - as above
-    for n in itertools.count(1) if soak else itertools.count(first, WIDE_STEP):
-        told = tmp_path / f"told-{n}"
-        told.touch()
-        status = children.spawn(flows.flow_and_die_on_a_server, postgres_url, told, n).wait()
-        assert status in (0, -signal.SIGKILL)
-        check(look, "postgres", told)
-        for table in ("job", "body", "ending", "history", "workflow", "idempotency", "audit", "chain"):
-            look(f"WITH gone AS (DELETE FROM {table} RETURNING 1) SELECT count(*) FROM gone")  # noqa: S608 - names of ours
-        if status == 0:
-            break
-    assert n > 60, "the scenario is shorter than it was"
 
 
 async def test_two_connections_that_complete_the_last_two_parents_release_their_child_once(postgres_url, look):
