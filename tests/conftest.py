@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,10 +19,17 @@ LENDER = pytest.StashKey[Lender]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Only the process that starts the workers, or has none, owns the server: it is the last to go."""
+    _heed_interrupts()
     if config.getoption("--soak", default=False):  # an option of the fault tests
         settings.load_profile("soak")
     if not hasattr(config, "workerinput"):
         config.stash[LENDER] = Lender()
+
+
+def _heed_interrupts() -> None:
+    """Take SIGINT as usual where a shell in the background has it ignored: the processes under test inherit that."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -108,75 +116,26 @@ settings.register_profile("soak", deadline=None, max_examples=400)
 settings.load_profile("quick")
 
 
-WORKER_ON_POSTGRES = {
-    "tests/doors/test_rest_notices.py": ("no_longer_kept", "does_not_read"),
-    "tests/worker/test_calls.py": ("fifty", "two_callers"),
-    "tests/worker/test_alerts.py": ("followers",),
-    "tests/worker/test_approvers.py": ("however_old", "every_rule", "next_death"),
-    "tests/worker/test_claiming.py": ("wakes", "slow", "busy"),
-    "tests/worker/test_conditions.py": ("low_disk]", "is_open"),
-    "tests/worker/test_consent.py": ("once_is_for", "one_of_many", "two_at_once", "blanket"),
-    "tests/worker/test_effects.py": ("verify", "once"),
-    "tests/worker/test_inbox.py": ("acknowledged", "refuses", "people_who", "too_many", "listed"),
-    "tests/worker/test_killed_effects.py": ("",),
-    "tests/worker/test_limits.py": ("",),
-    "tests/worker/test_overtaken.py": ("written", "cancel", "taken_over", "every_turn", "purged", "side_by_side"),
-    "tests/worker/test_processes.py": ("killed", "share_the_work", "wakes"),
-    "tests/worker/test_promote.py": ("",),
-    "tests/worker/test_redrive_at_work.py": ("in_numbers",),
-    "tests/worker/test_required.py": ("another_cannot", "retry_that_is_asked_for"),
-    "tests/worker/test_redrives.py": ("concurrent", "canary", "poisoned", "32_who"),
-    "tests/worker/test_schedules.py": ("wakes", "set_back"),
-    "tests/worker/test_subscribers.py": ("however_many", "not_at_all"),
-    "tests/worker/test_traces.py": ("across_two_processes",),
-    "tests/worker/test_transactions.py": ("",),
-}
-"""Of the worker's tests, those about which the server has a say; the others see it only through the store's verbs."""
-LONG_ON_POSTGRES = ("tests/scenarios/", "tests/doors/", "tests/worker/")
-"""Rooms whose tests run on a file in every run, and on PostgreSQL in script/soak: a run may take five minutes."""
-IN_MEMORY_TOO = ("tests/store/test_accepting.py", "tests/store/test_claiming.py")
-"""Of the store's tests, those that run in memory in every run; the worker's tests do, and the others run on a file."""
-LONG_IN_PART = {
-    "tests/worker/test_promote.py": ("under_load", "killed_at", "everything_arrives", "every_verb", "not_empty"),
-    "tests/doors/test_bench_postgres.py": ("bar", "row", "named"),
-}
-"""Files of which only the tests with one of these words in their names run every time."""
-LONG = {
-    "tests/core/test_workflow.py": ("no_faster[backwards", "no_faster[circle"),
-    "tests/doors/test_bench.py": ("",),
-    "tests/doors/test_demo.py": ("a_terminal_gets_bars",),
-    "tests/faults/test_frozen_worker.py": ("while_the_loop_is_blocked", "blocks_the_loop", "ended-plain", "runs-async"),
-    "tests/faults/test_io_errors.py": ("failed-for-good", "full-once", "busy-for-good", "corrupt-for-good"),
-    "tests/faults/test_postgres_outages.py": (
-        "found_again[left",
-        "standby",
-        "without_room",
-        "does_not_sync",
-        "crashes_and_cut",
-    ),
-    "tests/faults/test_spool_crashes.py": ("before it is brought", "before the commit]", "after it is forgotten"),
-    "tests/faults/test_spool_outage.py": ("shows_in_stats", "the_next_process", "only_the_first_call"),
-    "tests/scenarios/test_examples.py": ("http_outage",),
-    "tests/store/test_audit.py": (
-        *("link[postgres-time", "link[postgres-re", "link[postgres-cut, ", "link[postgres-every"),
-        *("link[postgres-text", "link[postgres-head set", "link[postgres-another"),
-    ),
-    "tests/store/test_postgres_strain.py": ("dead_rows",),
-    "tests/worker/test_transactions.py": ("scoped session", "sqlalchemy async", "asyncpg pool", "sqlalchemy session"),
-    "tests/worker/test_leases.py": ("after_an_outage_longer_than_a_lease",),
-}
-"""Tests with one of these words in their names run in script/soak alone: slow ones, whose siblings run every time."""
+SERVER_FIXTURES = frozenset({"shared_server", "postgres_url", "used_postgres_url", "own_server", "own_url"})
+"""The fixtures that give a test a PostgreSQL."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    file = item.nodeid.partition("::")[0]
-    on_postgres = "postgres" in item.name and file.startswith(LONG_ON_POSTGRES)
-    on_postgres = on_postgres and not any(word in item.name for word in WORKER_ON_POSTGRES.get(file, ()))
-    in_memory = file.startswith("tests/store/") and file not in IN_MEMORY_TOO and "[memory" in item.name
-    words = LONG_IN_PART.get(file, ("",))
-    by_name = any(word in item.name for word in LONG.get(file, ()))
-    if on_postgres or in_memory or by_name or not any(word in item.name for word in words):
+    """Mark what needs a PostgreSQL, by what it asks for rather than by its name, so that no test can be forgotten."""
+    if not _needs_postgres(item):
+        return
+    item.add_marker(pytest.mark.postgres)
+    if item.get_closest_marker("long_on_postgres"):
         item.add_marker(pytest.mark.long)
+
+
+def _needs_postgres(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function):
+        return False
+    chosen = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    # Some parameters are objects that raise when they are compared.
+    named = any(type(each) is str and each == "postgres" for each in chosen)
+    return named or not SERVER_FIXTURES.isdisjoint(item.fixturenames)
 
 
 def pytest_collection() -> None:

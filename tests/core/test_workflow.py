@@ -66,7 +66,10 @@ def test_a_circle_of_many_is_told_in_a_few_words():
     assert len(found.why) < 300
 
 
-@pytest.mark.parametrize("shape", ["chain", "backwards", "wide", "circle"])
+LONG_SHAPES = [pytest.param(shape, marks=pytest.mark.long) for shape in ("backwards", "circle")]
+
+
+@pytest.mark.parametrize("shape", ["chain", "wide", *LONG_SHAPES])
 def test_planning_takes_a_time_that_grows_with_the_graph_and_no_faster(shape):
     def took(many: int) -> float:
         graphs = {

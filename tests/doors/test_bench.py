@@ -41,7 +41,8 @@ TINY = Sizes(
     drain_all_seconds=10.0,
 )
 
-pytestmark = pytest.mark.timeout(180)  # it starts a dozen processes, which a busy machine does slowly
+# It starts a dozen processes, which a busy machine does slowly.
+pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 
 BARS = {
     "enqueue_64_one_row": "ratio >= 12",

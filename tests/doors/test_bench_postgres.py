@@ -142,6 +142,7 @@ class TestTable:
         assert "PgQueuer 1.6.0" in heading
 
 
+@pytest.mark.long
 class TestPeers:
     def test_each_has_a_driver(self):
         for package in PACKAGES:
@@ -196,6 +197,7 @@ class Peer:
 """
 
 
+@pytest.mark.long
 class TestOnAServer:
     @pytest.fixture(autouse=True)
     def prefix(self, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -15,7 +15,10 @@ from tests.doors.hostile import VECTORS, attacked, press_hostile, visit_hostile
 from tests.doors.house import House
 
 CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the dashboard was not driven")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the dashboard was not driven"),
+]
 if TYPE_CHECKING:  # slow to import: those who only collect the tests need none of it
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
 

@@ -159,6 +159,7 @@ class TestDemo:
     def test_a_store_without_a_disk_exits_2(self, cli, url):
         assert cli("demo", "--url", url).exit_code == 2
 
+    @pytest.mark.long
     @pytest.mark.usefixtures("here")
     def test_a_terminal_gets_bars_and_a_table(self):
         told = on_terminal("demo", "--jobs", "20")

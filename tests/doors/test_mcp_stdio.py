@@ -63,6 +63,7 @@ async def written(path: Path) -> str:
     return str(await seen(lambda: path.exists() and path.read_text(), within=60))
 
 
+@pytest.mark.long_on_postgres
 async def test_a_client_starts_it_with_one_command(here: Path, url: str) -> None:
     """What handlers print does not get between the two."""
     async with served(here, url) as client:

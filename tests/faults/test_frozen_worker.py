@@ -77,8 +77,15 @@ def fenced(place: Path, by: str) -> bool:
     return any("landed nowhere" in line["message"] for line in reported(place / f"log-{by}"))
 
 
-@pytest.mark.parametrize("mode", ["async", "plain"])
-@pytest.mark.parametrize("thawed", ["while-the-other-runs", "after-the-other-ended"])
+@pytest.mark.parametrize(
+    ("thawed", "mode"),
+    [
+        ("while-the-other-runs", "plain"),
+        ("after-the-other-ended", "async"),
+        pytest.param("while-the-other-runs", "async", marks=pytest.mark.long),
+        pytest.param("after-the-other-ended", "plain", marks=pytest.mark.long),
+    ],
+)
 def test_a_worker_frozen_past_its_lease_ends_nothing(place, children, mode, thawed):
     path = place / "queue.db"
     frozen = children.spawn(roles.work_when_let, place, "frozen", mode)
@@ -107,6 +114,7 @@ def test_a_worker_frozen_past_its_lease_ends_nothing(place, children, mode, thaw
     assert look(path)[1] == []
 
 
+@pytest.mark.long
 def test_a_handler_that_blocks_the_loop_keeps_its_lease(place, children):
     path = place / "queue.db"
     children.spawn(roles.work_when_let, place, "blocked", "blocking")
@@ -122,6 +130,7 @@ def test_a_handler_that_blocks_the_loop_keeps_its_lease(place, children):
     assert entered(place, "other") == []
 
 
+@pytest.mark.long
 async def test_a_job_claimed_while_the_loop_is_blocked_is_run_once(place, monkeypatch):
     ran: list[int] = []
     claim = Store.claim

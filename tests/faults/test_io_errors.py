@@ -163,14 +163,13 @@ def run(path: Path, fault: FailAt, patience: float) -> Told:
 @pytest.mark.parametrize(
     ("error", "lasting", "step"),
     [
-        (apsw.IOError, False, 9),
-        (apsw.FullError, False, 16),
-        (apsw.CorruptError, False, 16),
-        (apsw.BusyError, False, 16),
-        (apsw.IOError, True, 7),
-        (apsw.FullError, True, 10),
+        pytest.param(apsw.IOError, False, 9, id="failed-once"),
+        pytest.param(apsw.FullError, False, 16, id="full-once", marks=pytest.mark.long),
+        pytest.param(apsw.CorruptError, False, 16, id="corrupt-once"),
+        pytest.param(apsw.BusyError, False, 16, id="busy-once"),
+        pytest.param(apsw.IOError, True, 7, id="failed-for-good", marks=pytest.mark.long),
+        pytest.param(apsw.FullError, True, 10, id="full-for-good"),
     ],
-    ids=["failed-once", "full-once", "corrupt-once", "busy-once", "failed-for-good", "full-for-good"],
 )
 def test_what_callers_are_told_is_true_whichever_operation_fails(template, error, lasting, step, soak):
     refused, unsure = 0, 0

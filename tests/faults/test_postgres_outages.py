@@ -167,6 +167,7 @@ class Company:
         return ask(self._url, "SELECT count(*) FROM job WHERE state <> 'completed'") == [(0,)]
 
 
+@pytest.mark.long
 def test_crashes_and_cut_connections_under_load(own_server, own_url, children, tmp_path):
     company = Company(children, own_url, tmp_path)
     own_server.terminate_backends()
@@ -254,7 +255,9 @@ def test_heartbeats_get_over_a_silent_network(own_url, children, tmp_path):
 # --- answers that do not come
 
 
-@pytest.mark.parametrize("cut", [True, False], ids=["cut off", "left waiting"])
+@pytest.mark.parametrize(
+    "cut", [pytest.param(True, id="cut off"), pytest.param(False, id="left waiting", marks=pytest.mark.long)]
+)
 async def test_a_commit_whose_answer_is_lost_is_found_again(own_url, cut):
     with Proxy(own_url) as proxy, opened(proxy.url) as store:
         proxy.swallow_answer(COMMIT, cut=cut)
@@ -334,6 +337,7 @@ async def test_a_user_who_may_make_nothing_can_use_a_store_that_is_there(own_ser
         assert len(await store.enqueue([job("first")])) == 1
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("impatient")
 async def test_a_server_without_room_for_a_connection_is_asked_again(own_server, app_url):
     with opened(app_url) as store:
@@ -370,6 +374,7 @@ async def test_a_setting_that_loses_work_or_takes_none_is_refused_at_every_conne
         assert ask(app_url, "SELECT id FROM body ORDER BY n") == [("first",), ("third",)]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("impatient")
 async def test_a_server_that_does_not_sync_is_refused_at_every_connection(own_server, own_url, monkeypatch):
     with opened(own_url) as store:
@@ -387,6 +392,7 @@ async def test_a_server_that_does_not_sync_is_refused_at_every_connection(own_se
         await again(lambda: store.enqueue([job("third")]))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("impatient")
 async def test_a_standby_is_refused_until_it_is_promoted(own_server, own_url):
     with opened(own_url) as store:

@@ -89,7 +89,12 @@ def judge(url: str, place: Path, ran: list[tuple[str, int]]) -> None:
         assert last <= max(mine), "the latest of the thread never ran"
 
 
-@pytest.mark.parametrize("step", STEPS)
+LONG_STEPS = ("before it is brought", "before the commit", "after it is forgotten")
+
+
+@pytest.mark.parametrize(
+    "step", [pytest.param(step, marks=[pytest.mark.long] if step in LONG_STEPS else []) for step in STEPS]
+)
 async def test_a_producer_that_dies_at_any_step_loses_and_doubles_nothing(own_server, own_url, tmp_path, step):
     own_server.stop("fast")
     producer = start(own_url, tmp_path, "first", JOBS, step)

@@ -87,6 +87,7 @@ async def test_a_call_is_tried_again_until_its_deadline_and_then_spooled(away, o
     assert (await asked).outcome == "accepted"
 
 
+@pytest.mark.long
 async def test_only_the_first_call_waits_for_the_deadline(away):
     clock = asyncio.get_running_loop().time
     begun = clock()
@@ -232,6 +233,7 @@ async def test_a_duplicate_and_a_folded_job_answer_with_their_owners_and_a_confl
     assert (letter.id, letter.reason) == (other.id, "idempotency_conflict")
 
 
+@pytest.mark.long
 async def test_what_waits_shows_in_stats_and_health_and_to_the_doctor(sf, own_server, monkeypatch):
     def refuse(_store: object, _entries: object) -> None:
         raise StoreUnavailable("not today", definite=True)
@@ -282,6 +284,7 @@ async def test_a_job_the_server_can_never_take_holds_up_no_other(away, own_serve
     assert waiting.view == "spooled"
 
 
+@pytest.mark.long
 async def test_the_next_process_brings_what_the_last_one_left(away, own_server, own_url):
     receipt = await away.enqueue("mail")
     await away.close()

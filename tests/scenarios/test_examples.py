@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.worker.processes import ROOT, environment
 
 
@@ -39,6 +41,7 @@ def test_sync_app(path):
     assert run("sync_app.py", path)[0] == "duplicate duplicate duplicate", "the keys outlive completion and process"
 
 
+@pytest.mark.long
 def test_http_outage(path):
     for arguments in ((), (path,), (path,)):
         *told, attempts = run("http_outage.py", *arguments)

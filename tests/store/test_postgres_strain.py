@@ -38,6 +38,7 @@ async def gone(sf, pid):
     return await issues(sf, f"(pid {pid})") == []
 
 
+@pytest.mark.long
 async def test_dead_rows_are_told(sf, postgres_url, monkeypatch):
     monkeypatch.setattr(strain, "LEAST_DEAD", 40)
     with connect(postgres_url) as beside:

@@ -217,6 +217,7 @@ async def test_a_worker_keeps_up_with_a_lease_published_by_another_process(disk,
     assert (job.state, job.attempts, runs) == ("completed", 1, [1])
 
 
+@pytest.mark.long
 async def test_after_an_outage_longer_than_a_lease_the_worker_renews_and_nothing_runs_twice(in_file, path, monkeypatch):
     """The store is locked for longer than a lease, and comes back just when the worker's heartbeat has given up.
 

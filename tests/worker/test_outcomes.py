@@ -377,6 +377,7 @@ async def test_retry_after_replaces_the_backoff_exactly(sf, end, delay):
     assert job.history[0].delay == delay
 
 
+@pytest.mark.long_on_postgres
 async def test_backoff_doubles_up_to_its_cap_and_jitter_only_shortens(sf):
     delays: list[list[float]] = []
     sf.queue("mail", attempts=6)
