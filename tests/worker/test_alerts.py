@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from standfast import ConfigurationError, Permanent, Standfast
+from standfast.notify.cursors import Cursors
 from standfast.notify.follower import QUEUE, Follower
 from standfast.notify.surfaces import read
 from standfast.store import reads
@@ -23,6 +24,10 @@ from tests.waiting import seen
 from tests.worker.surfaces import SECRET, _receiver, alerting, one_webhook, receiver, told
 
 __all__ = ["_receiver", "alerting", "receiver"]
+
+
+def another_follower(sf: Standfast) -> Follower:
+    return Follower(sf._store, sf._acceptor, sf._notify, Cursors(sf._store, sf._notify))  # noqa: SLF001
 
 
 def follower(sf: Standfast) -> Follower:
@@ -58,8 +63,8 @@ async def test_followers_begin_behind_what_has_its_number(alerting, receiver):
     """On PostgreSQL rows get numbers later: what is committed meanwhile may get the one that was counted up to."""
     async with alerting(one_webhook(receiver)) as sf:
         await sf.enqueue("mail", {})
-        await follower(sf).follow()
-        begun, engine = await sf._store.agents.followed("notify"), sf._store._engine  # noqa: SLF001
+        await sf._store.agents.begin_following("another")  # noqa: SLF001
+        begun, engine = await sf._store.agents.followed("another"), sf._store._engine  # noqa: SLF001
         assert [row.seq for row in await engine.read(reads.journal(0, 9))] == [begun]
 
 
@@ -184,27 +189,17 @@ surfaces = ["ops", "team"]
 
 async def test_many_followers_count_each_letter_once_and_a_killed_one_loses_none(alerting, receiver):
     async with alerting(one_webhook(receiver)) as sf:
-        others = [Follower(sf._store, sf._acceptor, sf._notify) for _ in range(4)]  # noqa: SLF001
+        others = [another_follower(sf) for _ in range(4)]
         for _ in range(5):
             await letters(sf, 4)
             await asyncio.gather(*(other.follow() for other in others))
         await sf.enqueue("mail", {})
         await drain(sf)  # and whoever follows next has never followed before
-        await Follower(sf._store, sf._acceptor, sf._notify).follow()  # noqa: SLF001
+        await another_follower(sf).follow()
         sf.clock.advance(6)
         await asyncio.gather(*(other.follow() for other in others))
         await drain(sf)
         assert [each["data"]["count"] for each in told(receiver)] == [21]
-
-
-async def test_what_was_before_the_first_follower_is_no_news(alerting, receiver):
-    async with alerting(one_webhook(receiver)) as sf:
-        await sf.enqueue("mail", {"why": "long ago"})
-        await drain(sf)
-        await letters(sf, 1)
-        await passed(sf, 6)
-        [alert] = told(receiver)
-        assert "long ago" not in alert["data"]["message"]
 
 
 async def test_secrets_do_not_leave_with_an_alert(alerting, receiver):
@@ -243,7 +238,6 @@ async def test_a_worker_follows_by_itself(tmp_path, monkeypatch, receiver):
             raise Permanent("no")
 
         async with sf.worker():
-            await seen(lambda: follower(sf)._at is not None)  # noqa: SLF001
             await sf.enqueue("mail")
             await seen(lambda: told(receiver))
 

@@ -12,6 +12,7 @@ from standfast.handlers.http import Sender
 from standfast.handlers.probes import says_no
 from standfast.handlers.readiness import Readiness
 from standfast.handlers.registry import Registry
+from standfast.notify.cursors import Cursors
 from standfast.notify.follower import Follower
 from standfast.notify.lookout import Lookout
 from standfast.notify.sinks import Sinks
@@ -88,9 +89,11 @@ class Parts:
     def _make_telling(self) -> None:
         """Make what tells of what happens, here and outside."""
         self._notify = read_notify(self.settings.notify, self.settings.config.value)
+        cursors = Cursors(self._store, self._notify)
+        self._declared.besides(cursors.begin)
         self._followings = Followings(self._store)
-        self._follower = Follower(self._store, self._acceptor, self._notify)
-        self._subscriptions = Subscriptions(self._store, self._acceptor, self._notify)
+        self._follower = Follower(self._store, self._acceptor, self._notify, cursors)
+        self._subscriptions = Subscriptions(self._store, self._acceptor, self._notify, cursors)
         self._sinks = Sinks(self._store.lookout, self.clock)
         self._lookout = Lookout(self._store, self.clock)
         self._teller = Teller(self._store, self._acceptor, self._notify)

@@ -18,10 +18,10 @@ from standfast.decide.loudness import loud
 from standfast.failure import Failure
 from standfast.job import NewJob
 from standfast.lifecycle import State
+from standfast.notify.cursors import ALERTS, Cursors
 from standfast.notify.surfaces import KINDS, Notify
 from standfast.profiles import defaults_for
 from standfast.queue.accept import Acceptor
-from standfast.queue.following import newest
 from standfast.redact import redacted_text
 from standfast.rules import QueueRules
 from standfast.store.alerts import Alert, Cause, Found, Telling
@@ -32,8 +32,6 @@ log = logging.getLogger("standfast.notify")
 
 QUEUE = "standfast.notify"
 """The queue that carries alerts out."""
-NAME = "notify"
-"""Under this name the store keeps how far the journal was followed."""
 EVERY = 1.0
 ROWS_AT_ONCE = 500
 AHEAD = 1000
@@ -48,11 +46,11 @@ _failure = msgspec.json.Decoder(Failure).decode
 class Follower:
     """Turns loud letters into jobs that tell of them. Any worker can follow, and all may at once."""
 
-    def __init__(self, store: Store, acceptor: Acceptor, notify: Notify) -> None:
+    def __init__(self, store: Store, acceptor: Acceptor, notify: Notify, cursors: Cursors) -> None:
         self._store = store
         self._acceptor = acceptor
         self._notify = notify
-        self._at: int | None = None
+        self._cursors = cursors
 
     async def follow(self) -> None:
         """Follow to the end of the journal, and tell what is due."""
@@ -63,11 +61,7 @@ class Follower:
 
     async def _read_on(self) -> bool:
         """Take the next rows; tell whether there may be more."""
-        written = await self._store.agents.followed(NAME)
-        if written is None:  # what was before the first follower is nobody's news
-            self._at = await self._store.agents.follow(Found(NAME, await newest(self._store), ()))
-            return False
-        at = max(self._at or 0, written)
+        written, at = await self._cursors.place(ALERTS)
         rows = await self._store.journal(at, ROWS_AT_ONCE)
         if not rows:
             return False
@@ -75,8 +69,8 @@ class Follower:
             log.warning("%d transactions were pruned before they were followed for alerts", rows[0].seq - at - 1)
         causes = await self._causes(rows)
         if causes or rows[-1].seq - written >= AHEAD:
-            await self._store.agents.follow(Found(NAME, rows[-1].seq, causes, settle=self._notify.settle))
-        self._at = rows[-1].seq
+            await self._store.agents.follow(Found(ALERTS, rows[-1].seq, causes, settle=self._notify.settle))
+        self._cursors.read_to(ALERTS, rows[-1].seq)
         return len(rows) == ROWS_AT_ONCE
 
     async def _causes(self, rows: Sequence[JournalRow]) -> tuple[Cause, ...]:

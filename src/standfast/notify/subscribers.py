@@ -22,13 +22,13 @@ from standfast.handlers.http import Sender
 from standfast.handlers.job import Job
 from standfast.handlers.registry import Declaration, Enqueues, Handler
 from standfast.job import NewJob
+from standfast.notify.cursors import Cursors, of_subscriber
 from standfast.notify.delivery import webhook
 from standfast.notify.follower import QUEUE as ALERTS
 from standfast.notify.sinks import Sinks
 from standfast.notify.surfaces import Notify, Subscriber
 from standfast.outcome import Failed
 from standfast.queue.accept import Acceptor
-from standfast.queue.following import newest
 from standfast.queue.http import judged
 from standfast.queue.notices import Notice, cloud_event, gap, told
 from standfast.store.carrying import Carrying
@@ -53,11 +53,11 @@ CLOUD_EVENT = "application/cloudevents+json"
 class Subscriptions:
     """Turns notices into jobs that carry them to subscribers. Any worker can, and all may at once."""
 
-    def __init__(self, store: Store, acceptor: Acceptor, notify: Notify) -> None:
+    def __init__(self, store: Store, acceptor: Acceptor, notify: Notify, cursors: Cursors) -> None:
         self._store = store
         self._acceptor = acceptor
         self._notify = notify
-        self._at: dict[str, int] = {}
+        self._cursors = cursors
 
     async def carry(self) -> None:
         """Follow to the end of the journal, for each subscriber from its own place."""
@@ -67,28 +67,25 @@ class Subscriptions:
 
     async def _read_on(self, name: str, subscriber: Subscriber) -> bool:
         """Take what comes next for one of them; tell whether there may be more."""
-        kept = f"subscriber {name}"
-        written = await self._store.agents.followed(kept)
-        if written is None:  # what was before it subscribed is no news
-            self._at[name] = await self._store.carry(Carrying(kept, None, await newest(self._store)))
-            return False
-        at = max(self._at.get(name, 0), written)
+        kept = of_subscriber(name)
+        written, at = await self._cursors.place(kept)
         rows = await self._store.journal(at, ROWS_AT_ONCE)
         if not rows:
             return False
         end, found = self._wanted(subscriber, at, rows)
         if found or end - written >= AHEAD:
-            return await self._moved(name, Carrying(kept, written, end, await self._jobs(name, found)))
-        self._at[name] = end
+            return await self._moved(Carrying(kept, written, end, await self._jobs(name, found)))
+        self._cursors.read_to(kept, end)
         return len(rows) == ROWS_AT_ONCE
 
-    async def _moved(self, name: str, carrying: Carrying) -> bool:
+    async def _moved(self, carrying: Carrying) -> bool:
         """Store what was found; tell whether to go on at once: not while there is no room for more."""
         try:
-            self._at[name] = await self._store.carry(carrying)
+            at = await self._store.carry(carrying)
         except LowDisk:  # health says so; it is all still in the journal
             return False
-        return self._at[name] != carrying.since
+        self._cursors.read_to(carrying.name, at)
+        return at != carrying.since
 
     def _wanted(self, subscriber: Subscriber, at: int, rows: Sequence[JournalRow]) -> tuple[int, list[Notice]]:
         """Give the notices a subscriber wants, and how far they were looked for."""

@@ -74,6 +74,14 @@ class Agents:
         """Read how far somebody followed the journal."""
         return await self._engine().read(alerts.followed(name))  # type: ignore[no-any-return]
 
+    async def begin_following(self, name: str) -> None:
+        """Begin to follow the journal at its end, unless that is begun."""
+        await self._one(alerts.begin, [name])
+
+    def begin_following_blocking(self, names: Sequence[str]) -> None:
+        """Do the same under several names, for a caller without a loop."""
+        self._engine().call_blocking(alerts.begin, [names], seconds=PATIENCE)
+
     async def follow(self, found: Found) -> int:
         """Count what was found in the journal, and move the cursor; give where it is."""
         return await self._one(alerts.follow, found)  # type: ignore[no-any-return]

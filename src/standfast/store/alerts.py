@@ -54,6 +54,19 @@ class Telling(NamedTuple):
     jobs: tuple[NewJob, ...]
 
 
+def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script:
+    """Begin to follow at the end of the journal, under each of these names that is new.
+
+    What is committed is numbered first, under the lock that everybody numbers under: what is committed later gets a
+    number behind this one, whoever gives it.
+    """
+    yield "lock_journal", {}
+    yield "number_journal", {}
+    for names in batches:
+        yield "begin_at_end", {"names": text(sorted(names))}
+    return [None] * len(batches)
+
+
 def follow(round_: Round, found: Sequence[Found]) -> Script:
     """Count what was found behind the cursor, and move that; answer with where it is. Others may have been further."""
     answers = []

@@ -11,10 +11,10 @@ from standfast.store.together import stored_together
 
 
 class Carrying(NamedTuple):
-    """The jobs that carry out what was told behind one row, up to another; None before the first time."""
+    """The jobs that carry out what was told behind one row, up to another."""
 
     name: str
-    since: int | None
+    since: int
     seq: int
     jobs: tuple[NewJob, ...] = ()
 
@@ -23,7 +23,7 @@ def carry(round_: Round, carryings: Sequence[Carrying]) -> Script:
     """Store the jobs and move on, if nobody else has meanwhile and there is room; answer with how far it is."""
     answers = []
     for each in carryings:
-        yield "begin_following", {"name": each.name, "seq": each.seq if each.since is None else each.since}
+        yield "begin_following", {"name": each.name, "seq": each.since}
         [(at,)] = yield "lock_follower", {"name": each.name}
         if at == each.since and (not each.jobs or (yield from stored_together(round_, each.jobs))):
             yield "move_follower", {"name": each.name, "seq": each.seq}

@@ -395,6 +395,9 @@ SELECT seq, hash FROM audit WHERE seq = ANY (ARRAY(SELECT jsonb_array_elements_t
 -- name: try_journal
 SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' journal', 57))
 
+-- name: lock_journal
+SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' journal', 57))
+
 -- name: number_journal
 -- Number what has become visible since: one transaction at a time does it, so numbers rise in commit order.
 WITH moved AS (DELETE FROM told RETURNING id, at, entries)
@@ -1690,6 +1693,11 @@ DELETE FROM consent WHERE id IN (SELECT id FROM consent WHERE expires_at < :befo
 
 -- name: begin_following
 INSERT INTO follower (name, seq) VALUES (:name, :seq) ON CONFLICT (name) DO NOTHING
+
+-- name: begin_at_end
+INSERT INTO follower (name, seq)
+SELECT name, (SELECT coalesce(max(seq), 0) FROM journal) FROM jsonb_array_elements_text(:names::jsonb) AS name
+ON CONFLICT (name) DO NOTHING
 
 -- name: lock_follower
 SELECT seq FROM follower WHERE name = :name FOR UPDATE

@@ -351,6 +351,9 @@ SELECT seq, hash FROM audit WHERE seq IN (SELECT value FROM json_each(:numbers))
 -- name: try_journal
 -- Nothing to lock.
 
+-- name: lock_journal
+-- Nothing to lock.
+
 -- name: number_journal
 -- Numbered as they are written: with one writer, that is the order of the commits.
 
@@ -1541,6 +1544,11 @@ DELETE FROM consent WHERE id IN (SELECT id FROM consent WHERE expires_at < :befo
 
 -- name: begin_following
 INSERT INTO follower (name, seq) VALUES (:name, :seq) ON CONFLICT (name) DO NOTHING
+
+-- name: begin_at_end
+INSERT INTO follower (name, seq)
+SELECT value, (SELECT coalesce(max(seq), 0) FROM journal) FROM json_each(:names) WHERE true
+ON CONFLICT (name) DO NOTHING
 
 -- name: lock_follower
 SELECT seq FROM follower WHERE name = :name

@@ -1,0 +1,55 @@
+"""A worker that is killed in its first second: `python dying.py DATABASE WHEN`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from standfast import Permanent, Standfast
+from standfast.store.orders import Catch, Order
+from standfast.store.store import Store
+
+
+def kill_oneself() -> None:
+    """Kill -9."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def no_claim(_store: Store, _order: Order) -> Catch:
+    """Die where the first claim would be."""
+    kill_oneself()
+    raise AssertionError
+
+
+async def one_death(store: Store, transitions: Sequence[Any], apply: Any = Store.apply) -> list[bool]:
+    """Die when the first death is on disk."""
+    landed = await apply(store, transitions)
+    if landed:
+        kill_oneself()
+    return landed  # type: ignore[no-any-return]
+
+
+async def work(url: str, when: str) -> None:
+    """Enqueue what dies at once, and work."""
+    sf = Standfast(url)
+
+    @sf.handler("mail")
+    async def mail(_job: Any) -> None:
+        raise Permanent("no such address")
+
+    if when == "before the first claim":
+        Store.claim = no_claim  # type: ignore[method-assign, assignment]
+    else:
+        Store.apply = one_death  # type: ignore[method-assign, assignment]
+    async with sf:
+        await sf.enqueue("mail", {"why": "no such address"})
+        async with sf.worker():
+            await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(work(*sys.argv[1:]))
