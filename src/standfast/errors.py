@@ -2,7 +2,9 @@
 
 StandfastError
 ├── StoreUnavailable      the store did not answer; `.definite` says whether anything can have been written
-│   └── StoreMoved        the store was promoted and is elsewhere now
+│   └── StoreGone         waiting does not bring it back
+│       ├── StoreMoved    the store was promoted and is elsewhere now
+│       └── StoreClosed   this object was closed; nothing was written
 ├── Backpressure          the queue is full; nothing was written
 ├── IdempotencyConflict   the key is taken by another payload; nothing was written
 ├── PayloadRejected       the payload cannot be stored or does not fit its handler; nothing was written
@@ -56,7 +58,22 @@ class LowDisk(StoreUnavailable):
     """There is too little disk left to take new work; what is there is still finished."""
 
 
-class StoreMoved(StoreUnavailable):
+class StoreGone(StoreUnavailable):
+    """The store does not come back to who waits for it: nothing is spooled for it, and no fallback hides that."""
+
+
+class StoreClosed(StoreGone):
+    """A use of an object that was closed: it opens nothing by itself any more. Nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this Standfast was closed; nothing was written: make a new one, or open this one again with "
+            "`async with sf` or `await sf.open()`",
+            definite=True,
+        )
+
+
+class StoreMoved(StoreGone):
     """The store was promoted: it is at `home` now, and here nothing is written or read any more."""
 
     def __init__(self, home: str, *, definite: bool = True) -> None:

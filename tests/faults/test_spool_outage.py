@@ -161,6 +161,7 @@ async def test_the_fallback_is_for_a_spool_that_takes_nothing_either(away, path)
     await away.close()
     path.unlink()
     path.write_bytes(b"no database at all, but somebody's file" * 100)
+    await away.open()
     assert await away.enqueue("mail", 2, otherwise=lambda: calls.append(2)) == FALLBACK
     given = await asyncio.to_thread(away.enqueue_sync, "mail", 3, otherwise=lambda: calls.append(3))
     assert (given, calls) == (FALLBACK, [2, 3])

@@ -393,6 +393,7 @@ async def test_direct_calls_go_by_their_commit_whatever_the_clock(store, clock):
     [first] = await enqueued(store, new_job(payload="1", thread_key="t"))
     clock._server -= 60  # noqa: SLF001 - another process has not heard yet what time it is
     store.close()
+    store.reopen()
     await store.enqueue([new_job(payload="2", thread_key="t")])
     assert (await seen(store, first)).payload == 2
 
@@ -494,6 +495,7 @@ def test_queue_time_is_exact_within_a_boot_and_by_the_wall_clock_after_one(store
     clock.jump_wall(3600)
     clock.reboot()
     store.close()
+    store.reopen()
     assert store.queue_time(then) == pytest.approx(before)
 
 

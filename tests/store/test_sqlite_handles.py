@@ -92,6 +92,7 @@ async def test_two_on_one_path_share_an_engine_and_closing_one_keeps_the_other(t
     await first.close()
     await second.enqueue("mail", {"from": "second, alone"})
     await second.close()
+    await first.open()
     await first.enqueue("mail", {"from": "first, again"})
     assert [job.payload["from"] for job in await first.jobs()] == [
         "first, again",

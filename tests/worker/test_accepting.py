@@ -110,8 +110,8 @@ async def test_enqueue_gives_up_in_time_when_the_store_is_locked(in_file, path, 
 
 async def test_the_first_enqueue_gives_up_in_time_when_the_store_is_locked(path, in_file, monkeypatch):
     monkeypatch.setattr(sqlite_engine, "LONGEST_OPENING", 0.5)
-    await in_file.open()
-    await in_file.close()
+    async with Standfast(path):
+        pass
     outage = await asyncio.to_thread(Outage, path)
     began = time.monotonic()
     with pytest.raises(StoreUnavailable) as refused:

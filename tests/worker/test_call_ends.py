@@ -232,5 +232,6 @@ async def test_closing_gives_a_call_the_time_to_end_and_then_gives_it_back(disk,
     await entered.wait()
     await disk.close()
     said = await call
+    await disk.open()
     assert (said["status"], (await job_of(disk, said["operation_id"])).attempts) == ("queued", 0)
     assert await live_callers(disk) == ()

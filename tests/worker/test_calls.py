@@ -41,6 +41,7 @@ async def test_a_call_is_recorded_and_run_here_and_its_reply_has_the_result(sf):
     counted = await sf.stats()
     assert (counted["worker_running"], counted["workers"]) == (False, []), "it is no worker that jobs could wait for"
     await sf.close()
+    await sf.open()
     assert await live_callers(sf) == ()
 
 

@@ -369,7 +369,7 @@ async def test_a_drained_job_runs_in_the_next_worker(disk):
 
 
 async def test_closing_drains_a_worker_that_nobody_drained(disk):
-    """It would open the store again."""
+    """It would go on without a store."""
     disk.handler("mail")(lambda _job: "sent")
     worker = await disk.worker().__aenter__()
     receipt = await disk.enqueue("mail")
@@ -378,6 +378,7 @@ async def test_closing_drains_a_worker_that_nobody_drained(disk):
     await disk.close()
     assert worker.working_in is None
     assert not is_open(disk)
+    await disk.open()
     assert await live_workers(disk) == []
 
 

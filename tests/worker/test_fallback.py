@@ -73,8 +73,8 @@ async def test_code_without_a_loop_has_its_fallback_too(disk):
 
 async def test_a_store_that_cannot_be_opened_sends_the_call_to_its_fallback(disk, path, monkeypatch):
     monkeypatch.setattr(sqlite_engine, "LONGEST_OPENING", 0.5)
-    await disk.open()
-    await disk.close()
+    async with Standfast(path):
+        pass
     outage, direct = Outage(path), Direct()
     disk.queue("feedback", attempts=3)  # something to publish first
     assert await disk.enqueue("feedback", otherwise=direct) == FALLBACK

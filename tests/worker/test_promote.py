@@ -137,6 +137,7 @@ async def test_everything_arrives_as_it_was(in_file, path, home, postgres_url, b
         beside.execute("UPDATE clock SET offset = offset - ?", (behind,))
         beside.execute("INSERT INTO tick VALUES ('nightly', 1700000000.25, 1700000000.5, 'job-1')")
     beside.close()
+    await in_file.open()
     await fill(in_file)
     before = await in_file.jobs()
     old = await in_file.stats()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
 from standfast.application.looking import Looking
-from standfast.errors import UnknownJob
+from standfast.errors import StoreClosed, StoreUnavailable, UnknownJob
 from standfast.handlers.registry import Handler
 from standfast.job import Claim, NewJob, Receipt
 from standfast.queue import calls
@@ -35,17 +35,24 @@ class Begun:
     """A call that is on disk, and under way if it could start. `id` is its job's."""
 
     def __init__(
-        self, receipt: Receipt, over: Over, within: float, reply: Callable[[], Awaitable[dict[str, Any]]]
+        self,
+        receipt: Receipt,
+        over: Over,
+        within: float,
+        reply: Callable[[], Awaitable[dict[str, Any]]],
+        replying: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.id = receipt.id
         self._over = over
         self._within = within
         self._reply = reply
+        self._replying = replying
 
     async def reply(self) -> dict[str, Any]:
         """Wait for its end, or until its time is up, and say where it stands."""
-        await self._over(self._within)
-        return await self._reply()
+        with self._replying():
+            await self._over(self._within)
+            return await self._reply()
 
     async def reply_within(self, seconds: float) -> dict[str, Any] | None:
         """Do the same, but wait no longer than this; None says that it goes on. Waiting less cuts nothing off."""
@@ -100,7 +107,7 @@ class Calling(Looking):
         within = math.inf if claim is None or claim.timeout is None else claim.timeout
         recovered = claim is not None and self._readiness.take_recovered(*target)
         answer = partial(self._reply, receipt, job, requester, recovered=recovered)
-        return Begun(receipt, _Ending(caller, claim), within, answer)
+        return Begun(receipt, _Ending(caller, claim), within, answer, self._callers.replying)
 
     async def submit(
         self,
@@ -176,7 +183,7 @@ class Calling(Looking):
             within = (await self._store.rules(job.queue)).timeout or math.inf
 
         async def settled(seconds: float) -> bool:
-            with suppress(TimeoutError):
+            with suppress(TimeoutError), _known_to_be_stored(receipt):
                 return theirs or (await self.wait(receipt.id, seconds)).settled
             return False
 
@@ -185,7 +192,8 @@ class Calling(Looking):
     async def _reply(
         self, receipt: Receipt, job: NewJob, requester: str | None, *, recovered: bool = False
     ) -> dict[str, Any]:
-        found = await self.status(receipt.id)
+        with _known_to_be_stored(receipt):
+            found = await self.status(receipt.id)
         if found is None:
             raise UnknownJob(
                 f"job {receipt.id} had this key, has ended and is not kept any more; it was not called again: use "
@@ -197,6 +205,19 @@ class Calling(Looking):
             return anothers(found)
         said = await calls.worded(found, self._operations.explain)
         return {**said, "registry_auto_recovered": True} if recovered else said
+
+
+@contextmanager
+def _known_to_be_stored(receipt: Receipt) -> Iterator[None]:
+    """Have nobody believe that nothing was written, where a call is stored and only its reply cannot be given."""
+    try:
+        yield
+    except StoreClosed as error:
+        raise StoreUnavailable(
+            f"this Standfast was closed before it could be seen what became of the call; it is stored as job "
+            f"{receipt.id}: ask for that, and do not call again without the same key",
+            definite=False,
+        ) from error
 
 
 class _Ending:

@@ -32,7 +32,10 @@ from standfast.worker.worker import GRACE, SLOTS, Worker, drain_all
 
 
 class Standfast(Accepting, Calling, Looking, Operating):
-    """A durable queue on one store. Opens itself on first use; `await sf.close()` or `async with` to let go."""
+    """A durable queue on one store. Opens itself on first use; `await sf.close()` or `async with` to let go.
+
+    Once closed, it says so to whoever uses it, and opens nothing: neither a store nor a file.
+    """
 
     # --- declaring
 
@@ -88,6 +91,7 @@ class Standfast(Accepting, Calling, Looking, Operating):
         self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
     ) -> Worker:
         """Run jobs in this process: `async with sf.worker(): ...`. `concurrency` is slots per queue."""
+        self._store.check_not_closed()
         beside = [*self._alerting(), *self._subscribing()]
         made = Worker(
             self._store,
@@ -176,12 +180,19 @@ class Standfast(Accepting, Calling, Looking, Operating):
     # --- life
 
     async def open(self) -> Self:
-        """Open the store and publish what was declared; where jobs are spooled, it may still be away."""
+        """Open the store and publish what was declared; where jobs are spooled, it may still be away.
+
+        The first use opens it, too; after `close` only this does.
+        """
+        self._store.reopen()
         await self._reception.open()
         return self
 
     async def close(self) -> None:
-        """Drain what still works here, and let go of the store and of receivers. Using it again opens it again."""
+        """Drain what still works here, and let go of the store and of receivers.
+
+        Whatever is called afterwards raises `StoreClosed`, until `open` or `async with` opens it again.
+        """
         await drain_all(self._workers)
         await self._callers.close()
         await self._followings.close()

@@ -12,7 +12,7 @@ import click
 from standfast.cli.door import look, shared
 from standfast.cli.sheets import COLOURS
 from standfast.cli.terminal import Cell, show_json_line, show_row
-from standfast.errors import StoreMoved, StoreUnavailable
+from standfast.errors import StoreGone, StoreUnavailable
 from standfast.printable import escaped
 from standfast.queue.following import Reader
 from standfast.queue.notices import GAP, KINDS, Notice
@@ -73,7 +73,7 @@ async def _follow(open_: Open, after: int | None, limit: int | None, tell: Calla
     while True:
         try:
             found = await reader.more()
-        except StoreMoved:
+        except StoreGone:
             raise
         except StoreUnavailable as error:
             reader = await _once_it_is_back(open_, reader.seq, error)

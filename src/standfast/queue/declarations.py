@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from standfast.aside import aside
-from standfast.errors import StoreMoved, StoreUnavailable
+from standfast.errors import StoreGone, StoreUnavailable
 from standfast.handlers.registry import Registry
 from standfast.locks import ForkableLock
 from standfast.rules import QueueRules
@@ -85,7 +85,7 @@ class Declarations:
     def _put_in_force(self, publish: Callable[[], None]) -> None:
         try:
             publish()
-        except StoreMoved:
+        except StoreGone:
             raise
         except StoreUnavailable as error:
             # Publishing comes before the work: whatever became of it, nothing of what was called for is written.

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from standfast.aside import aside
-from standfast.errors import Backpressure, ConfigurationError, StoreMoved, StoreUnavailable
+from standfast.errors import Backpressure, ConfigurationError, StoreGone, StoreUnavailable
 from standfast.job import Receipt
 from standfast.locks import ForkableLock
 from standfast.store.store import Store
@@ -71,9 +71,9 @@ class Fallbacks:
     def _go_on(self, queue: str, error: StoreUnavailable | Backpressure) -> None:
         """Count and log a fallback; raise instead if the job may be stored: both would then happen.
 
-        A store that has moved will not be back: whoever still calls the old one must hear of it.
+        A store that has moved, or was closed here, will not be back: whoever still calls it must hear of it.
         """
-        if isinstance(error, StoreMoved) or (isinstance(error, StoreUnavailable) and not error.definite):
+        if isinstance(error, StoreGone) or (isinstance(error, StoreUnavailable) and not error.definite):
             raise error
         with self._lock:
             self._untold[queue] += 1

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
 
+from standfast.aside import started
 from standfast.errors import StandfastError, StoreUnavailable
 from standfast.queue.burials import in_conflict, refused, unknown
 from standfast.queue.declarations import Declarations
@@ -49,7 +50,8 @@ class Forwarder:
         self.refusal: StandfastError | None = None
         """Why nothing is brought now, for whoever asks."""
         self._thread = threading.Thread(target=self._run, name="standfast-forwarder", daemon=True)
-        self._thread.start()
+        if not started(self._thread):  # the interpreter is ending: whoever asks does what it would have begun with
+            self._step()
 
     @property
     def alive(self) -> bool:
@@ -97,7 +99,8 @@ class Forwarder:
         self._until = time.monotonic() + LAST_TRY
         self._closing.set()
         self.wake()
-        self._thread.join(LAST_TRY + TRY_EVERY)
+        if self.alive:
+            self._thread.join(LAST_TRY + TRY_EVERY)
 
     @property
     def _out_of_time(self) -> bool:

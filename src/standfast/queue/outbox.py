@@ -12,13 +12,13 @@ import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import msgspec
 
+from standfast.aside import Threads
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.printable import printable
@@ -209,7 +209,7 @@ class Table:
         self._store = store
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="standfast-outbox")
+        self._thread = Threads(1, "standfast-outbox")
 
     async def read(self, after: int) -> list[Row]:
         """Read the oldest jobs behind a number."""
@@ -222,10 +222,10 @@ class Table:
 
     async def close(self) -> None:
         """Let go of the connection; the next use makes another."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
+        await asyncio.wrap_future(self._thread.submit(self._let_go))
 
     async def _run(self, work: Callable[[sqlite3.Connection, Any], Any], given: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._use, work, given)
+        return await asyncio.wrap_future(self._thread.submit(self._use, work, given))
 
     def _use(self, work: Callable[[sqlite3.Connection, Any], Any], given: Any) -> Any:
         """Do the work; after an error the connection is not trusted any more."""

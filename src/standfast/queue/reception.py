@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 
 from standfast.aside import aside
-from standfast.errors import StoreUnavailable
+from standfast.errors import StoreGone, StoreUnavailable
 from standfast.job import JobView, NewJob, Receipt
 from standfast.locks import ForkableLock
 from standfast.queue import spooled
@@ -77,6 +77,8 @@ class Reception:
         if refused is None:
             try:
                 return await enqueue(jobs)
+            except StoreGone:
+                raise
             except StoreUnavailable as error:
                 refused = error
         return await aside(self._put, spool, jobs, refused)
@@ -99,12 +101,15 @@ class Reception:
         if refused is None:
             try:
                 return self._store.enqueue_blocking(jobs)
+            except StoreGone:
+                raise
             except StoreUnavailable as error:
                 refused = error
         return self._put(spool, jobs, refused)
 
     def _refusal(self, spool: Spool) -> StoreUnavailable | None:
         """Say why jobs cannot go to the store itself; one that is being opened is waited for until the deadline."""
+        self._store.check_not_closed()
         forwarder = self._forwarder(spool)
         if (spool.waiting or spool.look()) and not forwarder.wait_until_empty(LET_PASS):
             return Behind("it waits behind jobs that came before it", definite=True)
@@ -130,6 +135,7 @@ class Reception:
 
     async def view(self, job_id: str | None) -> JobView | None:
         """Give a job that waits in the spool."""
+        self._store.check_not_closed()
         if self._spool is None or (self._spool.waiting is False and not self._spool.refuses):
             return None
         entry = await aside(self._spool.find, job_id or "")
@@ -137,6 +143,7 @@ class Reception:
 
     async def held(self) -> Held | None:
         """Tell what waits in the spool; None for a store that needs none."""
+        self._store.check_not_closed()
         if self._spool is None:
             return None
         return await aside(spooled.held, self._spool, self._store.moment(), self._refused)

@@ -41,6 +41,7 @@ class Transactions:
         return _receipts(self._store.enqueue_inside_blocking(tx, jobs), jobs)
 
     def _defer(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
+        self._store.check_not_closed()
         return _receipts([outbox.defer(self._store, tx, job, self._clock.wall()) for job in jobs], jobs)
 
 

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from standfast.access import Right
-from standfast.errors import StoreMoved, StoreUnavailable
+from standfast.errors import StoreGone, StoreUnavailable
 from standfast.queue.following import Reader
 from standfast.queue.notices import GAP, Notice
 from standfast.server.auth import Gatekeeper, check_queue, check_right
@@ -130,7 +130,7 @@ class Stream(Response):
             await stopped(telling, *ending)
         for each in (telling, *ending):
             if not each.cancelled():
-                with suppress(StoreMoved):  # there will be nothing more to tell
+                with suppress(StoreGone):  # there will be nothing more to tell
                     each.result()
 
     async def _tell(self, send: Send) -> None:
@@ -155,7 +155,7 @@ class Stream(Response):
         """Give what came next. A store that was away may be another one when it is back: then its reader is told."""
         try:
             return await self._reader.more(within)
-        except StoreMoved:
+        except StoreGone:
             raise
         except StoreUnavailable:
             await asyncio.sleep(STORE_AWAY)
@@ -176,7 +176,7 @@ class Stream(Response):
             check_right(grant, ROUTE.right)
         except Problem:
             return False
-        except StoreMoved:
+        except StoreGone:
             return False
         except StoreUnavailable:
             return True

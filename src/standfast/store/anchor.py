@@ -57,7 +57,10 @@ class Anchor:
         self._heads.extend(heads)
         if self._hand is None:
             self._hand = ThreadPoolExecutor(1, thread_name_prefix="standfast-anchor")
-        self._hand.submit(self._note)
+        try:
+            self._hand.submit(self._note)
+        except RuntimeError:  # the interpreter is ending, and the writer still writes
+            self._note()
 
     def catch_up(self, ask: Callable[[Script], Any]) -> None:
         """Note the head of a store that was just opened, if whoever wrote it could not; `ask` reads in the store.

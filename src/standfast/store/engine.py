@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Generic, TypeVar
 
+from standfast.aside import start
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError, LowDisk, StoreMoved
 from standfast.store import reads, scripts, turns
@@ -72,7 +73,7 @@ class Engine(ABC, Generic[Handle]):
 
     def _start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="standfast-writer", daemon=True)
-        self._thread.start()
+        start(self._thread)
 
     def close(self) -> None:
         """Serve what waits, then let go of the database."""
@@ -80,6 +81,7 @@ class Engine(ABC, Generic[Handle]):
         self._line.wake()
         if self._thread is not None:
             self._thread.join()
+        self._line.close()
         self.anchor.close()
         self._shut()
 

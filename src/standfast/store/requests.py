@@ -11,7 +11,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
-from standfast.errors import StoreUnavailable
+from standfast.errors import StoreClosed, StoreUnavailable
 from standfast.store.steps import Round, Script
 
 ScriptFunction = Callable[[Round, Sequence[Any]], Script]
@@ -124,9 +124,12 @@ class Line:
         self._serving: list[Request] = []
         self._sleeping = False
         self._wake: SimpleQueue[None] = SimpleQueue()
+        self._closed = False
 
     def put(self, request: Request) -> None:
         """Have a request served in the next round."""
+        if self._closed:
+            raise StoreClosed
         self._waiting.append(request)
         if self._sleeping:
             self.wake()
@@ -154,6 +157,12 @@ class Line:
             serving.append(request)  # before it leaves the line: whoever watches its deadline must always find it
             self._waiting.popleft()
             items += request.size
+
+    def close(self) -> None:
+        """Refuse what came while the writer was ending, and what comes later: its caller would wait for good."""
+        self._closed = True
+        deliver([(request, StoreClosed()) for request in self._waiting if not request.withdrawn])
+        self._waiting.clear()
 
     def empty(self) -> bool:
         """Tell whether nothing waits."""

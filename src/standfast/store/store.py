@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from standfast.clock import Clock, SystemClock
-from standfast.errors import StoreUnavailable
+from standfast.errors import StoreClosed, StoreUnavailable
 from standfast.gates import Row
 from standfast.job import Entry, NewJob, Note, Receipt
 from standfast.lifecycle import Transition
@@ -83,11 +83,13 @@ class Store:
         self.calls = Calls(lambda: self._engine, ROOM_TO_ACCEPT)
         self._clock = clock or SystemClock()
         self._engine_of: tuple[int, Engine[Any]] | None = None
+        self._closed = False
 
     @property
     def _engine(self) -> Engine[Any]:
         """The engine of this process: a forked child opens its own and never touches its parent's."""
         if self._engine_of is None or self._engine_of[0] != os.getpid():
+            self.check_not_closed()
             self._engine_of = (os.getpid(), shared.acquire(self._place, self._clock))
         return self._engine_of[1]
 
@@ -95,8 +97,18 @@ class Store:
         """Open now rather than on first use."""
         self._engine.now()
 
+    def reopen(self) -> None:
+        """Let the next use open it again after `close`."""
+        self._closed = False
+
+    def check_not_closed(self) -> None:
+        """Refuse what comes after `close`: whoever closed it counts on its file or its connections being free."""
+        if self._closed:
+            raise StoreClosed
+
     def close(self) -> None:
-        """Serve what waits, then let go."""
+        """Serve what waits, then let go, until `reopen`."""
+        self._closed = True
         opened, self._engine_of = self._engine_of, None
         if opened is not None and opened[0] == os.getpid():
             shared.release(opened[1])

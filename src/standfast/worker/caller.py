@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import Context
 
 import msgspec
@@ -34,6 +35,9 @@ from standfast.worker.worker import GRACE, TOO_LATE, declared
 
 NO_QUEUES = "[]"
 """A caller serves no queue: it runs what it is called for, and nothing else."""
+LAST_REPLIES = 2.0
+"""Seconds that closing waits for replies to calls that have ended."""
+LOOK_AGAIN = 0.005
 
 
 class Caller:
@@ -212,6 +216,16 @@ class Callers:
         self._context = Context()
         """What handlers see of the calls that started them: nothing. One call's context is not another's."""
         self._of: dict[tuple[int, asyncio.AbstractEventLoop], Caller] = {}
+        self._replies = 0
+
+    @contextmanager
+    def replying(self) -> Iterator[None]:
+        """Have `close` wait while a call's end is looked at, which its reply tells of."""
+        self._replies += 1
+        try:
+            yield
+        finally:
+            self._replies -= 1
 
     def here(self) -> Caller:
         """Give the caller of the running loop."""
@@ -238,3 +252,6 @@ class Callers:
         self._of = {}
         for caller in ours.values():
             await caller.leave(GRACE)
+        give_up = time.monotonic() + LAST_REPLIES
+        while self._replies and time.monotonic() < give_up:  # noqa: ASYNC110 - they may be of other loops
+            await asyncio.sleep(LOOK_AGAIN)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import msgspec
 import psycopg
 
+from standfast.aside import started
 from standfast.store.hints import Hint
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import Connection
@@ -71,8 +72,8 @@ class Bell:
     def _start(self, name: str, target: Callable[[], None]) -> None:
         if all(thread.name != f"standfast-{name}" for thread in self._threads):
             thread = threading.Thread(target=target, name=f"standfast-{name}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            if started(thread):  # else the others look by themselves, and later
+                self._threads.append(thread)
 
     # --- ringing
 

@@ -63,8 +63,8 @@ class PostgresEngine(Engine[Connection]):
             self._begin(self._connection)
             self.anchor.catch_up(partial(drive, self._connection))
             self._commit(self._connection)
+            self._start()
             undo.pop_all()
-        self._start()
 
     def abandon(self) -> None:
         """Forget a paused engine in a forked child: it holds no connection."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 
+from standfast.aside import Threads
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.store.hints import Hint
 from standfast.store.postgres.address import Address
@@ -42,7 +43,7 @@ class Server:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._begin_reading = opening(address, READING)
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="standfast-reader")
+        self._readers = Threads(READERS, "standfast-reader")
         self._reading = threading.Semaphore(READERS)
         self._own = threading.local()
         self._opened: list[Connection] = []

@@ -92,8 +92,8 @@ class SqliteEngine(Engine[apsw.Connection]):
             self._connection, self._offset = self._first_connection(time.monotonic() + LONGEST_OPENING)
             with self._files.worded():
                 self.anchor.catch_up(partial(drive, self._connection))
+            self._start()
             refused.pop_all()
-        self._start()
 
     def _first_connection(self, until: float) -> tuple[apsw.Connection, float]:
         """Open the file and set the clock; while another process holds the write lock, try again."""

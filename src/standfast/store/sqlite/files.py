@@ -9,13 +9,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 
+from standfast.aside import Threads
 from standfast.clock import UNKNOWN_BOOT, Clock
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.store.hints import Hint
@@ -75,7 +76,7 @@ class Files:
         self._vfs = vfs
         self._baton: Baton | None = None
         self._anchor: apsw.Connection | None = None
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="standfast-reader")
+        self._readers = Threads(READERS, "standfast-reader")
         self._reading = threading.Semaphore(READERS)
         self._own = threading.local()
         self._opened: list[apsw.Connection] = []
