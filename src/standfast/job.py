@@ -52,7 +52,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job on its way in. Its id is minted by the caller, so that handing it in twice stores it once.
 
-    `payload` and `details` are JSON text; `at` and `expires` are wall time.
+    `payload` and `details` are JSON text; `at`, `expires` and `first_seen_at` are wall time.
     """
 
     id: str
@@ -69,6 +69,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     idempotency_key: str | None = None
     fingerprint: str | None = None
     thread_key: str | None = None
+    first_seen_at: float | None = None
+    """Since when it is wanted, if that is longer than it is here. It gives no place in the line."""
 
 
 class Folded(TypedDict):

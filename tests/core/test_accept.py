@@ -237,10 +237,10 @@ def test_an_option_nobody_knows_is_refused_with_the_one_that_was_meant(accept, o
         accept("mail", {}, **{option: 1})
 
 
-async def test_an_option_that_several_jobs_cannot_have_is_refused():
+async def test_an_option_that_a_single_job_cannot_have_is_refused():
     async with memory() as sf:
-        with pytest.raises(ConfigurationError, match="unknown option 'otherwise'; known are"):
-            await sf.enqueue_many("mail", [1], otherwise=print)
+        with pytest.raises(ConfigurationError, match=r"unknown option 'keys'.*; known are"):
+            await sf.enqueue("mail", 1, keys=["a"])
 
 
 def test_attempts_are_from_one(accept):

@@ -215,3 +215,15 @@ async def test_the_document_names_every_route(clients: Clients) -> None:
     named = {(method.upper(), path) for path, each in document["paths"].items() for method in each}
     assert named == {*((route.method, f"{API}{route.path}") for route in ROUTES), ("POST", f"{API}/ingest/{{source}}")}
     assert {route.right for route in ROUTES} == set(Right) - {Right.READ_OWN, Right.READ_PAYLOADS}
+
+
+async def test_a_failed_call_that_is_handed_over_twice_under_one_key_is_one_job(sf, clients):
+    producer = await clients.of("producer")
+    call = {"handler": "echo", "params": {"n": 1}, "error": "bridge is down"}
+    first, again = [
+        (await producer.post("/hand-over", json=call, headers={"Idempotency-Key": "call-1"})).json() for _ in range(2)
+    ]
+    assert (first["status"], again["operation_id"]) == ("queued", first["operation_id"])
+    assert len([job for job in await sf.jobs() if job.idempotency_key == "call-1"]) == 1
+    other = await producer.post("/hand-over", json={**call, "params": {"n": 2}}, headers={"Idempotency-Key": "call-1"})
+    assert hint(other, 422).startswith("Use a new key")

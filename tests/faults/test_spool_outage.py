@@ -18,7 +18,7 @@ from standfast.queue import forwarder
 from standfast.store import store as store_module
 from standfast.store.spool import Spool
 from tests.postgres import PostgresServer, connect
-from tests.waiting import reached, seen
+from tests.waiting import job_of, reached, seen
 
 FALLBACK = Receipt(None, "fallback", None)
 
@@ -77,6 +77,20 @@ async def test_a_server_that_is_away_from_the_start_keeps_nobody_from_accepting(
         assert stored(own_url) == [receipt.id for receipt in receipts]
         assert [await sf.enqueue("mail", 5)] == [Receipt(stored(own_url)[-1], "accepted", "queued")]
     assert stored(own_url, "b.payload") == ["1", "2", "3", "4", "5"]
+
+
+async def test_a_call_with_a_key_for_each_payload_can_be_made_again_while_the_server_is_away(away, own_server, own_url):
+    orders, keys = [{"order": n} for n in range(3)], [f"order-{n}" for n in range(3)]
+    async with away as sf:
+        first = await sf.enqueue_many("mail", orders, keys=keys)
+        again = await sf.enqueue_many("mail", orders, keys=keys)
+        assert {receipt.outcome for receipt in first + again} == {"spooled"}
+        own_server.start()
+        await emptied(sf)
+        assert stored(own_url) == [receipt.id for receipt in first]
+        known = [await job_of(sf, receipt.id) for receipt in again]
+        assert [job.id for job in known] == [receipt.id for receipt in first], "each answers for its duplicate"
+        assert [each.outcome for each in await sf.enqueue_many("mail", orders, keys=keys)] == ["duplicate"] * 3
 
 
 async def test_a_call_is_tried_again_until_its_deadline_and_then_spooled(away, own_server, monkeypatch):

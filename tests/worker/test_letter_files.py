@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import signal
 import stat
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from standfast import ConfigurationError, Effect, Uncertain
+from standfast import ConfigurationError, Effect, Standfast, Uncertain
+from standfast.store.upkeep import Prune
 from standfast.testing import drain, memory
 from standfast.testing.kit import InMemory
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, letter
+from tests.worker.importing import AT_ONCE
+from tests.worker.inside import store_of
+from tests.worker.processes import environment
+
+IMPORTING = Path(__file__).with_name("importing.py")
 
 ASKED: dict[str, Any] = {"by": "ann", "reason": "ticket 7"}
 SAME = (
@@ -145,6 +156,75 @@ async def test_a_key_that_belongs_to_another_job_stays_there(sf):
         assert told == {"imported": 1, "known": 0, "without_key": 1}
         assert (await other.dead_letters.get(receipt.id)).idempotency_key is None
         assert (await other.enqueue("mail", {"n": 5}, idempotency_key="k")).id == owner.id
+
+
+async def test_an_import_that_is_killed_and_run_again_brings_each_letter_once(url, tmp_path):
+    file = tmp_path / "letters.jsonl"
+    async with memory() as other:
+        broken(other, "mail")
+        await other.enqueue_many("mail", [{"n": n} for n in range(7)], keys=lambda payload: f"k-{payload['n']}")
+        await drain(other)
+        await other.dead_letters.export(file)
+    killed = await asyncio.to_thread(killed_import, url, file)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    async with Standfast(url) as sf:
+        assert len(await sf.dead_letters.list()) == AT_ONCE
+        told = await sf.dead_letters.import_(file, **ASKED)
+        assert told == {"imported": 7 - AT_ONCE, "known": AT_ONCE, "without_key": 0}
+        assert await sf.dead_letters.import_(file, **ASKED) == {"imported": 0, "known": 7, "without_key": 0}
+        assert sorted(each.idempotency_key or "" for each in await sf.dead_letters.list()) == [
+            f"k-{n}" for n in range(7)
+        ]
+
+
+def killed_import(url: str, file: Path) -> subprocess.CompletedProcess[str]:
+    """Import in a process that is killed after the first transaction."""
+    command = [sys.executable, str(IMPORTING), url, str(file)]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("how", ["replayed", "resolved", "discarded", "discarded and purged"])
+async def test_a_letter_that_ended_meanwhile_does_not_come_back(sf, how):
+    """Not while it is kept, and not when it is pruned: importing it again would have it done again."""
+    failing = broken(sf, "mail")
+    job_id = await letter(sf)
+    file = io.BytesIO()
+    await sf.dead_letters.export(file)
+    failing.clear()
+    if how == "replayed":
+        await sf.dead_letters.replay(job_id, by="ann")
+        await drain(sf)
+    elif how == "resolved":
+        await sf.dead_letters.resolve(job_id, **ASKED, result="done by hand")
+    else:
+        await sf.dead_letters.discard(job_id, **ASKED)
+    if how == "discarded and purged":
+        assert (await sf.dead_letters.purge({}, confirm=1, **ASKED))["purged"] == 1
+    assert await again(sf, file) == {"imported": 0, "known": 1, "without_key": 0}
+    sf.clock.advance("3d")
+    await store_of(sf).prune(Prune())
+    assert await sf.status(job_id) is None
+    assert await again(sf, file) == {"imported": 0, "known": 1, "without_key": 0}
+    assert await sf.dead_letters.list() == []
+    sf.clock.advance("400d")
+    await store_of(sf).prune(Prune())
+    assert (await again(sf, file))["imported"] == 1, "nothing is remembered for good"
+
+
+async def test_a_letter_that_was_purged_by_mistake_comes_back_from_its_file(sf):
+    broken(sf, "mail")
+    job_id = await letter(sf)
+    file = io.BytesIO()
+    await sf.dead_letters.export(file)
+    await sf.dead_letters.purge({}, confirm=1, **ASKED)
+    assert (await again(sf, file))["imported"] == 1
+    assert (await sf.dead_letters.get(job_id)).state == "dead"
+
+
+async def again(sf: InMemory, file: io.BytesIO) -> dict[str, int]:
+    file.seek(0)
+    told: dict[str, int] = await sf.dead_letters.import_(file, **ASKED)
+    return told
 
 
 async def test_nothing_is_overwritten(sf, tmp_path):

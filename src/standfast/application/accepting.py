@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from standfast.application.parts import Parts
 from standfast.clock import Clock
+from standfast.errors import ConfigurationError
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.queue import http
-from standfast.queue.accept import check_shared_key, several
+from standfast.queue.accept import Ages, Keys, ages_of, check_shared_key, keys_of, several
 from standfast.queue.commands import Commands
-from standfast.queue.fallback import Otherwise, check_otherwise
+from standfast.queue.fallback import FALLBACK, Otherwise, check_otherwise
 from standfast.queue.workflows import Workflow
 from standfast.rules import Seconds
 
@@ -41,7 +45,7 @@ class Accepting(Parts):
         [job] = self._acceptor.jobs(queue, (payload,), **options)
         if otherwise is not None:
             check_otherwise(otherwise)
-            return await self._fallbacks.unless_stored(queue, otherwise, self._accept(job, tx))
+            return await self._fallbacks.unless_stored(queue, otherwise, self._accept(job, tx), FALLBACK)
         return await self._accept(job, tx)
 
     async def ingest(self, queue: str, payload: Any = None, **options: Any) -> Receipt:
@@ -100,11 +104,46 @@ class Accepting(Parts):
         return await self.enqueue(queue, request, handler=HTTP, **options)
 
     async def enqueue_many(
-        self, queue: str, payloads: Sequence[Any], *, tx: Any = None, **options: Any
+        self,
+        queue: str,
+        payloads: Iterable[Any],
+        *,
+        keys: Keys | None = None,
+        first_seen_at: Ages | None = None,
+        otherwise: Otherwise | None = None,
+        tx: Any = None,
+        **options: Any,
     ) -> list[Receipt]:
-        """Store several jobs in one transaction, or in yours: all of them, or none."""
-        jobs = self._acceptor.jobs(queue, several(payloads), **options)
+        """Store several jobs in one transaction, or in yours: all of them, or none. Receipts come in their order.
+
+        `keys` gives each job its own idempotency key: a list, or a function of the payload; None is no key. What is
+        here already is a `duplicate`, so that the same call can be made again. A key that belongs to another payload is
+        an `IdempotencyConflict`, and then nothing is stored. `first_seen_at` keeps the age of what waited elsewhere,
+        in the same ways, or one moment for all. `otherwise` is called once, for all of them.
+        """
+        jobs = self._several_jobs(queue, [*several(payloads)], keys, first_seen_at, options)
+        if otherwise is not None:
+            check_otherwise(otherwise)
+            stored, instead = self._accept_together(jobs, tx), [FALLBACK] * len(jobs)
+            return await self._fallbacks.unless_stored(queue, otherwise, stored, instead)
+        return await self._accept_together(jobs, tx)
+
+    def _several_jobs(
+        self, queue: str, payloads: Sequence[Any], keys: Keys | None, ages: Ages | None, options: dict[str, Any]
+    ) -> list[NewJob]:
+        if keys is not None and options.get("idempotency_key") is not None:
+            raise ConfigurationError("keys= and idempotency_key= both give keys; nothing was written: give one of them")
+        own = None if keys is None else keys_of(payloads, keys)
+        if isinstance(ages, datetime | int | float):
+            options["first_seen_at"], ages = ages, None
+        jobs = self._acceptor.jobs(queue, payloads, own_keys=own, **options)
         check_shared_key(jobs)
+        if ages is None:
+            return jobs
+        pairs = zip(jobs, ages_of(payloads, ages), strict=True)
+        return [msgspec.structs.replace(job, first_seen_at=age) for job, age in pairs]
+
+    async def _accept_together(self, jobs: Sequence[NewJob], tx: Any) -> list[Receipt]:
         await self._admission.admit(jobs)
         if tx is not None:
             return await self._transactions.enqueue(tx, jobs)

@@ -133,16 +133,19 @@ class Calling(Looking):
         error: Any,
         *,
         session: str | None = None,
+        idempotency_key: str | None = None,
         requester: str | None = None,
     ) -> dict[str, Any]:
         """Take over a call that failed already, outside: the attempt counts, and the queue goes on from there.
 
         `error` is the exception, the result that tells of the failure, or a text. What may pass is queued with its
-        backoff, unless the handler is `manual`; what may not, or must not be repeated, is a letter for a person.
+        backoff, unless the handler is `manual`; what may not, or must not be repeated, is a letter for a person. The
+        same `idempotency_key` takes a call over once, however often it is handed over: the Reply says where it stands.
         """
         failed = judged(error)
         target = await self.meant(handler)
-        job = because(await self._laid_out(target, params, session=session, requester=requester), "retry")
+        asked = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
+        job = because(await self._laid_out(target, params, **asked), "retry")
         await self._ready()
         await self.policy.refresh()
         store = partial(hand_over, self._store, self.policy.known, failed=failed)

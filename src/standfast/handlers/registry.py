@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, NoReturn, Protocol, cast
 
@@ -49,7 +49,7 @@ class Enqueues(Protocol):
     async def enqueue(self, queue: str, payload: Any = None, **options: Any) -> Receipt:
         """Enqueue one job."""
 
-    async def enqueue_many(self, queue: str, payloads: Sequence[Any], **options: Any) -> list[Receipt]:
+    async def enqueue_many(self, queue: str, payloads: Iterable[Any], **options: Any) -> list[Receipt]:
         """Enqueue several at once."""
 
 
@@ -137,8 +137,8 @@ class Handler:
         """Enqueue a job for this handler; it is on disk when this returns."""
         return await self._door.enqueue(self.queue, payload, handler=self.name, **options)
 
-    async def enqueue_many(self, payloads: Sequence[Any], **options: Any) -> list[Receipt]:
-        """Enqueue several jobs for this handler in one transaction."""
+    async def enqueue_many(self, payloads: Iterable[Any], **options: Any) -> list[Receipt]:
+        """Enqueue several jobs for this handler in one transaction; `keys=` gives each its own key."""
         return await self._door.enqueue_many(self.queue, payloads, handler=self.name, **options)
 
     async def run(self, params: Any = None, **options: Any) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import os
 import pwd
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache, partial
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -54,10 +56,12 @@ class Acceptor:
         *,
         handler: str | None = None,
         from_outside: bool = False,
+        own_keys: Iterable[str | None] | None = None,
         **options: Any,
     ) -> list[NewJob]:
         """Check everything a caller gave, what the payloads share once, and lay each out as a new job.
 
+        `own_keys` are those of the single payloads, where they share none; there are as many.
         What is `from_outside` is taken also if it does not fit its handler, unless every queue has that handler: nobody
         there can mend it, and as a letter it is seen here.
         """
@@ -72,15 +76,15 @@ class Acceptor:
         lay_out = partial(NewJob, queue=queue, handler=name, **shared)
         known = None if from_outside and name not in self._registry.built_in else self._registry.find(queue, name)
         read = known.read if known is not None and known.input is not None else None
-        keyed = "idempotency_key" in shared
         found = []
-        for payload in payloads:
+        each = repeat(shared.get("idempotency_key")) if own_keys is None else own_keys
+        for payload, key in zip(payloads, each, strict=False):
             text = canonical(payload)
             given = None if read is None else read(text)
             job = lay_out(id=self._ids.mint(self._clock.wall()), payload=text)
-            if keyed:
+            if key is not None:
                 same = given.identity if isinstance(given, HttpRequest) else text
-                job = msgspec.structs.replace(job, fingerprint=fingerprint(name, same))
+                job = msgspec.structs.replace(job, idempotency_key=key, fingerprint=fingerprint(name, same))
             found.append(job)
         return found
 
@@ -125,6 +129,7 @@ def _read_options(
     risk: str | None = None,
     labels: dict[str, str] | None = None,
     thread_key: str | None = None,
+    first_seen_at: When | None = None,
 ) -> dict[str, Any]:
     if delay is not None and at is not None:
         raise ConfigurationError("delay= and at= both say when to start; give one of them")
@@ -132,11 +137,12 @@ def _read_options(
         "details": _described(session, requester, risk, labels),
         "priority": _whole("priority", priority),
         "delay": _span("delay", delay) or 0.0,
-        "at": _moment("at", at),
-        "expires": _moment("expires", expires),
+        "at": moment("at", at),
+        "expires": moment("expires", expires),
         "budget": _whole("attempts", attempts, least=1),
         "lease": _span("lease", lease, least=SHORTEST_LEASE),
         "thread_key": None if thread_key is None else checked_name("thread_key", thread_key),
+        "first_seen_at": moment("first_seen_at", first_seen_at),
     }
 
 
@@ -174,13 +180,54 @@ def several(payloads: Iterable[Any]) -> Iterable[Any]:
     return payloads
 
 
+Keys = Iterable[str | None] | Callable[[Any], str | None]
+"""What `keys=` takes: one key for each payload, in their order, or a function that gives a payload's key.
+
+None is no key.
+"""
+Ages = When | Iterable[When | None] | Callable[[Any], When | None]
+"""What `first_seen_at=` of several payloads takes: one moment for all, or one for each, in the same ways."""
+
+
+def keys_of(payloads: Sequence[Any], keys: Keys) -> list[str | None]:
+    """Give the key of each payload, checked."""
+    found = _one_for_each("keys", payloads, keys)
+    return [None if key is None else checked_name(f"keys[{place}]", key) for place, key in enumerate(found)]
+
+
+def ages_of(payloads: Sequence[Any], ages: Ages) -> list[float | None]:
+    """Give since when each payload is wanted, checked."""
+    return [moment("first_seen_at", age) for age in _one_for_each("first_seen_at", payloads, ages)]
+
+
+def _one_for_each(what: str, payloads: Sequence[Any], given: Any) -> list[Any]:
+    """Give what belongs to each payload: a function tells of each, or there is one for each."""
+    if callable(given):
+        return [given(payload) for payload in payloads]
+    if isinstance(given, str | bytes | Mapping | AbstractSet) or not isinstance(given, Iterable):
+        raise ConfigurationError(
+            f"{what} takes a list with one for each payload, or a function of the payload, not one of type "
+            f"{type(given).__name__}; nothing was written"
+        )
+    found = [*given]
+    if len(found) != len(payloads):
+        raise ConfigurationError(
+            f"{what} has {len(found)} entries for {len(payloads)} payloads; nothing was written: give one for each, "
+            "None where there is none"
+        )
+    return found
+
+
 def check_shared_key(jobs: Sequence[NewJob]) -> None:
     """Refuse one key for payloads that differ: only the first could have it, and all or none must be stored."""
-    if len({job.fingerprint for job in jobs}) > 1:
-        raise ConfigurationError(
-            "idempotency_key names one job, and these payloads differ; nothing was written: "
-            "enqueue them one by one, each with a key of its own"
-        )
+    prints: dict[str, str | None] = {}
+    for job in jobs:
+        key = job.idempotency_key
+        if key is not None and prints.setdefault(key, job.fingerprint) != job.fingerprint:
+            raise ConfigurationError(
+                f"idempotency_key {key!r} names one job, and payloads of this call that differ have it; nothing was "
+                "written: give each a key of its own, with keys="
+            )
 
 
 def receipt(answer: Receipt | Conflict | Full, job: NewJob) -> Receipt:
@@ -270,7 +317,7 @@ def _span(what: str, value: Duration | None, least: float = 0) -> float | None:
     return float(span)
 
 
-def _moment(what: str, value: When | None) -> float | None:
+def moment(what: str, value: When | None) -> float | None:
     """Read a moment: seconds since 1970, or a datetime that says which zone it means."""
     if isinstance(value, datetime):
         return _zoned(what, value).timestamp()

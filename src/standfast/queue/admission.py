@@ -37,10 +37,11 @@ class Admission:
 
     def _left_open(self, jobs: Sequence[NewJob]) -> bool:
         """Refuse what this process knows to be wrong; tell whether only the store knows the rest."""
-        if not jobs or (jobs[0].handler != HTTP and not self._strict):  # jobs of one call share queue, handler and key
+        if not jobs or (jobs[0].handler != HTTP and not self._strict):  # jobs of one call share queue and handler
             return False
         queue = jobs[0].queue
-        http.check_key(jobs[0])
+        for job in jobs:
+            http.check_key(job)
         inside = http.leading_inside(jobs)
         rules = self._declared.rules.get(queue)
         if rules is None:

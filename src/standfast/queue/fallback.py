@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from standfast.aside import aside
 from standfast.errors import Backpressure, ConfigurationError, StoreGone, StoreUnavailable
@@ -17,6 +17,7 @@ from standfast.store.store import Store
 
 log = logging.getLogger("standfast.queue")
 
+Answer = TypeVar("Answer")
 Otherwise = Callable[[], Any]
 """Takes no argument; plain or async."""
 FALLBACK = Receipt(None, "fallback", None)
@@ -46,8 +47,10 @@ class Fallbacks:
         self._untold: Counter[str] = Counter()
         self._lock = ForkableLock()
 
-    async def unless_stored(self, queue: str, otherwise: Otherwise, stored: Awaitable[Receipt]) -> Receipt:
-        """Give the receipt, or call the fallback if for certain nothing was written."""
+    async def unless_stored(
+        self, queue: str, otherwise: Otherwise, stored: Awaitable[Answer], instead: Answer
+    ) -> Answer:
+        """Give what was stored; if for certain nothing was, call the fallback, and give `instead`."""
         try:
             return await stored
         except (StoreUnavailable, Backpressure) as error:
@@ -55,7 +58,7 @@ class Fallbacks:
         answer = otherwise()
         if inspect.isawaitable(answer):
             await answer
-        return FALLBACK
+        return instead
 
     def unless_stored_blocking(self, queue: str, otherwise: Otherwise, store: Callable[[], Receipt]) -> Receipt:
         """Do the same for a caller without a loop; an async fallback gets a loop of its own."""

@@ -76,7 +76,7 @@ def as_claimed(job: NewJob, rules: QueueRules, now: float, **declared: Any) -> C
         claimed_at=now,
         entered_at=now,
         expires_at=None,
-        idempotency_key=None,
+        idempotency_key=job.idempotency_key,
         details=_details(job.details),
         first_seen_at=now,
         **declared,

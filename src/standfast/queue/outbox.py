@@ -55,20 +55,38 @@ READ = "SELECT seq, id, job FROM standfast_outbox WHERE seq > ? ORDER BY seq LIM
 _decode = msgspec.json.Decoder(NewJob).decode
 
 
-def defer(store: Store, connection: object, job: NewJob, wall: float) -> Receipt | Conflict:
-    """Write a job into the caller's database, through the caller's connection. The commit is the caller's too.
+def defer(store: Store, connection: object, jobs: Sequence[NewJob], wall: float) -> list[Receipt | Conflict]:
+    """Write jobs into the caller's database, through the caller's connection. The commit is the caller's too.
 
-    A key that already waits there answers as it would in the store.
+    A key that already waits there answers as it would in the store. If it is another payload's, nothing is written.
     """
     theirs = _sqlite_connection(connection)
     _check_not_ours(store, theirs)
-    job = _recognizable(job)
-    if job.delay and job.at is None:  # it counts from now, not from when the relay comes by
-        job = msgspec.structs.replace(job, delay=0.0, at=wall + job.delay)
+    jobs = [_recognizable(_from_now(job, wall)) for job in jobs]
     theirs.execute(CREATE)
     theirs.execute(CREATE_INDEX)
+    known = [_answer(theirs, job) for job in jobs] if len(jobs) > 1 else []
+    if any(isinstance(answer, Conflict) for answer in known):
+        return [answer or Receipt(job.id, "deferred", None) for job, answer in zip(jobs, known, strict=True)]
+    return [_write(theirs, job) for job in jobs]
+
+
+def _from_now(job: NewJob, wall: float) -> NewJob:
+    """Have a delay count from now, not from when the relay comes by."""
+    return msgspec.structs.replace(job, delay=0.0, at=wall + job.delay) if job.delay and job.at is None else job
+
+
+def _answer(theirs: sqlite3.Connection, job: NewJob) -> Receipt | Conflict | None:
+    """Give what a key that already waits answers; None if it does not."""
     for owner, its_print in _rows(theirs, OWNER, (job.queue, job.idempotency_key)):
         return Receipt(owner, "duplicate", None) if its_print == job.fingerprint else Conflict(owner)
+    return None
+
+
+def _write(theirs: sqlite3.Connection, job: NewJob) -> Receipt | Conflict:
+    known = _answer(theirs, job)  # again: jobs that are written together may share a key
+    if known is not None:
+        return known
     row = (job.id, msgspec.json.encode(job).decode(), job.queue, job.idempotency_key, job.fingerprint)
     theirs.execute(INSERT, row)
     return Receipt(job.id, "deferred", None)

@@ -35,6 +35,7 @@ log = logging.getLogger("standfast.queue")
 SHORTEST_INTERVAL = 1.0
 RUNS_SHOWN = 3
 REFUSED = {
+    "first_seen_at": "each tick is new",
     "idempotency_key": "each tick is a job of its own, and a key would let only the first one in",
     "delay": "say when with cron, every or at",
     "expires": "a moment would end every later tick; give the queue a max_age",

@@ -42,7 +42,7 @@ class Transactions:
 
     def _defer(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
         self._store.check_not_closed()
-        return _receipts([outbox.defer(self._store, tx, job, self._clock.wall()) for job in jobs], jobs)
+        return _receipts(outbox.defer(self._store, tx, jobs, self._clock.wall()), jobs)
 
 
 def _receipts(answers: Sequence[Accepted], jobs: Sequence[NewJob]) -> list[Receipt]:

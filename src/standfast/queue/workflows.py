@@ -27,7 +27,7 @@ from standfast.telemetry import BATCH, WORKFLOW, Tracing
 from standfast.workflow import Progress
 
 MOST_STEPS = 100_000
-NOT_FOR_STEPS = frozenset({"idempotency_key", "thread_key"})
+NOT_FOR_STEPS = frozenset({"idempotency_key", "thread_key", "first_seen_at"})
 """Options of jobs that steps do not take: the workflow has the key, and the graph says what runs after what."""
 
 _numbers = msgspec.json.Decoder(list[int]).decode

@@ -144,8 +144,7 @@ async def hand_over(call: Call) -> Answer:
     """Take over a call that failed elsewhere."""
     wanted: FailedCall = call.body
     handler = await _meant(call, wanted.handler)
-    asked = {"session": wanted.session, "requester": call.grant.person}
-    return Answer(await call.sf.hand_over(handler, wanted.params, wanted.error, **asked))
+    return Answer(await call.sf.hand_over(handler, wanted.params, wanted.error, session=wanted.session, **_as(call)))
 
 
 async def listed(call: Call) -> Answer:
@@ -240,7 +239,9 @@ ROUTES = (
         body=NewSubmission,
         headers=SAID,
     ),
-    Route("POST", "/hand-over", Right.ENQUEUE, hand_over, "Hand over a call that failed", body=FailedCall),
+    Route(
+        "POST", "/hand-over", Right.ENQUEUE, hand_over, "Hand over a call that failed", body=FailedCall, headers=SAID
+    ),
     Route("GET", "/jobs", Right.READ, listed, "List jobs, the newest first", query=WantedJobs, also=Right.READ_OWN),
     Route("GET", "/jobs/{id}", Right.READ, one, "Look at a job", also=Right.READ_OWN),
     Route("GET", "/jobs/{id}/explain", Right.READ, explain, "Say why a job is where it is", also=Right.READ_OWN),

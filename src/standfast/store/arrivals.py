@@ -48,10 +48,11 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bring_in(round_: Round, batches: Sequence[Sequence[Arrival]]) -> Script:
-    """Store letters that are not here yet; answer what became of each."""
+    """Store letters that are not here yet, and were not before; answer what became of each."""
     answers = []
     for arrivals in batches:
-        known = {job_id for (job_id,) in (yield "known_ids", {"ids": text([each.id for each in arrivals])})}
+        ids = {"ids": text([each.id for each in arrivals])}
+        known = {job_id for (job_id,) in (*(yield "known_ids", ids), *(yield "former_letters", ids))}
         fresh = {each.id: each for each in arrivals if each.id not in known}
         yield "ensure_queues", {"queues": text(sorted({each.queue for each in fresh.values()}))}
         keys = yield from _take_keys(round_, list(fresh.values()))

@@ -268,8 +268,7 @@ def prune(round_: Round, limit: int) -> Generator[Step, Rows, int]:
         if deleted and deleted + total > limit:
             return limit
         [(numbers,)] = yield "numbers_of_steps", {"id": workflow, "first": first, "last": last}
-        for table in letters.TABLES:
-            yield table, {"numbers": numbers}
+        yield from letters.delete_whole(round_, numbers)
         yield "delete_workflows", {"ids": text([workflow])}
         deleted += total
     return deleted

@@ -111,6 +111,9 @@ def _insert(
     ]
     [(inserted,)] = yield "insert_bodies", bodies
     ids = {n: job_id for n, job_id, *_ in bodies} if inserted == len(bodies) else (yield from _came_now(numbers))
+    seen = [(n, threads.first_seen(round_, job)) for n, job in zip(numbers, admitted, strict=True) if job.first_seen_at]
+    if seen:
+        yield "date_bodies", seen
     for terms, theirs in _by_terms(admitted, numbers).items():
         new = [n for n in theirs if n in ids]
         if new:
@@ -182,7 +185,7 @@ def _join_thread(
     round_: Round, n: int, job: NewJob, found: Sequence[threads.Member], superseded: Sequence[Transition]
 ) -> Script:
     """Make a new row a member of its thread, in the place of those it supersedes."""
-    first_seen_at, highest = threads.inherited(found, job)
+    first_seen_at, highest = threads.inherited(round_, found, job)
     yield from apply_decided(round_, superseded)
     yield "enter_thread", {"n": n, "thread_key": job.thread_key, "first_seen_at": first_seen_at}
     if highest is not None:

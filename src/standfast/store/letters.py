@@ -188,6 +188,13 @@ def _kept_no_longer(
     return found
 
 
+def delete_whole(round_: Round, numbers: str) -> Script:
+    """Delete jobs with everything about them; those that were letters and have ended are remembered by their ids."""
+    yield "keep_former_letters", {"numbers": numbers, "now": round_.now}
+    for table in TABLES:
+        yield table, {"numbers": numbers}
+
+
 def _delete(round_: Round, rows: Rows, decision: Decision, word: str) -> Script:
     """Delete letters, whole. Their keys still answer for as long as those of finished jobs do."""
     if not rows:
@@ -196,8 +203,7 @@ def _delete(round_: Round, rows: Rows, decision: Decision, word: str) -> Script:
     yield "void_approvals", {"numbers": numbers, "why": f"the letter was {word}"}
     yield "fail_deleted", {"numbers": numbers, "now": round_.now}
     yield "release_keys", {"numbers": numbers, "now": round_.now, "keep_keys": DEFAULTS.keep_keys}
-    for table in TABLES:
-        yield table, {"numbers": numbers}
+    yield from delete_whole(round_, numbers)
     for _, job_id, queue in rows:
         audit.record(round_, msgspec.structs.replace(decision, job=job_id, queue=queue))
         round_.told[word, queue].append(job_id)

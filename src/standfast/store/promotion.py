@@ -136,6 +136,7 @@ WHOLE = (
         numbers=frozenset({"n"}),
     ),
     Table("follower", ("name",), ("seq",)),
+    Table("former_letter", ("id",), ("at",), frozenset({"at"})),
     Table(
         "alert",
         ("fingerprint",),

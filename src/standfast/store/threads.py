@@ -146,6 +146,9 @@ def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Generator[
     coalesced = text(Coalesced(count=known["count"] + 1, last=last[-KEPT:]))
     body = {"payload": payload, "key": job.idempotency_key, "details": job.details, "coalesced": coalesced}
     yield "fold_body", {"n": into.n, **body}
+    own = first_seen(round_, job)
+    if own is not None and own < into.first_seen_at:
+        yield "date_bodies", [(into.n, own)]
     yield from _hasten(round_, into, job, _expiry(round_, into, job, mode))
     yield from _taken_in(round_, into, job)
     return True
@@ -176,7 +179,7 @@ def fold_under(round_: Round, into: Member, job: NewJob) -> Script:
     last = [_replaced(round_, job.id, job.payload, job.idempotency_key, job.details), *known["last"]]
     coalesced = text(Coalesced(count=known["count"] + 1, last=last[-KEPT:]))
     yield "fold_body", {"n": into.n, "payload": held, "key": key, "details": details, "coalesced": coalesced}
-    first_seen_at = min(into.first_seen_at, round_.now)
+    first_seen_at = min(into.first_seen_at, first_seen(round_, job) or round_.now)
     yield "enter_thread", {"n": into.n, "thread_key": job.thread_key, "first_seen_at": first_seen_at}
     if into.state == State.QUEUED and not into.token:
         yield from _hasten(round_, into, job, into.asked_expiry)
@@ -278,8 +281,14 @@ def unless_superseded(transition: Transition, mode: Coalesce) -> Generator[Step,
     return msgspec.structs.replace(transition, move=Move.CANCEL, superseded_by=newer[0][0])
 
 
-def inherited(found: Sequence[Member], job: NewJob) -> tuple[float | None, int | None]:
+def first_seen(round_: Round, job: NewJob) -> float | None:
+    """Give since when a newcomer is wanted, as queue time, if that is longer than it is here."""
+    return None if job.first_seen_at is None else min(job.first_seen_at - round_.skew, round_.now)
+
+
+def inherited(round_: Round, found: Sequence[Member], job: NewJob) -> tuple[float | None, int | None]:
     """Give what a newcomer takes over from older jobs of its thread: the first-seen time and the higher priority."""
     older = [each for each in found if each.handler == job.handler]
-    first_seen_at = min((each.first_seen_at for each in older), default=None)
-    return first_seen_at, max((each.priority for each in older), default=None)
+    own = first_seen(round_, job)
+    known = [each.first_seen_at for each in older] + ([] if own is None else [own])
+    return min(known, default=None), max((each.priority for each in older), default=None)

@@ -1,4 +1,4 @@
-"""Store several jobs or none of them, also where a queue has room for only some."""
+"""Store several jobs or none of them, also where a queue has room for only some, or a key is another job's."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from collections.abc import Sequence
 from standfast.job import NewJob
 from standfast.store import depth
 from standfast.store.intake import enqueue
-from standfast.store.orders import Full
+from standfast.store.orders import Conflict, Full
 from standfast.store.steps import Round, Script
 
 
 def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Script:
-    """Store each batch whole, or answer for all of its jobs that their queue is full."""
+    """Store each batch whole, or answer for all of its jobs that their queue is full, or whose key is another job's.
+
+    What refuses one job is answered for it; what is answered for the others then means nothing.
+    """
     answers = []
     for jobs in batches:
         known = yield from depth.known_queues({job.queue for job in jobs})
         limited = any(facts.max_depth is not None for facts in known.values())
-        answers.append((yield from _all_or_none(round_, jobs) if limited else enqueue(round_, jobs)))
+        refusable = limited or any(job.idempotency_key is not None for job in jobs)
+        answers.append((yield from _all_or_none(round_, jobs) if refusable else enqueue(round_, jobs)))
     return answers
 
 
@@ -34,7 +38,7 @@ def _all_or_none(round_: Round, jobs: Sequence[NewJob]) -> Script:
     yield "begin_batch", {}
     answers = yield from enqueue(alone, jobs)
     full = [answer for answer in answers if isinstance(answer, Full)]
-    if full:
+    if full or any(isinstance(answer, Conflict) for answer in answers):
         yield "undo_batch", {}
     else:
         round_.absorb(alone)

@@ -104,8 +104,14 @@ _turns = {script: place for place, script in enumerate(TURNS)}
 SCHEDULES: tuple[ScriptFunction, ...] = (schedules.put, schedules.pause, schedules.remove, schedules.tick)
 APART: frozenset[ScriptFunction] = frozenset(
     {
-        *(scripts.publish, policies.publish, ages.restamp, operations.pause, letters.purge),
-        *(alerts.begin, carrying.carry, *SCHEDULES),
+        scripts.publish,
+        policies.publish,
+        ages.restamp,
+        operations.pause,
+        letters.purge,
+        alerts.begin,
+        carrying.carry,
+        *SCHEDULES,
     }
 )
 """Scripts that lock what all others use; each gets a transaction of its own."""

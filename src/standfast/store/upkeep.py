@@ -202,6 +202,8 @@ class Prune(msgspec.Struct, frozen=True):
     keep_workers: float = 3600.0
     keep_aliases: float = 30 * 86400.0
     """How long after a job was brought it is known when it is brought again, even if it is long gone."""
+    keep_former_letters: float = 365 * 86400.0
+    """How long a letter that has ended and is gone is known to an import that would bring it back."""
     keep_messages: float = 7 * 86400.0
     """How long a session's message is kept once it was read."""
     keep_unread: float = 90 * 86400.0
@@ -217,8 +219,7 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
         yield "mark_upkeep", {"name": "prune", "now": now}  # first: one prunes at a time
         [(numbers,)] = yield "prunable_numbers", {"now": now, "limit": limit, **keep}
         if numbers != "[]":
-            for table in letters.TABLES:
-                yield table, {"numbers": numbers}
+            yield from letters.delete_whole(round_, numbers)
         evicted = max((yield from letters.evict(round_, limit)), (yield from graphs.prune(round_, limit)))
         [(keys,)] = yield "delete_keys", {"now": now, "limit": limit}
         [(rows,)] = yield "delete_journal", {"before": now - prune_.keep_journal, "limit": limit}
@@ -230,5 +231,6 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
         yield from conditions.prune(now, limit)
         yield from timings.fold()
         yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}
+        yield "delete_former_letters", {"before": now - prune_.keep_former_letters, "limit": limit}
         answers.append(max(len(decode_numbers(numbers)), evicted, keys, rows) >= limit)
     return answers

@@ -60,6 +60,9 @@ INSERT INTO body (n, id, payload, idempotency_key, details, created_at)
 SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::double precision FROM jsonb_array_elements(:rows::jsonb) AS r
 ON CONFLICT (id) DO NOTHING
 
+-- name: date_bodies
+UPDATE body SET first_seen_at = (r->>1)::double precision FROM jsonb_array_elements(:rows::jsonb) AS r WHERE n = (r->>0)::bigint
+
 -- name: bodies_of
 SELECT n, id FROM body WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
@@ -1223,6 +1226,18 @@ WHERE j.state = 'dead' AND e.triage::json->>'replay_status' IS DISTINCT FROM 'sc
   SELECT n FROM job WHERE queue = :queue AND state = 'dead' AND finished_at IS NOT NULL AND pending IS NULL
   ORDER BY finished_at DESC, n DESC LIMIT :limit OFFSET :keep)
 FOR UPDATE OF j SKIP LOCKED
+
+-- name: keep_former_letters
+INSERT INTO former_letter (id, at)
+SELECT b.id, :now::double precision FROM job AS j JOIN body AS b ON b.n = j.n JOIN ending AS e ON e.n = j.n
+WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND j.state IN ('completed', 'cancelled') AND (e.replays > 0 OR e.triage IS NOT NULL)
+ON CONFLICT (id) DO NOTHING
+
+-- name: former_letters
+SELECT id FROM former_letter WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+
+-- name: delete_former_letters
+DELETE FROM former_letter WHERE id IN (SELECT id FROM former_letter WHERE at < :before LIMIT :limit)
 
 -- name: import_bodies
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at, first_seen_at, thread_key, generation, coalesced)

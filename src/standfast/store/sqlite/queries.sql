@@ -52,6 +52,10 @@ SELECT json_group_array(n) FROM fresh
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at) VALUES :rows
 ON CONFLICT (id) DO NOTHING
 
+-- name: date_bodies
+WITH fresh (n, at) AS (VALUES :rows)
+UPDATE body SET first_seen_at = fresh.at FROM fresh WHERE body.n = fresh.n
+
 -- name: bodies_of
 SELECT n, id FROM body WHERE n IN (SELECT value FROM json_each(:numbers))
 
@@ -1095,6 +1099,18 @@ SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN en
 WHERE j.state = 'dead' AND e.triage->>'replay_status' IS NOT 'scheduled' AND j.n IN (
   SELECT n FROM job WHERE queue = :queue AND state = 'dead' AND finished_at IS NOT NULL AND pending IS NULL
   ORDER BY finished_at DESC, n DESC LIMIT :limit OFFSET :keep)
+
+-- name: keep_former_letters
+INSERT INTO former_letter (id, at)
+SELECT b.id, :now FROM job AS j JOIN body AS b ON b.n = j.n JOIN ending AS e ON e.n = j.n
+WHERE j.n IN (SELECT value FROM json_each(:numbers)) AND j.state IN ('completed', 'cancelled') AND (e.replays > 0 OR e.triage IS NOT NULL)
+ON CONFLICT (id) DO NOTHING
+
+-- name: former_letters
+SELECT id FROM former_letter WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: delete_former_letters
+DELETE FROM former_letter WHERE id IN (SELECT id FROM former_letter WHERE at < :before LIMIT :limit)
 
 -- name: import_bodies
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at, first_seen_at, thread_key, generation, coalesced) VALUES :rows
