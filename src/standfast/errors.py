@@ -19,6 +19,7 @@ StandfastError
 ├── NotVerified           the effects of a letter are not there, or nobody can tell; nothing was changed
 ├── LeaseLost             another worker may own this job now; stop
 ├── ConfigurationError    a setting, file or version that must be mended first
+│   ├── WrongAddress      the store cannot be used with this address, role or file; waiting does not help
 │   └── PolicyRefused     a policy, or a list of cases for one, that says something that cannot be
 └── HandlerFailure        what a handler raises to say how it failed
     ├── Transient         repeating can help, and nothing happened yet
@@ -169,6 +170,15 @@ class ConfigurationError(StandfastError):
         near = get_close_matches(str(given), words, n=1)
         meant = f" (did you mean {near[0]!r}?)" if near else ""
         return cls(f"unknown {what} {given!r}{meant}; known are {', '.join(words)}")
+
+
+class WrongAddress(ConfigurationError):
+    """The store's host, database, role, password, rights or file are wrong. Nothing was written or spooled."""
+
+    @property
+    def outside(self) -> str:
+        """Say it without the store's address and what its driver said: whoever asks may be anybody."""
+        return "the store cannot be used as it is configured; nothing was written"
 
 
 class PolicyRefused(ConfigurationError):

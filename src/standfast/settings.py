@@ -100,7 +100,7 @@ class StoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     url: str | None = None
     strict_queues: bool | None = None
-    spool: str | None = None
+    spool: str | bool | None = None
     audit_file: str | None = None
     approval_ttl: float | str | None = None
     keep_inbox: float | str | None = None
@@ -138,7 +138,7 @@ def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> 
         config=config,
         queues={name: _rules(config.value, name, given) for name, given in file.queues.items()},
         strict_queues=_first(None, None, file.store.strict_queues, default=False),
-        spool=_first(None, environment.get("STANDFAST_SPOOL"), file.store.spool, None),
+        spool=_spool(environment, file.store.spool),
         audit_file=_first(None, None, file.store.audit_file, None),
         approval_ttl=_lasting(config.value, "approval_ttl", file.store.approval_ttl, TTL),
         keep_inbox=_lasting(config.value, "keep_inbox", file.store.keep_inbox, KEEP_INBOX),
@@ -188,6 +188,13 @@ def _log(environment: Mapping[str, str]) -> Setting:
     if log.value not in LOGS:
         raise ConfigurationError(f"STANDFAST_LOG={log.value!r} is unknown; known are {', '.join(LOGS)}")
     return log
+
+
+def _spool(environment: Mapping[str, str], written: str | bool | None) -> Setting:  # noqa: FBT001 - as the file has it
+    """Read where jobs are kept while a server is away: a file's name, False for nowhere, None for the usual place."""
+    said = environment.get("STANDFAST_SPOOL", "")
+    found = _first(None, SWITCH.get(said.lower(), said), written, None)
+    return Setting(None, found.source) if found.value is True else found
 
 
 def _otel(environment: Mapping[str, str], written: bool | None) -> Setting:  # noqa: FBT001 - as the file has it

@@ -181,3 +181,20 @@ def test_people_have_groups(tmp_path):
     (tmp_path / "mine.toml").write_text("[groups]\nbea = ['governance', 'finance']\n")
     found = load(None, {"STANDFAST_CONFIG": str(tmp_path / "mine.toml")})
     assert found.groups == {"bea": ("governance", "finance")}
+
+
+@pytest.mark.parametrize(
+    ("written", "variable", "value", "source"),
+    [
+        ("", "", None, "default"),
+        ("spool = false", "", False, "file"),
+        ("spool = true", "", None, "file"),
+        ("spool = 'jobs'", "", "jobs", "file"),
+        ("spool = 'jobs'", "off", False, "environment"),
+        ("spool = false", "other", "other", "environment"),
+    ],
+)
+def test_the_spool_is_a_file_or_switched_off(tmp_path, written, variable, value, source):
+    (tmp_path / "it.toml").write_text(f"[store]\n{written}\n")
+    environment = {"STANDFAST_CONFIG": str(tmp_path / "it.toml"), "STANDFAST_SPOOL": variable}
+    assert load(None, environment).spool == Setting(value, source)

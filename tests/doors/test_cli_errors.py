@@ -26,6 +26,7 @@ def fails_with(error):
     [
         (errors.PayloadRejected("bad payload"), 2),
         (errors.ConfigurationError("bad setting"), 2),
+        (errors.WrongAddress("no such database"), 1),
         (errors.IdempotencyConflict("taken", job_id="x"), 2),
         (errors.UnknownJob("no such job"), 3),
         (errors.UnknownQueue("no such queue"), 3),

@@ -128,7 +128,7 @@ class TestMigrate:
 
     def test_refuses_what_is_no_store(self, cli, here):
         (here / "q.db").write_bytes(b"no database at all" * 100)
-        assert cli("migrate", "--url", "q.db").exit_code == 2
+        assert cli("migrate", "--url", "q.db").exit_code == 1
 
 
 class TestConfig:

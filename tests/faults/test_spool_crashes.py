@@ -13,6 +13,7 @@ import pytest
 
 from standfast import Standfast
 from standfast.store import spool as spool_module
+from standfast.store.store import Store
 from tests.faults.spooler import STEPS, THREAD
 from tests.postgres import PostgresServer, connect
 from tests.waiting import seen
@@ -46,7 +47,7 @@ def told(place: Path) -> list[Told]:
 
 def left(place: Path, url: str) -> int:
     """Count what is in the spool."""
-    spool = Standfast(url)._store.spool(str(place / "spool"))  # noqa: SLF001
+    spool = Store(url, spool=str(place / "spool")).spool()
     assert isinstance(spool, spool_module.Spool)
     depth = spool.depth()
     spool.close()

@@ -24,12 +24,13 @@ value of the file and the environment and its source: `argument`, `environment`,
 |---|---|---|
 | `STANDFAST_URL` | the store: `queue.db`, `sqlite:///rel.db`, `sqlite:////abs.db`, `:memory:` | `standfast.db` |
 | `STANDFAST_CONFIG` | the settings file | `standfast.toml`, if it exists |
-| `STANDFAST_SPOOL` | the file that takes jobs while PostgreSQL is away | one a store, in `$XDG_STATE_HOME/standfast` |
+| `STANDFAST_SPOOL` | what takes jobs while PostgreSQL is away; or `off` | a file in `$XDG_STATE_HOME/standfast` |
 | `STANDFAST_POLICY` | the [policy](policy.md): what becomes of dead letters | `standfast-policy.yaml`, if it exists |
 | `STANDFAST_LOG` | `text` or `json` | `text` on a terminal, else `json` |
 | `STANDFAST_OTEL` | `1` has every enqueue and attempt [traced](tracing.md) with OpenTelemetry | `0` |
 
-`[store]` of the file takes `url`, `spool`, `strict_queues` (refuse a queue nobody declared; default `false`),
+`[store]` of the file takes `url`, `spool` (a file's name, or `false`: then a call that finds PostgreSQL away gets
+`StoreUnavailable`, or its `otherwise=` is called), `strict_queues` (refuse a queue nobody declared; default `false`),
 `audit_file` (where the heads of the audit chain of a store on PostgreSQL are noted; a database file has its own beside
 it), `approval_ttl` (how long an approval waits for its answer, such as `"12h"`; default a day), `keep_inbox` (how long
 a [message](sessions.md) is kept that was read; default seven days), `consent_lifetime` (how long a consent lives at

@@ -501,12 +501,12 @@ def test_queue_time_is_exact_within_a_boot_and_by_the_wall_clock_after_one(store
 
 async def test_a_file_needs_no_spool_and_a_server_has_one_for_each_schema(tmp_path, url, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert Store(str(tmp_path / "queue.db")).spool(None) is None
-    held = [Store(each).spool(None) for each in (url, url + "x", url.replace("postgres@", "postgres:secret@"))]
+    assert Store(str(tmp_path / "queue.db")).spool() is None
+    held = [Store(each).spool() for each in (url, url + "x", url.replace("postgres@", "postgres:secret@"))]
     paths = [spool.path for spool in held if spool is not None]
     assert paths[0] != paths[1]
     assert paths[0] == paths[2]
     assert all(path.is_relative_to(tmp_path / "standfast") for path in paths)
-    named = Store(url).spool(str(tmp_path / "mine"))
+    named = Store(url, spool=str(tmp_path / "mine")).spool()
     assert named is not None
     assert named.path == tmp_path / "mine"

@@ -10,7 +10,7 @@ from typing import Any
 
 from standfast.access import Reach
 from standfast.application.parts import Parts
-from standfast.errors import LowDisk, StoreUnavailable, UnknownJob
+from standfast.errors import LowDisk, StoreUnavailable, UnknownJob, WrongAddress
 from standfast.job import JobView
 from standfast.queue import backup, doctor, measures, notices, overview, search
 from standfast.queue.following import Reader
@@ -96,7 +96,7 @@ class Looking(Parts):
         """Judge the store by what it holds; while it is away, by what waits for it on this host."""
         try:
             return await self._judged()
-        except StoreUnavailable as error:
+        except (StoreUnavailable, WrongAddress) as error:
             spooled = await self._reception.held()
             if spooled is None:
                 raise
@@ -127,8 +127,14 @@ class Looking(Parts):
 
     async def stats(self) -> dict[str, Any]:
         """Count what is there, and what happened so far."""
-        await self._ready()
-        return await overview.stats(self._store, await self._reception.held())
+        try:
+            await self._ready()
+            return await overview.stats(self._store, await self._reception.held())
+        except (StoreUnavailable, WrongAddress) as error:
+            spooled = await self._reception.held()
+            if spooled is not None and spooled.issue:
+                error.add_note(spooled.issue)
+            raise
 
     async def measures(self) -> Measures:
         """Measure everything, for `/metrics`; while the store is away, what waits for it on this host."""

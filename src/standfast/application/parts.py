@@ -50,8 +50,7 @@ class Parts:
         self.settings = settings.load(url, os.environ)
         self.clock = clock or SystemClock()
         self.tracing = telemetry.tracing(on=self.settings.otel.value)
-        self._store = Store(self.settings.url.value, self.clock, audit_file=self.settings.audit_file.value)
-        self._store.governance.approval_ttl = self.settings.approval_ttl.value
+        self._store = self._new_store()
         self._registry = Registry()
         self._sender = Sender()
         self._verifier = Verifier(self._sender)
@@ -86,6 +85,13 @@ class Parts:
         self._transactions = self._new_transactions()
         self._callers = Callers(self._new_caller)
 
+    def _new_store(self) -> Store:
+        """Make the store, not yet open."""
+        given = self.settings
+        store = Store(given.url.value, self.clock, audit_file=given.audit_file.value, spool=given.spool.value)
+        store.governance.approval_ttl = given.approval_ttl.value
+        return store
+
     def _make_telling(self) -> None:
         """Make what tells of what happens, here and outside."""
         self._notify = read_notify(self.settings.notify, self.settings.config.value)
@@ -100,8 +106,7 @@ class Parts:
 
     def _new_reception(self) -> Reception:
         """Make what takes jobs in."""
-        spool = self._store.spool(self.settings.spool.value)
-        parts = (self._store, spool, self._declared, self._fallbacks)
+        parts = (self._store, self._store.spool(), self._declared, self._fallbacks)
         return Reception(*parts) if self.tracing is None else TracedReception(self.tracing, *parts)
 
     def _new_transactions(self) -> Transactions:

@@ -22,13 +22,14 @@ from standfast.errors import (
     UnknownJob,
     UnknownQueue,
     UnknownRequest,
+    WrongAddress,
 )
 from standfast.printable import escaped
 from standfast.settings import without_password
 
 DONE = 0
 FAILED = 1
-"""A job that is dead, held or cancelled; a store that is unhealthy or does not answer."""
+"""A job that is dead, held or cancelled; a store that is unhealthy, does not answer or cannot be used."""
 USAGE = 2
 """Something must be written differently; or the time ran out."""
 NOT_FOUND = 3
@@ -43,6 +44,7 @@ class NoStore(StandfastError):
 
 CODES: dict[type[StandfastError], int] = {
     PayloadRejected: USAGE,
+    WrongAddress: FAILED,
     ConfigurationError: USAGE,
     IdempotencyConflict: USAGE,
     NoStore: NOT_FOUND,
@@ -61,6 +63,7 @@ NEXT: dict[type[StandfastError], str] = {
     NotALetter: "look at it with: standfast status",
     UnknownJob: "list what is here with: standfast jobs",
     StoreUnavailable: "see what is wrong with: standfast doctor",
+    WrongAddress: "see what is wrong with: standfast doctor",
 }
 
 Command = TypeVar("Command", bound=Callable[..., Any])

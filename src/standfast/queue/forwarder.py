@@ -10,7 +10,7 @@ from functools import partial
 from itertools import groupby
 
 from standfast.aside import started
-from standfast.errors import StandfastError, StoreUnavailable
+from standfast.errors import StandfastError, StoreUnavailable, WrongAddress
 from standfast.queue.burials import in_conflict, refused, unknown
 from standfast.queue.declarations import Declarations
 from standfast.store.forward import Forward, Unforwardable
@@ -71,6 +71,8 @@ class Forwarder:
             while self._declared.unpublished:
                 left = give_up - time.monotonic()
                 refused = self.refusal if self._steps > begun else None
+                if isinstance(refused, WrongAddress):
+                    raise WrongAddress(str(refused))
                 if refused is not None and (left <= 0 or not isinstance(refused, StoreUnavailable)):
                     raise refused
                 if left <= 0:
@@ -113,7 +115,7 @@ class Forwarder:
                 self._step()
             if last:
                 return
-            if self.refusal is None:
+            if self.refusal is None or isinstance(self.refusal, WrongAddress):  # nobody is locked out by our tries
                 self._woken.wait(LOOK_EVERY)
             else:
                 self._closing.wait(TRY_EVERY)
@@ -126,7 +128,7 @@ class Forwarder:
             self._empty_spool()
         except StandfastError as error:
             refusal = error
-            if str(error) != str(self.refusal):
+            if str(error) != str(self.refusal) and not (isinstance(error, WrongAddress) and not self._spool.look()):
                 log.warning("what is spooled cannot be brought to the store now, trying again: %s", error)
         with self._news:
             self.refusal = refusal

@@ -15,7 +15,7 @@ from standfast.decide.strain import issues as issues_of_strain
 from standfast.decide.timetable import OVERDUE_AFTER, Late
 from standfast.decide.timetable import issues as issues_of_schedules
 from standfast.decide.workflow import issues as issues_of_workflows
-from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.errors import ConfigurationError, StoreUnavailable, WrongAddress
 from standfast.gates import Closing, Row
 from standfast.handlers.registry import Declaration
 from standfast.policy.force import of_store
@@ -70,10 +70,11 @@ async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
         "total_dead_letter": sum(queue.letters for queue in facts.queues),
         "issues": found,
         "alerts": shown(await store.lookout.standing(), store.skew(), conditions(judged)),
+        "spool": spooled and spooled.summary(),
     }
 
 
-def away(error: StoreUnavailable, spooled: Held) -> dict[str, Any]:
+def away(error: StoreUnavailable | WrongAddress, spooled: Held) -> dict[str, Any]:
     """Tell of a store that cannot be asked: what is pending on this host is the least there is."""
     return {
         "status": "degraded",
@@ -82,6 +83,7 @@ def away(error: StoreUnavailable, spooled: Held) -> dict[str, Any]:
         "total_dead_letter": 0,
         "issues": [f"store: {said(error)}", *([spooled.issue] if spooled.issue else [])],
         "alerts": [],
+        "spool": spooled.summary(),
     }
 
 

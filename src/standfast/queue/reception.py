@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 
 from standfast.aside import aside
-from standfast.errors import StoreGone, StoreUnavailable
+from standfast.errors import StoreGone, StoreUnavailable, WrongAddress
 from standfast.job import JobView, NewJob, Receipt
 from standfast.locks import ForkableLock
 from standfast.queue import spooled
@@ -111,8 +111,12 @@ class Reception:
         """Say why jobs cannot go to the store itself; one that is being opened is waited for until the deadline."""
         self._store.check_not_closed()
         forwarder = self._forwarder(spool)
-        if (spool.waiting or spool.look()) and not forwarder.wait_until_empty(LET_PASS):
-            return Behind("it waits behind jobs that came before it", definite=True)
+        if spool.waiting or spool.look():
+            emptied = forwarder.wait_until_empty(LET_PASS)
+            if isinstance(forwarder.refusal, WrongAddress):
+                raise WrongAddress(str(forwarder.refusal))
+            if not emptied:
+                return Behind("it waits behind jobs that came before it", definite=True)
         try:
             forwarder.wait_until_open(store_module.PATIENCE)
         except StoreUnavailable as error:

@@ -41,18 +41,22 @@ class Held(NamedTuple):
             return None
         first = self.oldest[0]
         jobs = "1 job waits" if self.depth == 1 else f"{self.depth} jobs wait"
-        return f"spool: {jobs} on this host, the oldest for {first.waited_seconds:.0f} s: {first.reason}"
+        waited = f"the oldest for {first.waited_seconds:.0f} s"
+        return f"spool: {jobs} on this host, in {self.path}, {waited}: {first.reason}"
 
-    def shown(self) -> dict[str, Any]:
-        """Lay it out for stats."""
+    def summary(self) -> dict[str, Any]:
+        """Say where it is, how much waits there, how long, and why; for health."""
         first = self.oldest[0] if self.oldest else None
         return {
             "path": self.path,
             "depth": self.depth,
             "oldest_seconds": first and first.waited_seconds,
             "reason": self.trouble or (first and first.reason),
-            "entries": [each._asdict() for each in self.oldest],
         }
+
+    def shown(self) -> dict[str, Any]:
+        """Lay it out for stats, with the oldest jobs."""
+        return {**self.summary(), "entries": [each._asdict() for each in self.oldest]}
 
 
 def held(spool: Spool, now: Stamp, refusal: Exception | None) -> Held:

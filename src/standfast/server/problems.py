@@ -25,6 +25,7 @@ from standfast.errors import (
     UnknownJob,
     UnknownQueue,
     UnknownRequest,
+    WrongAddress,
 )
 from standfast.printable import printable
 from standfast.redact import redacted_text
@@ -85,6 +86,9 @@ KNOWN: dict[type[StandfastError], Known] = {
     Backpressure: Known(429, "backpressure", "The queue is full. Wait, then send the same key again.", RETRY_AFTER),
     StoreUnavailable: Known(
         503, "store-unavailable", "Send the same request with the same Idempotency-Key again.", RETRY_AFTER
+    ),
+    WrongAddress: Known(
+        503, "store-misconfigured", "Somebody must mend the server's own settings first; nothing was written."
     ),
     NotALetter: Known(409, "not-a-letter", "Look at the job: it is not, or no longer, dead or held."),
     UnknownJob: Known(404, "unknown-job", "Check the id; finished jobs are pruned after a while."),

@@ -19,13 +19,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from standfast.aside import start
 from standfast.clock import Clock
-from standfast.errors import ConfigurationError, LowDisk, StoreMoved
-from standfast.store import reads, scripts, turns
+from standfast.errors import ConfigurationError, LowDisk, StoreMoved, WrongAddress
+from standfast.store import reads, requests, scripts, turns
 from standfast.store.anchor import Anchor
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
 from standfast.store.reads import JournalRow
-from standfast.store.requests import NEVER, Answer, Deadlines, Line, Request, ScriptFunction, block, deliver
+from standfast.store.requests import Answer, Deadlines, Line, Request, ScriptFunction, block, deliver, items_of
 from standfast.store.steps import Round, Script
 
 log = logging.getLogger("standfast.store")
@@ -117,7 +117,9 @@ class Engine(ABC, Generic[Handle]):
         """
         future = asyncio.get_running_loop().create_future()
         apart = script in turns.APART
-        request = Request(script, items, future, deadline=_deadline(seconds), room=room, size=size, apart=apart)
+        request = Request(
+            script, items, future, deadline=requests.deadline_in(seconds), room=room, size=size, apart=apart
+        )
         self._line.put(request)
         self._deadlines.watch(request)
         return future
@@ -127,7 +129,7 @@ class Engine(ABC, Generic[Handle]):
     ) -> Any:
         """Do the same for a caller without a loop."""
         apart = script in turns.APART
-        request = Request(script, items, Future(), deadline=_deadline(seconds), room=room, apart=apart)
+        request = Request(script, items, Future(), deadline=requests.deadline_in(seconds), room=room, apart=apart)
         self._line.put(request)
         return block(request)
 
@@ -182,6 +184,9 @@ class Engine(ABC, Generic[Handle]):
             answers, round_ = self._transact(pending, alone=alone)
         except StoreMoved as moved:
             return self._refuse(pending, moved)
+        except WrongAddress as error:
+            requests.refuse_for_good(pending, error)
+            return self._after_trouble(pending, error, doubtful=False)
         except self.TROUBLE as error:
             if self._is_in_the_way(error):
                 return self._apart(pending, error)
@@ -220,12 +225,12 @@ class Engine(ABC, Generic[Handle]):
                 request.withdrawn = True
         return [request for request in pending if request.take()]
 
-    def _run_scripts(self, connection: Handle, round_: Round, requests: list[Request]) -> list[Answer]:
+    def _run_scripts(self, connection: Handle, round_: Round, admitted: list[Request]) -> list[Answer]:
         """Run each script once for all its callers, in turn."""
         by_script: dict[ScriptFunction, list[Request]] = {}
-        for request in sorted(requests, key=lambda request: turns.turn(request.script)):
+        for request in sorted(admitted, key=lambda request: turns.turn(request.script)):
             by_script.setdefault(request.script, []).append(request)
-        calls = [(script, _items(group)) for script, group in by_script.items()]
+        calls = [(script, items_of(group)) for script, group in by_script.items()]
         self._drive(connection, turns.lock(round_, calls))
         answers: list[Answer] = []
         for (script, items), group in zip(calls, by_script.values(), strict=True):
@@ -242,7 +247,7 @@ class Engine(ABC, Generic[Handle]):
             request.put_back(doubtful=False)
         if len(pending) == 1:
             log.error("a store request failed", exc_info=error)
-            deliver([(pending[0], error)])
+            deliver([(pending[0], self._worded(error))])
             return []
         again: list[Request] = []
         for request in pending:
@@ -287,6 +292,10 @@ class Engine(ABC, Generic[Handle]):
         refused = [request for request in pending if not request.withdrawn]
         deliver([(request, StoreMoved(moved.home, definite=not request.doubtful)) for request in refused])
         return []
+
+    def _worded(self, error: Exception) -> Exception:
+        """Word a fault for its caller, where it is one that somebody can mend."""
+        return error
 
     def _writer(self) -> Handle:
         if self._connection is None:
@@ -380,14 +389,6 @@ class Engine(ABC, Generic[Handle]):
 
     @abstractmethod
     def _ring(self, hint: Hint) -> None: ...
-
-
-def _items(group: Sequence[Request]) -> Sequence[Any]:
-    return group[0].items if len(group) == 1 else [item for request in group for item in request.items]
-
-
-def _deadline(seconds: float | None) -> float:
-    return NEVER if seconds is None else time.monotonic() + seconds
 
 
 def _disk_low(free: int, *, doubtful: bool) -> LowDisk:

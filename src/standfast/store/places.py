@@ -42,17 +42,18 @@ class Place(Protocol):
         """Read the schema's number without bringing it forward."""
 
 
-def place(url: str, audit_file: str | None = None) -> Place:
+def place(url: str, audit_file: str | None = None, spool: str | None = None) -> Place:
     """Read `queue.db`, `sqlite:///rel.db`, `sqlite:////abs.db`, `:memory:` or `postgresql://…`.
 
-    `audit_file` is where the heads of the audit chain are noted; a database file has its own beside it.
+    `audit_file` is where the heads of the audit chain are noted; a database file has its own beside it. `spool` names
+    the file that keeps jobs for a server while it is away; beside it is noted whether this host ever reached it.
     """
     if url.startswith(("postgresql://", "postgres://")):
-        return _postgres(url, audit_file)
+        return _postgres(url, audit_file, spool)
     return SqliteFile(sqlite_path(url))
 
 
-def _postgres(url: str, audit_file: str | None) -> Place:
+def _postgres(url: str, audit_file: str | None, spool: str | None) -> Place:
     """Postgres's own modules are imported only here: the driver is an extra."""
     try:
         from standfast.store.postgres.place import PostgresSchema  # noqa: PLC0415
@@ -60,7 +61,7 @@ def _postgres(url: str, audit_file: str | None) -> Place:
         if error.name != "psycopg":
             raise
         raise ConfigurationError("postgresql:// needs an extra: pip install 'standfast[postgres]'") from error
-    return PostgresSchema(url, audit_file)
+    return PostgresSchema(url, audit_file, spool)
 
 
 def sqlite_path(url: str) -> str:

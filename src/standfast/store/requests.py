@@ -11,7 +11,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
-from standfast.errors import StoreClosed, StoreUnavailable
+from standfast.errors import StoreClosed, StoreUnavailable, WrongAddress
 from standfast.store.steps import Round, Script
 
 ScriptFunction = Callable[[Round, Sequence[Any]], Script]
@@ -111,6 +111,28 @@ def _resolve(answers: Sequence[Answer]) -> None:
             future.set_exception(result)
         else:
             future.set_result(result)
+
+
+def deadline_in(seconds: float | None) -> float:
+    """Give the moment by which a caller must be answered."""
+    return NEVER if seconds is None else time.monotonic() + seconds
+
+
+def items_of(requests: Sequence[Request]) -> Sequence[Any]:
+    """Give the items of requests that run as one batch."""
+    return requests[0].items if len(requests) == 1 else [item for request in requests for item in request.items]
+
+
+def refuse_for_good(pending: Sequence[Request], error: WrongAddress) -> None:
+    """Refuse at once what trying again cannot help.
+
+    What may have been written already is not refused, and neither are ends of attempts, which must not be lost: whoever
+    mends the address lets them through.
+    """
+    refused = [each for each in pending if not (each.doubtful or each.withdrawn or each.deadline == NEVER)]
+    deliver([(request, WrongAddress(str(error))) for request in refused])
+    for request in refused:
+        request.withdrawn = True
 
 
 class Line:

@@ -45,8 +45,10 @@ CREATE TABLE target (name TEXT NOT NULL);
 Answer = TypeVar("Answer")
 
 
-def usual_path(target: str) -> Path:
-    """Give the user's file for this server's schema: every process of the user on this host shares it."""
+def spool_path(named: str | None, target: str) -> Path:
+    """Give the file for this server's schema: the one that was named, else one that the user's processes share."""
+    if named:
+        return Path(named).expanduser()
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     name = hashlib.sha256(target.encode()).hexdigest()[:16]
     return Path(state).expanduser() / "standfast" / f"{name}.spool"

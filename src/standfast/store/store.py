@@ -47,7 +47,7 @@ from standfast.store.orders import Catch, Conflict, Full, Order, Publication
 from standfast.store.places import place
 from standfast.store.reads import Facts, JobRecord, JournalRow, LetterFilter, Tallies
 from standfast.store.spool import Spool, Stamp
-from standfast.store.spoolfile import usual_path
+from standfast.store.spoolfile import spool_path
 from standfast.store.strain import Strain
 from standfast.store.timetable import Timetable
 from standfast.store.timings import Counted
@@ -70,8 +70,11 @@ ROOM_TO_CLAIM = 32 << 20
 class Store:
     """One store, open. Every verb that writes returns after its commit is on disk."""
 
-    def __init__(self, url: str, clock: Clock | None = None, *, audit_file: str | None = None) -> None:
-        self._place = place(url, audit_file)
+    def __init__(
+        self, url: str, clock: Clock | None = None, *, audit_file: str | None = None, spool: str | bool | None = None
+    ) -> None:
+        self._place = place(url, audit_file, spool if isinstance(spool, str) else None)
+        self._spool = spool
         self.trail = Trail(lambda: self._engine)
         self.governance = Governance(lambda: self._engine)
         self.disposal = Disposal(lambda: self._engine)
@@ -160,10 +163,12 @@ class Store:
         """Identify the present boot."""
         return self._clock.boot()
 
-    def spool(self, path: str | None) -> Spool | None:
-        """Give the file that keeps this store's jobs while it is away; None for a store on this host."""
-        away = self._place.away
-        return None if away is None else spools.at(Path(path).expanduser() if path else usual_path(away), away)
+    def spool(self) -> Spool | None:
+        """Give the file that keeps this store's jobs while it is away; None where there is none to be."""
+        away, named = self._place.away, self._spool
+        if away is None or named is False:
+            return None
+        return spools.at(spool_path(named if isinstance(named, str) else None, away), away)
 
     def moment(self) -> Stamp:
         """Give the present moment as this host tells it, also while the store is away."""

@@ -17,6 +17,7 @@ import msgspec
 import psycopg
 
 from standfast.aside import started
+from standfast.errors import WrongAddress
 from standfast.store.hints import Hint
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import Connection
@@ -84,7 +85,7 @@ class Bell:
                 connection = connection or Connection.to(self._address.server)
                 for message in messages(hint, self._name):
                     connection.execute(NOTIFY, (channel(self._address), message))
-            except psycopg.Error as error:
+            except (psycopg.Error, WrongAddress) as error:
                 log.debug("a hint was not given: %s", error)
                 if connection is not None:
                     connection.close()
@@ -108,7 +109,7 @@ class Bell:
                 with Connection.to(self._address.listen) as connection:
                     connection.execute(f"LISTEN {channel(self._address)}")
                     self._hear(connection)
-            except psycopg.Error as error:
+            except (psycopg.Error, WrongAddress) as error:
                 log.debug("hints are not heard for now: %s", error)
             with self._news:
                 self._news.wait_for(lambda: self._closed, PAUSE_AFTER_TROUBLE)

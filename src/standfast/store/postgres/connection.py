@@ -11,8 +11,9 @@ import psycopg
 from psycopg import pq, waiting
 from psycopg.conninfo import conninfo_to_dict
 
-from standfast.errors import ConfigurationError
+from standfast.errors import ConfigurationError, WrongAddress
 from standfast.store.postgres.address import Address
+from standfast.store.postgres.refusal import is_refused_for_good
 from standfast.store.postgres.session import Session, Unanswered
 from standfast.store.steps import Rows
 
@@ -30,6 +31,7 @@ OLDEST_SERVER = 13
 WRITING = "READ COMMITTED"
 TELL_THE_TIME = "SELECT extract(epoch FROM clock_timestamp())::double precision"
 
+MEND_ADDRESS = "nothing was written, and waiting does not help: correct the address, role, password or rights"
 OPTIONS: dict[str, Any] = {
     "client_encoding": "utf8",
     "application_name": "standfast",
@@ -52,10 +54,19 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     @classmethod
     def to(cls, server: str) -> Self:
-        """Connect. No statement is prepared by name yet: a pooler would mix the names up."""
+        """Connect; raise WrongAddress for what waiting cannot mend.
+
+        No statement is prepared by name yet: a pooler would mix the names up.
+        """
         hosts = 1 + str(conninfo_to_dict(server).get("host", "")).count(",")
         each = max(SHORTEST_CONNECT, CONNECT_SECONDS // hosts)
-        return cls.connect(server, autocommit=True, prepare_threshold=None, connect_timeout=each, **OPTIONS)
+        options = {**OPTIONS, "connect_timeout": each}
+        try:
+            return cls.connect(server, autocommit=True, prepare_threshold=None, **options)
+        except psycopg.OperationalError as error:
+            if not is_refused_for_good(server, error, options):
+                raise
+            raise WrongAddress(f"{str(error).strip()}; {MEND_ADDRESS}") from error
 
     def is_direct(self) -> bool:
         """Tell whether this session is ours alone: a pooler makes up the number it gives its clients."""

@@ -143,6 +143,10 @@ class PostgresEngine(Engine[Connection]):
         usable = self._connection is not None and not (self._connection.closed or self._connection.broken)
         return usable and self._is_in_the_way(error)
 
+    def _worded(self, error: Exception) -> Exception:
+        """Word a right that the role lacks; everything else is a mistake of ours."""
+        return self._server.without_right(error) if isinstance(error, psycopg.errors.InsufficientPrivilege) else error
+
     def _is_in_the_way(self, error: BaseException) -> bool:
         return isinstance(error, IN_THE_WAY)
 

@@ -15,14 +15,17 @@ from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import Connection, connect
 from standfast.store.postgres.engine import PostgresEngine
 from standfast.store.postgres.server import Server
+from standfast.store.reached import ReachedServer
+from standfast.store.spoolfile import spool_path
 
 
 class PostgresSchema:
     """One store on a PostgreSQL server."""
 
-    def __init__(self, url: str, audit_file: str | None = None) -> None:
+    def __init__(self, url: str, audit_file: str | None = None, spool: str | None = None) -> None:
         self._address = Address.read(url)
         self._audit_file = audit_file
+        self._reached = ReachedServer(spool_path(spool, self.away), self.away)
 
     @property
     def key(self) -> str | None:
@@ -39,7 +42,7 @@ class PostgresSchema:
 
     def engine(self, clock: Clock) -> PostgresEngine:
         """Make the engine that connects to the server."""
-        return PostgresEngine(Server(self._address), clock, self._audit_file)
+        return PostgresEngine(Server(self._address, self._reached), clock, self._audit_file)
 
     def there(self) -> bool:
         """Take the store for there: only asking the server could tell, and using it will."""

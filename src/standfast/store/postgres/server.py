@@ -12,11 +12,12 @@ from typing import Any
 import psycopg
 
 from standfast.aside import Threads
-from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.errors import ConfigurationError, StoreUnavailable, WrongAddress
 from standfast.store.hints import Hint
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.bell import Bell
 from standfast.store.postgres.connection import (
+    MEND_ADDRESS,
     Connection,
     closed_on_failure,
     connect,
@@ -26,6 +27,8 @@ from standfast.store.postgres.connection import (
 from standfast.store.postgres.driver import drive
 from standfast.store.postgres.identity import identity_sql
 from standfast.store.postgres.migrate import migrate
+from standfast.store.postgres.refusal import is_unknown_host
+from standfast.store.reached import ReachedServer
 from standfast.store.steps import Script
 
 READERS = 3
@@ -40,8 +43,9 @@ AWAY = (psycopg.OperationalError, psycopg.InterfaceError)
 class Server:
     """The connections of one process to one store."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, reached: ReachedServer) -> None:
         self.address = address
+        self._reached = reached
         self._begin_reading = opening(address, READING)
         self._readers = Threads(READERS, "standfast-reader")
         self._reading = threading.Semaphore(READERS)
@@ -58,6 +62,7 @@ class Server:
             with closed_on_failure(connection):
                 migrate(connection, self.address)
                 [(self.identity,)] = connection.execute(f"SELECT {identity_sql(self.address)}")
+        self._reached.note()
         return connection
 
     @contextmanager
@@ -65,12 +70,25 @@ class Server:
         """Word what goes wrong while connecting as an error that names the next step."""
         try:
             yield
+        except WrongAddress as error:
+            raise WrongAddress(f"cannot open {self.address}: {error}") from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise self.without_right(error) from error
         except psycopg.Error as error:
+            if is_unknown_host(self.address.server) and not self._reached.before():
+                raise WrongAddress(
+                    f"cannot open {self.address}: {str(error).strip()}; this host never reached it, so it takes the "
+                    f"name for a wrong one; {MEND_ADDRESS}"
+                ) from error
             raise StoreUnavailable(
                 f"cannot open {self.address}: {str(error).strip()}; nothing was written: "
                 "see that the server runs and lets this user in, then call again",
                 definite=True,
             ) from error
+
+    def without_right(self, error: psycopg.Error) -> WrongAddress:
+        """Word what the role may not do."""
+        return WrongAddress(f"{self.address} does not let this role in: {str(error).strip()}; {MEND_ADDRESS}")
 
     def read(self, script: Script) -> Future[Any]:
         """Run a reading script on a reader's thread, in one snapshot."""
@@ -86,6 +104,9 @@ class Server:
             except psycopg.DataError as error:
                 why = str(error).strip()
                 raise ConfigurationError(f"{self.address} cannot be asked for this: {why}") from error
+            except psycopg.errors.InsufficientPrivilege as error:
+                self._drop_reader()
+                raise self.without_right(error) from error
             except psycopg.Error as error:
                 self._drop_reader()
                 why = str(error).strip()

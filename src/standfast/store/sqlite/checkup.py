@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
+from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable, WrongAddress
 from standfast.store.finding import Finding
 from standfast.store.sqlite.connection import (
     SETTINGS,
@@ -51,7 +51,7 @@ def schema_version(path: str) -> int:
             ours = check_owner(connection, path)
             return int(connection.execute("SELECT version FROM schema").get) if ours else 0
     except apsw.NotADBError as error:
-        raise ConfigurationError(f"{path} is no SQLite database; give standfast a file of its own") from error
+        raise WrongAddress(f"{path} is no SQLite database; give standfast a file of its own") from error
     except apsw.Error as error:
         raise StoreUnavailable(f"cannot read {path}: {error}; nothing was written", definite=True) from error
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import apsw
 
-from standfast.errors import ConfigurationError
+from standfast.errors import ConfigurationError, WrongAddress
 
 log = logging.getLogger("standfast.store")
 
@@ -229,5 +229,5 @@ def check_owner(connection: apsw.Connection, path: str) -> bool:
     if marked == APPLICATION_ID:
         return True
     if marked or connection.execute("SELECT count(*) FROM sqlite_schema").get:
-        raise ConfigurationError(f"{path} is another program's database; give standfast a file of its own")
+        raise WrongAddress(f"{path} is another program's database; give standfast a file of its own")
     return False

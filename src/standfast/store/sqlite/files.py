@@ -18,7 +18,7 @@ import apsw
 
 from standfast.aside import Threads
 from standfast.clock import UNKNOWN_BOOT, Clock
-from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.errors import StoreUnavailable, WrongAddress
 from standfast.store.hints import Hint
 from standfast.store.sqlite.backup import Contents, back_up
 from standfast.store.sqlite.baton import Baton
@@ -105,7 +105,7 @@ class Files:
         try:
             yield
         except apsw.NotADBError as error:
-            raise ConfigurationError(f"{self.path} is no SQLite database; give standfast a file of its own") from error
+            raise WrongAddress(f"{self.path} is no SQLite database; give standfast a file of its own") from error
         except (OSError, apsw.Error) as error:
             raise StoreUnavailable(
                 f"cannot open {self.path}: {error}; nothing was written: {_step(error, Path(self.path).parent)}",

@@ -1,0 +1,95 @@
+"""Why a server let nobody in: an outage, which passes, or a wrong address, which waiting cannot mend.
+
+libpq words a refused connection in the server's language and keeps the SQLSTATE to itself, except in the trace of its
+messages. So a connection that failed is tried once more, traced; connections that succeed are never traced.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import socket
+import time
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+PROBE_SECONDS = 4.0
+"""How long the traced try may take."""
+_STATE = re.compile(rb'^B\t\d+\tErrorResponse\t S "[^"]*" V "[^"]*" C "([0-9A-Z]{5})"', re.MULTILINE)
+_WAITS = {pq.PollingStatus.READING: select.POLLIN, pq.PollingStatus.WRITING: select.POLLOUT}
+
+
+def is_lasting(sqlstate: str | None) -> bool:
+    """Tell whether a SQLSTATE says that the address is wrong: who connects, to which database, with which rights."""
+    return sqlstate is not None and (sqlstate[:2] in {"28", "3D"} or sqlstate == "42501")
+
+
+def is_refused_for_good(server: str, error: psycopg.OperationalError, options: dict[str, Any]) -> bool:
+    """Tell whether a connection failed for a reason that waiting cannot mend."""
+    if isinstance(error, psycopg.errors.ConnectionTimeout):
+        return False
+    failed = error.pgconn
+    if failed is None:
+        return False
+    if failed.needs_password:  # the server asks for one, and none was given
+        return True
+    where = {"host": failed.host, "hostaddr": failed.hostaddr, "port": failed.port}
+    at = {name: value.decode() for name, value in where.items() if value}
+    return is_lasting(_traced_state(make_conninfo(server, **{**options, **at})))
+
+
+def _traced_state(conninfo: str) -> str | None:
+    """Connect once more, and read in the trace which SQLSTATE the server ends it with; None if it says none."""
+    trace = os.memfd_create("standfast-trace") if hasattr(os, "memfd_create") else None
+    if trace is None:  # libpq can be traced on Linux only: elsewhere every refusal counts as an outage
+        return None
+    try:
+        _attempt(conninfo, trace)
+        os.lseek(trace, 0, os.SEEK_SET)
+        states = _STATE.findall(os.read(trace, 1 << 20))
+    finally:
+        os.close(trace)
+    return states[-1].decode() if states else None
+
+
+def _attempt(conninfo: str, trace: int) -> None:
+    wire = pq.PGconn.connect_start(conninfo.encode())
+    try:
+        with suppress(psycopg.Error):
+            wire.trace(trace)
+            wire.set_trace_flags(pq.Trace.SUPPRESS_TIMESTAMPS)
+            _finish(wire, time.monotonic() + PROBE_SECONDS)
+            wire.untrace()
+    finally:
+        wire.finish()
+
+
+def _finish(wire: pq.abc.PGconn, until: float) -> None:
+    """Go on until the connection stands, has failed, or took too long."""
+    while (events := _WAITS.get(pq.PollingStatus(wire.connect_poll()))) is not None:
+        poll = select.poll()
+        poll.register(wire.socket, events)
+        if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+            return
+
+
+def is_unknown_host(server: str) -> bool:
+    """Tell whether none of the hosts that an address names can be found."""
+    given = conninfo_to_dict(server)
+    if given.get("hostaddr") or os.environ.get("PGHOSTADDR"):
+        return False
+    hosts = str(given.get("host") or os.environ.get("PGHOST") or "").split(",")
+    return not any(not host or host.startswith(("/", "@")) or _is_found(host) for host in hosts)
+
+
+def _is_found(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
+    except OSError:
+        return False
+    return True
