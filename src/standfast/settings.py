@@ -88,6 +88,11 @@ class Settings(msgspec.Struct, frozen=True):
         named = {rule: getattr(self.queues[queue], rule) for rule in self.written.get(queue, ())}
         return msgspec.structs.replace(declared, **named)
 
+    def named(self) -> dict[str, dict[str, Any]]:
+        """Give the rules of each queue that the file names, as plain values."""
+        queues = {queue: msgspec.to_builtins(rules) for queue, rules in self.queues.items()}
+        return {queue: {rule: queues[queue][rule] for rule in self.written.get(queue, ())} for queue in queues}
+
     def source(self, queue: str, rule: str) -> str:
         """Tell where a rule of a queue in the file comes from."""
         if rule in self.written[queue]:

@@ -70,3 +70,16 @@ async def test_the_last_published_rules_are_in_force_in_every_process(disk, url,
         after = await ended(disk, (await disk.enqueue("mail", {"name": "after", "do": "fail"})).id)
     assert (before.attempts, before.max_attempts) == (3, 3)
     assert (after.attempts, after.max_attempts, after.reason) == (2, 2, "max_attempts")
+
+
+async def test_a_file_without_the_code_is_compared_only_in_the_rules_it_names(disk, url, tmp_path, monkeypatch):
+    disk.queue("mail", attempts=7)
+    disk.handler("mail")(print)
+    async with disk.worker():
+        (tmp_path / "standfast.toml").write_text("[queues.mail]\nattempts = 7\n")
+        monkeypatch.setenv("STANDFAST_CONFIG", str(tmp_path / "standfast.toml"))
+        async with Standfast(url) as other, other.worker():
+            assert await issues(disk) == []
+        (tmp_path / "standfast.toml").write_text("[queues.mail]\nattempts = 9\n")
+        async with Standfast(url) as other, other.worker():
+            assert await issues(disk) == [CONFLICT]

@@ -18,7 +18,15 @@ What is passed (`Standfast(url)`, `--url`) wins over the environment, which wins
 the default. A queue's rules are the other way round: `[queues.NAME]` wins over `sf.queue("NAME", …)`, rule by rule,
 because the file is the operator's and the code's rules are the program's defaults; what is overruled is logged once.
 Below both stands the queue's ready-made profile, if its name has one, then the default. `standfast config` prints every
-value of the file and the environment and its source: `argument`, `environment`, `file`, `profile` or `default`.
+value of the file and the environment here and its source: `argument`, `environment`, `file`, `profile` or `default`;
+`standfast queue list --json` prints the rules in force.
+
+Rules live in the store, and every process goes by them. They are published by what works or serves: an application that
+enqueues, `standfast worker`, `standfast serve`, `standfast mcp`, and `standfast run` and `submit` with `APP:SF`. Every
+other command publishes nothing, whatever file lies in its directory. A process that has the code of a queue (`sf.queue`
+or a handler) publishes its code, with the file over it; a rule that is gone from the file is the code's again. One
+without the code publishes only the rules that its file names, and leaves every other rule as it was. What one file
+names stays over the code of processes that read another file. Two live processes that disagree are a health issue.
 
 | variable | meaning | default |
 |---|---|---|

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from standfast.handlers.registry import Declaration
 from standfast.outcome import NotEntered
 from standfast.rules import DEFAULTS, QueueRules, exponential, fixed
+from standfast.store.orders import Publication
+from standfast.store.steps import Round, Script, text
+from standfast.store.store import Store
 from standfast.store.upkeep import WorkerCard
 from tests.store.suite import catch, claim_one, ended, enqueued, failed, new_job, one, publish, seen, sweep
 
@@ -139,3 +146,90 @@ async def test_a_worker_tells_under_which_rules_it_runs(store, clock):
     assert (worker.declares, worker.started_at, worker.beat_at) == ('{"mail":"rules"}', started, store.now())
     clock.advance(61)
     assert (await store.facts(silent_after=60.0)).workers == []
+
+
+# --- layers: a settings file over the code, rule by rule
+
+
+def publish_file(store: Store, file: str, *handlers: Declaration, code: QueueRules | None = None, **rules: Any) -> None:
+    """Publish what a process says of the queue mail: what its file names, and its code, if it has any."""
+    queues = {} if code is None else {"mail": code}
+    store.publish_blocking(Publication(queues, handlers, {"mail": rules}, file))
+
+
+async def in_force(store: Store) -> tuple[int, float, float | None]:
+    rules = await store.rules("mail")
+    return rules.attempts, rules.lease, rules.timeout
+
+
+async def test_a_process_without_the_code_lays_the_rules_of_its_file_over_the_codes(store):
+    publish(store, mail=STRICT)
+    publish_file(store, "/ops/standfast.toml", attempts=9)
+    assert await in_force(store) == (9, 30.0, 20.0)
+
+
+async def test_a_process_without_the_code_that_comes_first_does_not_decide_the_rest(store):
+    publish_file(store, "/ops/standfast.toml", attempts=9)
+    assert await in_force(store) == (9, 90.0, 900.0)
+    publish(store, mail=STRICT)
+    assert await in_force(store) == (9, 30.0, 20.0)
+
+
+async def test_a_rule_that_may_be_nothing_can_be_laid_over_too(store):
+    publish(store, mail=STRICT)
+    publish_file(store, "/ops/standfast.toml", timeout=None)
+    assert await in_force(store) == (2, 30.0, None)
+
+
+async def test_the_file_of_one_process_stays_over_the_code_of_another(store):
+    publish_file(store, "/app/standfast.toml", code=STRICT, lease=45.0)
+    publish_file(store, "/web/standfast.toml", code=STRICT)
+    assert await in_force(store) == (2, 45.0, 20.0)
+
+
+async def test_a_rule_that_is_gone_from_a_file_is_the_codes_again(store):
+    publish_file(store, "/app/standfast.toml", code=STRICT, lease=45.0, attempts=9)
+    publish_file(store, "/app/standfast.toml", lease=60.0)
+    assert await in_force(store) == (9, 60.0, 20.0), "without the code, every other rule stays"
+    publish_file(store, "/app/standfast.toml", code=STRICT, lease=60.0)
+    assert await in_force(store) == (2, 60.0, 20.0)
+
+
+async def test_a_process_with_a_handler_has_the_code_though_it_declares_no_rules(store):
+    publish_file(store, "/app/standfast.toml", Declaration(queue="mail", name="mail"), attempts=9)
+    assert await in_force(store) == (9, 90.0, 900.0)
+    publish_file(store, "/app/standfast.toml", Declaration(queue="mail", name="mail"))
+    assert await in_force(store) == (5, 90.0, 900.0)
+
+
+async def test_of_two_files_that_name_one_rule_the_last_published_wins(store):
+    publish_file(store, "/app/standfast.toml", code=STRICT, attempts=9, lease=45.0)
+    publish_file(store, "/ops/standfast.toml", attempts=7)
+    assert await in_force(store) == (7, 45.0, 20.0)
+
+
+async def test_rules_of_a_version_without_layers_count_as_the_codes(store):
+    """It writes the rules in force alone, also while the layers still say something else."""
+    publish_file(store, "/app/standfast.toml", code=STRICT, attempts=9)
+    published = text({"mail": QueueRules(attempts=4, lease=15.0)})
+    store._engine.call_blocking(former, [published], seconds=5.0)  # noqa: SLF001 - as the former version did
+    assert await in_force(store) == (4, 15.0, 900.0)
+    publish_file(store, "/ops/standfast.toml", lease=60.0)
+    assert await in_force(store) == (4, 60.0, 900.0)
+
+
+def former(round_: Round, published: Sequence[str]) -> Script:
+    for queues in published:
+        yield "publish_queues", {"queues": queues, "now": round_.now}
+    return [None] * len(published)
+
+
+async def test_many_processes_that_publish_at_once_lose_no_layer(store):
+    def publish_one(number: int) -> None:
+        if number % 2:
+            publish_file(store, f"/{number}/standfast.toml", attempts=9)
+        else:
+            publish_file(store, f"/{number}/standfast.toml", code=STRICT)
+
+    await asyncio.gather(*(asyncio.to_thread(publish_one, number) for number in range(8)))
+    assert await in_force(store) == (9, 30.0, 20.0)

@@ -57,7 +57,7 @@ class Parts:
         self._readiness = Readiness(self._registry, partial(says_no, sender=self._sender), self.clock.elapsed)
         self._workers: WeakSet[Worker] = WeakSet()
         self._acceptor = Acceptor(self._registry, self.clock)
-        self._declared = Declarations(self._store, self._registry, dict(self.settings.queues))
+        self._declared = Declarations(self._store, self._registry, self.settings)
         self._ready = self._declared.publish
         self._admission = Admission(self._store, self._declared, strict=self.settings.strict_queues.value)
         self.workflows = Workflows(
@@ -84,6 +84,10 @@ class Parts:
         self._reception = self._new_reception()
         self._transactions = self._new_transactions()
         self._callers = Callers(self._new_caller)
+
+    def publish_nothing(self) -> None:
+        """Leave every rule in the store as it is, whatever file or code is here: for whoever looks or decides."""
+        self._declared.publish_nothing()
 
     def _new_store(self) -> Store:
         """Make the store, not yet open."""
@@ -136,6 +140,6 @@ class Parts:
             doors=Doorkeeper(self._registry.gates, self._sender.ask),
             readiness=self._readiness,
             policy=self.policy,
-            rules=self._declared.rules,
+            declared=self._declared,
             tracing=self.tracing,
         )

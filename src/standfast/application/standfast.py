@@ -49,7 +49,7 @@ class Standfast(Accepting, Calling, Looking, Operating):
         overruled = [rule for rule in rules if getattr(said, rule) != getattr(declared, rule)]
         self._commands.serve(name, declared)
         self._registry.add_gate(name, rules.get("gate"))
-        self._declared.declare(name, declared, overruled)
+        self._declared.declare(name, said, declared, overruled)
         return declared
 
     def handler(
@@ -105,7 +105,7 @@ class Standfast(Accepting, Calling, Looking, Operating):
             tracing=self.tracing,
             prune=Prune(keep_messages=self.settings.keep_inbox.value),
             beside=beside,
-            rules=self._declared.rules,
+            declared=self._declared,
             ready=self._ready,
             queues=self._with_carrier(queues),
             concurrency=concurrency,
@@ -128,7 +128,7 @@ class Standfast(Accepting, Calling, Looking, Operating):
         if self._registry.find(QUEUE, QUEUE) is None:
             self._registry.add(delivery.handler(self, self._notify, self._sender, self.clock, self._sinks))
             rules = delivery.with_room(self.settings.over(QUEUE, delivery.RULES), self._notify)
-            self._declared.declare(QUEUE, rules, ())
+            self._declared.declare(QUEUE, delivery.RULES, rules)
         following = Loop("alerts", FOLLOW_EVERY, self._follower.follow) if self._notify.surfaces else None
         return [looking, Loop("teller", FOLLOW_EVERY, self._teller.tell), *([following] if following else [])]
 
@@ -138,7 +138,8 @@ class Standfast(Accepting, Calling, Looking, Operating):
             return []
         if self._registry.find(subscribers.QUEUE, subscribers.QUEUE) is None:
             self._registry.add(subscribers.handler(self, self._notify, self._sender, self.clock, self._sinks))
-            self._declared.declare(subscribers.QUEUE, self.settings.over(subscribers.QUEUE, delivery.RULES), ())
+            rules = self.settings.over(subscribers.QUEUE, delivery.RULES)
+            self._declared.declare(subscribers.QUEUE, delivery.RULES, rules)
         return [Loop("subscriptions", subscribers.EVERY, self._subscriptions.carry)]
 
     @asynccontextmanager

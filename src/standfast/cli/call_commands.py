@@ -44,7 +44,8 @@ def run(*, words: Sequence[str], url: str | None, as_json: bool, **options: Any)
     done (follow it with `standfast wait`), 4 if the policy refuses.
     """
     app, handler, content = _read(words)
-    answer = ask_of(application(app, url), lambda sf: sf.run(handler, content, **options))
+    sf = application(app, url)
+    answer = ask_of(sf, lambda sf: sf.run(handler, content, **options), publishes=app is not None)
     _hand_out(answer, as_json=as_json)
     raise click.exceptions.Exit(USAGE if answer["status"] in UNFINISHED else _ended(answer))
 
@@ -62,7 +63,8 @@ def submit(*, words: Sequence[str], url: str | None, as_json: bool, **options: A
     Exits 0 if it was taken in, or its key was and it is not over; 1 if that failed, is held or was cancelled.
     """
     app, handler, content = _read(words)
-    answer = ask_of(application(app, url), lambda sf: sf.submit(handler, content, **options))
+    sf = application(app, url)
+    answer = ask_of(sf, lambda sf: sf.submit(handler, content, **options), publishes=app is not None)
     _hand_out(answer, as_json=as_json)
     raise click.exceptions.Exit(DONE if answer["status"] in {"queued", "running"} else _ended(answer))
 

@@ -113,10 +113,10 @@ def ask(url: str | None, question: Question[Answer]) -> Answer:
     return ask_of(Standfast(url), question)
 
 
-def ask_of(sf: Standfast, question: Question[Answer]) -> Answer:
-    """Ask an application one thing, and let its store go."""
+def ask_of(sf: Standfast, question: Question[Answer], *, publishes: bool = False) -> Answer:
+    """Ask an application one thing, and let its store go. Only one whose code does the work publishes its rules."""
     _log(sf)
-    return asyncio.run(_ask(sf, question))
+    return asyncio.run(_ask(sf, question, publishes=publishes))
 
 
 def look(url: str | None, question: Question[Answer]) -> Answer:
@@ -137,8 +137,10 @@ def _log(sf: Standfast) -> None:
     logs.start_quietly(sf.settings.log.value, heads_in_file=file is not None or not url.startswith("postgres"))
 
 
-async def _ask(sf: Standfast, question: Question[Answer]) -> Answer:
-    sf.policy.keep_out()  # a file that lies about is not put in force by asking: servers and workers do that
+async def _ask(sf: Standfast, question: Question[Answer], *, publishes: bool = False) -> Answer:
+    sf.policy.keep_out()
+    if not publishes:  # a file that lies about is not put in force by asking: servers and workers do that
+        sf.publish_nothing()
     try:
         return await question(sf)
     except UnknownJob as error:

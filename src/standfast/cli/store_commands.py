@@ -65,7 +65,10 @@ def migrate(*, url: str | None, as_json: bool) -> None:
 @click.command()
 @shared
 def config(*, url: str | None, as_json: bool) -> None:
-    """Show every setting and where it comes from; secrets are hidden."""
+    """Show every setting of this directory and where it comes from; secrets are hidden.
+
+    What other processes published is not shown: the rules in force are in `standfast queue list --json`.
+    """
     tree = _effective(settings.load(url, os.environ))
     if as_json:
         show_json(tree)

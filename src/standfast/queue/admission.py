@@ -43,11 +43,11 @@ class Admission:
         for job in jobs:
             http.check_key(job)
         inside = http.leading_inside(jobs)
-        rules = self._declared.rules.get(queue)
-        if rules is None:
-            return bool(inside) or (self._strict and queue not in self._declared.registry.lanes())
-        http.check_destinations(queue, inside, rules)
-        return False
+        if self._declared.knows(queue, "destinations"):
+            http.check_destinations(queue, inside, self._declared.rules[queue])
+            return False
+        here = queue in self._declared.rules or queue in self._declared.registry.lanes()
+        return bool(inside) or (self._strict and not here)
 
     def _ask_the_store(self, jobs: Sequence[NewJob]) -> None:
         queue = jobs[0].queue

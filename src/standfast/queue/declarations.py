@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from standfast.aside import aside
 from standfast.errors import StoreGone, StoreUnavailable
 from standfast.handlers.registry import Registry
 from standfast.locks import ForkableLock
 from standfast.rules import QueueRules
+from standfast.settings import Settings
 from standfast.store.orders import Publication
 from standfast.store.store import Store
 
@@ -20,23 +23,34 @@ log = logging.getLogger("standfast.queue")
 class Declarations:
     """The rules and handlers of this process."""
 
-    def __init__(self, store: Store, registry: Registry, rules: dict[str, QueueRules]) -> None:
-        self.rules = rules
+    def __init__(self, store: Store, registry: Registry, settings: Settings) -> None:
+        self.rules = dict(settings.queues)
+        """The settings file over the code, over the defaults: the store may know more of a queue without code here."""
+        self.named = settings.named()
+        """The rules of each queue that the settings file names."""
+        self._file = os.path.abspath(settings.config.value)  # noqa: PTH100 - a name, whatever it leads to
+        self._in_code: dict[str, QueueRules] = {}
+        self._publishes = True
         self.registry = registry
         self._store = store
         self._publishing = ForkableLock()
         self._newest = object()
         self._published: object = None
         self._overruled: dict[str, str] = {}
-        self._besides: list[Callable[[], None]] = []
+        self._besides: list[tuple[Callable[[], None], Callable[[], None] | None]] = []
         self._losses = 0
 
-    def besides(self, publish: Callable[[], None]) -> None:
-        """Have something else put in force each time declarations are."""
-        self._besides.append(publish)
+    def besides(self, publish: Callable[[], None], look: Callable[[], None] | None = None) -> None:
+        """Have something else put in force each time declarations are, or looked at where nothing is published."""
+        self._besides.append((publish, look))
 
-    def declare(self, queue: str, rules: QueueRules, overruled: Sequence[str]) -> None:
-        """Take note of a queue's rules, and of those that the code gives and the settings file overrules."""
+    def publish_nothing(self) -> None:
+        """Open the store and leave its rules as they are, from now on."""
+        self._publishes = False
+
+    def declare(self, queue: str, in_code: QueueRules, rules: QueueRules, overruled: Sequence[str] = ()) -> None:
+        """Take note of a queue's rules in code, as they are under the settings file, and of those that it overrules."""
+        self._in_code[queue] = in_code
         self.rules[queue] = rules
         if overruled:
             self._overruled[queue] = ", ".join(overruled)
@@ -45,6 +59,22 @@ class Declarations:
     def changed(self) -> None:
         """Take note that something was declared."""
         self._newest = object()
+
+    def knows(self, queue: str, rule: str) -> bool:
+        """Tell whether a rule of a queue is given here, in code or by the settings file; else only the store knows."""
+        return queue in self._in_code or rule in self.named.get(queue, ())
+
+    def stated(self) -> dict[str, Any]:
+        """Give what this process declares, to compare: of a queue without code here, the rules that the file names."""
+        queues = {queue: self.rules[queue] if queue in self._in_code else self.named[queue] for queue in self.rules}
+        return {**queues, **{f"{each.queue}/{each.name}": each for each in self.registry.declarations()}}
+
+    def take_over(self, other: Declarations) -> None:
+        """Have what was declared elsewhere too: for tests that move an application to another store."""
+        self.rules |= other.rules
+        self.named |= other.named
+        self._in_code |= other._in_code
+        self.changed()
 
     def forget(self) -> None:
         """Publish again at the next use: it may be another store by then."""
@@ -68,17 +98,25 @@ class Declarations:
             newest = self._newest  # first: what is declared from here on may miss this publication
             self._store.open()
             losses = self._store.losses
-            handlers = self.registry.declarations()
-            if self.rules or handlers:
-                self._put_in_force(partial(self._store.publish_blocking, Publication(dict(self.rules), handlers)))
-            for publish in self._besides:
+            for publish in self._publications():
                 self._put_in_force(publish)
             self._published, self._losses = newest, losses
             self._tell_overruled()
 
+    def _publications(self) -> Iterator[Callable[[], None]]:
+        """Give what must be done to put everything in force, or only to know what is."""
+        handlers = self.registry.declarations()
+        if self._publishes and (self.rules or handlers):
+            publication = Publication(dict(self._in_code), handlers, self.named, self._file)
+            yield partial(self._store.publish_blocking, publication)
+        for publish, look in self._besides:
+            found = publish if self._publishes else look
+            if found is not None:
+                yield found
+
     def _tell_overruled(self) -> None:
         """Say once what does not hold as the code has it: now logs are set up, unlike where it was declared."""
-        while self._overruled:
+        while self._publishes and self._overruled:
             queue, rules = self._overruled.popitem()
             log.info("queue %s: the settings file overrules what the code says of %s", queue, rules)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import combinations, starmap
 from typing import Any
 
 import msgspec
@@ -270,27 +271,33 @@ def _conflicts(workers: list[WorkerRow]) -> tuple[str, ...]:
     for worker in workers:
         for queue, rules in msgspec.json.decode(worker.declares).items():
             declared[queue].add(rules)
-    return tuple(sorted(queue for queue, rules in declared.items() if len(rules) > 1))
+    return tuple(sorted(queue for queue, said in declared.items() if any(starmap(_differ, combinations(said, 2)))))
 
 
 def _overruled(facts: Facts) -> tuple[str, ...]:
     """Name the queues and handlers of which a live worker declared something else than what is in force."""
-    in_force = {name: _meaning(rules) for name, rules in facts.in_force.items()}
     found = {
         name
         for worker in (*facts.workers, *facts.callers)
         for name, rules in msgspec.json.decode(worker.declares).items()
-        if name in in_force and _meaning(rules) != in_force[name]
+        if name in facts.in_force and _differ(rules, facts.in_force[name])
     }
     return tuple(sorted(found))
 
 
-def _meaning(declared: str) -> QueueRules | Declaration | str:
-    """Read what was declared, for it may be written in many ways; what only another version can read stays text."""
+def _differ(one: str, other: str) -> bool:
+    """Tell whether two declarations disagree in a rule that both name: a settings file names only some."""
+    first, second = _meaning(one), _meaning(other)
+    if first is None or second is None:
+        return one != other
+    return any(first[rule] != second[rule] for rule in first.keys() & second.keys())
+
+
+def _meaning(declared: str) -> dict[str, Any] | None:
+    """Read each rule that was declared, for it may be written in many ways; None if only another version can."""
     try:
         given = msgspec.json.decode(declared, type=dict[str, Any])
-        if "replay_mode" in given:
-            return msgspec.convert(given, Declaration)
-        return msgspec.convert(given, QueueRules)
+        read = msgspec.convert(given, Declaration if "replay_mode" in given else QueueRules)
     except (msgspec.DecodeError, ConfigurationError):
-        return declared
+        return None
+    return {rule: getattr(read, rule) for rule in given if hasattr(read, rule)}

@@ -73,7 +73,7 @@ class Policies:
         self._desk = store.governance
         self.known = KnownPolicy()
         self._declared = declared
-        declared.besides(self.publish_blocking)
+        declared.besides(self.publish_blocking, self.learn_blocking)
         self._file: Path | None = Path(file.value)
         self._expected = file.source != "default"
         self._seen: tuple[int, ...] | None = None
@@ -188,9 +188,13 @@ class Policies:
         if self._written is None and self._file is not None:
             self._look(self._file)
         if self._written is None:
-            self.known.learn(self._desk.policy_blocking())
+            self.learn_blocking()
         else:
             self._offer(self._written)
+
+    def learn_blocking(self) -> None:
+        """Learn what is in force."""
+        self.known.learn(self._desk.policy_blocking())
 
     async def reload(self) -> None:
         """Look whether the file has changed, and have what it says now in force; learn what others published."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -57,7 +57,9 @@ class Catch(msgspec.Struct, frozen=True):
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """What a process declares."""
+    """What a process declares: in code, and with the rules that its settings file names."""
 
     queues: dict[str, QueueRules]
     handlers: Sequence[msgspec.Struct]
+    named: dict[str, dict[str, Any]] = {}
+    file: str = ""

@@ -108,7 +108,10 @@ AUDIT = Table("audit", ("seq",), _words("at entries previous hash"))
 """Copied letter by letter, times included: they are wall time, and hashed."""
 WHOLE = (
     Table(
-        "queue", ("name",), _words("rules priority max_age max_depth declared_at paused"), frozenset({"declared_at"})
+        "queue",
+        ("name",),
+        _words("rules priority max_age max_depth declared_at paused declared overlay"),
+        frozenset({"declared_at"}),
     ),
     Table(
         "tally",

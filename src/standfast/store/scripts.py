@@ -24,6 +24,7 @@ from standfast.store import (
     audit,
     consents,
     gates,
+    layers,
     operations,
     policies,
     redrives,
@@ -362,15 +363,15 @@ def publish(round_: Round, publications: Sequence[Publication]) -> Script:
     """Put declarations in force for every process: the last published wins. Answer whether a `max_age` changed."""
     ages_changed = False
     for publication in publications:
-        changed = yield "changed_ages", {"queues": text(publication.queues)}
-        regulated = yield "changed_gates", {"queues": text(publication.queues)}
-        yield "publish_queues", {"queues": text(publication.queues), "now": round_.now}
-        # A queue is known by its handler too, also before its first job.
-        yield "ensure_queues", {"queues": text([each["queue"] for each in msgspec.to_builtins(publication.handlers)])}
+        queues, there = yield from layers.merge(publication)
+        used = text({name: rules for name, rules in queues.items() if name in there})
+        changed = yield "changed_ages", {"queues": used}
+        regulated = yield "changed_gates", {"queues": used}
+        yield "publish_queues", {"queues": text(queues), "now": round_.now}
         yield "publish_handlers", {"handlers": text(publication.handlers), "now": round_.now}
         ages_changed = ages_changed or bool(changed)
         yield from ages.mark(round_, [name for (name,) in changed])
         if regulated:  # last: after this it waits for nobody
             yield "lock_all_jobs", {}
-            yield from gates.regulate(round_, {name: publication.queues[name] for (name,) in regulated})
+            yield from gates.regulate(round_, {name: queues[name] for (name,) in regulated})
     return [ages_changed] * len(publications)

@@ -49,10 +49,9 @@ def move(sf: Standfast, home: Standfast) -> None:
 
     Whoever holds the object holds the moved one: module-level code, and its handlers' `.enqueue`.
     """
-    home._declared.rules |= sf._declared.rules  # noqa: SLF001 - the kit's business, here and below
+    home._declared.take_over(sf._declared)  # noqa: SLF001 - the kit's business, here and below
     home._registry.take_over(sf._registry)  # noqa: SLF001
     home.policy.take_over(sf.policy)
-    home._declared.changed()  # noqa: SLF001
     vars(sf).update(vars(home))
 
 

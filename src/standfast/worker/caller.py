@@ -18,6 +18,7 @@ from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.handlers.readiness import Readiness
 from standfast.handlers.registry import Registry
 from standfast.job import Claim, NewJob
+from standfast.queue.declarations import Declarations
 from standfast.queue.policies import Policies
 from standfast.queue.verification import Verifier
 from standfast.rules import QueueRules
@@ -31,7 +32,7 @@ from standfast.worker.admission import Doorkeeper
 from standfast.worker.comparison import Comparison
 from standfast.worker.executor import Executor
 from standfast.worker.heartbeat import LONGEST_BEAT, Heartbeat, beat_for
-from standfast.worker.worker import GRACE, TOO_LATE, declared
+from standfast.worker.worker import GRACE, TOO_LATE, comparable
 
 NO_QUEUES = "[]"
 """A caller serves no queue: it runs what it is called for, and nothing else."""
@@ -52,7 +53,7 @@ class Caller:
         doors: Doorkeeper,
         readiness: Readiness,
         policy: Policies,
-        rules: dict[str, QueueRules],
+        declared: Declarations,
         tracing: Tracing | None = None,
     ) -> None:
         self.id = f"{CALLER}{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
@@ -61,7 +62,7 @@ class Caller:
         self._doors = doors
         self._readiness = readiness
         self._policy = policy
-        self._rules = rules
+        self._declared = declared
         self._executor = Executor(
             store,
             registry,
@@ -74,7 +75,7 @@ class Caller:
             tracing=tracing,
         )
         self._comparison = Comparison(self._executor)
-        beat = min([LONGEST_BEAT, *(beat_for(rule.lease) for rule in rules.values())])
+        beat = min([LONGEST_BEAT, *(beat_for(rule.lease) for rule in declared.rules.values())])
         self._heartbeat = Heartbeat(store, self._card, beat, self._reported, self._alive)
         self._loop = asyncio.get_running_loop()
         self._begun: asyncio.Future[None] | None = None
@@ -85,7 +86,7 @@ class Caller:
         self._under_way: set[int] = set()
 
     def _card(self) -> WorkerCard:
-        declares = declared(self._rules, self._registry.declarations(), self._policy.declares())
+        declares = comparable(self._declared.stated(), self._policy.declares())
         counted = self._executor.stopwatch.counted(self._store.now())
         return WorkerCard(self.id, socket.gethostname(), os.getpid(), NO_QUEUES, declares, None, counted)
 

@@ -17,9 +17,10 @@ import msgspec
 from standfast.aside import aside
 from standfast.errors import ConfigurationError, StoreMoved
 from standfast.handlers.readiness import Readiness
-from standfast.handlers.registry import Declaration, Registry
+from standfast.handlers.registry import Registry
 from standfast.job import Claim
 from standfast.queue.consent import Consent
+from standfast.queue.declarations import Declarations
 from standfast.queue.letters import DeadLetters
 from standfast.queue.policies import Policies
 from standfast.queue.verification import Verifier
@@ -73,7 +74,7 @@ class Worker:
         tracing: Tracing | None = None,
         prune: Prune | None = None,
         beside: Sequence[Loop] = (),
-        rules: dict[str, QueueRules],
+        declared: Declarations,
         ready: Callable[[], Awaitable[None]],
         queues: Sequence[str] | None = None,
         concurrency: int = SLOTS,
@@ -82,7 +83,7 @@ class Worker:
         if concurrency < 1:
             raise ConfigurationError(f"concurrency must be at least 1 slot per queue, not {concurrency!r}")
         lanes = registry.lanes(queues)
-        beat = min([LONGEST_BEAT, *(beat_for(rule.lease) for rule in rules.values())])
+        beat = min([LONGEST_BEAT, *(beat_for(rule.lease) for rule in declared.rules.values())])
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
         self._asked = queues
         self._store = store
@@ -105,7 +106,7 @@ class Worker:
             readiness=readiness,
             policy=policy.known,
         )
-        self._rules = rules
+        self._declared = declared
         self._registry = registry
         self._heartbeat = Heartbeat(store, self._card, beat, self._reported, self._alive)
         self._watch = Watch(self._is_busy, self._executor.attempt_of, self._heartbeat.hurry)
@@ -157,7 +158,7 @@ class Worker:
 
     def _card(self) -> WorkerCard:
         queues = msgspec.json.encode(self._claimer.queues).decode()
-        declares = declared(self._rules, self._registry.declarations(), self._policy.declares())
+        declares = comparable(self._declared.stated(), self._policy.declares())
         counted = self._executor.stopwatch.counted(self._store.now())
         return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, declares, self._watch.report(), counted)
 
@@ -316,9 +317,7 @@ async def drain_all(workers: Iterable[Worker]) -> None:
         await worker.drain()
 
 
-def declared(rules: dict[str, QueueRules], handlers: list[Declaration], policy: str | None) -> str:
+def comparable(stated: dict[str, Any], policy: str | None) -> str:
     """Give what a process declares, for others to compare: queue, queue/handler or policy → its rules, as JSON text."""
-    found: dict[str, Any] = {**rules, **{f"{handler.queue}/{handler.name}": handler for handler in handlers}}
-    if policy is not None:
-        found[POLICY] = policy
+    found = stated if policy is None else {**stated, POLICY: policy}
     return msgspec.json.encode({name: msgspec.json.encode(what).decode() for name, what in found.items()}).decode()

@@ -413,6 +413,13 @@ INSERT INTO counter AS c (queue, name, value)
 SELECT queue, name, sum(value) FROM moved GROUP BY queue, name ORDER BY queue, name
 ON CONFLICT (queue, name) DO UPDATE SET value = c.value + excluded.value
 
+-- name: lock_layers
+SELECT name, rules, declared, overlay FROM queue WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb)))
+ORDER BY name FOR UPDATE
+
+-- name: write_layers
+UPDATE queue SET declared = e.value->>'declared', overlay = e.value->>'overlay' FROM jsonb_each(:layers::jsonb) AS e WHERE queue.name = e.key
+
 -- name: changed_ages
 SELECT e.key FROM jsonb_each(:queues::jsonb) AS e JOIN queue AS q ON q.name = e.key
 WHERE q.max_age IS DISTINCT FROM (e.value->>'max_age')::double precision

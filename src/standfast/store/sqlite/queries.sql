@@ -364,6 +364,12 @@ SELECT seq, hash FROM audit WHERE seq IN (SELECT value FROM json_each(:numbers))
 -- name: sum_counters
 -- Summed as they are written.
 
+-- name: lock_layers
+SELECT name, rules, declared, overlay FROM queue WHERE name IN (SELECT value FROM json_each(:queues)) ORDER BY name
+
+-- name: write_layers
+UPDATE queue SET declared = e.value->>'declared', overlay = e.value->>'overlay' FROM json_each(:layers) AS e WHERE queue.name = e.key
+
 -- name: changed_ages
 SELECT e.key FROM json_each(:queues) AS e JOIN queue AS q ON q.name = e.key
 WHERE q.max_age IS NOT CAST(e.value->>'max_age' AS REAL)
