@@ -1,21 +1,29 @@
 """Secrets taken out of what is kept in the audit or shown to somebody.
 
-A value is hidden by its key's name (`password`, `api_key`, `Authorization`), or by its shape (bearer and JSON web
-tokens, keys of well-known makers, private keys, passwords in URLs, long random text). `{"$secret": name}` stays: it
-names a secret and is none. Hashes stay where their key says so (`payload_sha256`) or they do (`sha256:…`).
+A value is hidden by its key's name (`password`, `api_key`, `Authorization`, and what `[redact] keys` adds), also where
+the name stands beside it (`{"name": "password", "value": …}`, `["Authorization", …]`, `?token=…`, `pin=…&…`); or by its
+shape (bearer and JSON web tokens, keys of well-known makers, private keys, user and password in a URL, long random
+text). `{"$secret": name}` stays: it names a secret and is none. Hashes stay where their key says so (`payload_sha256`)
+or they do (`sha256:…`); where payloads are not read as they are, hashes are keyed, lest short secrets be guessed.
 E-mail addresses stay unless asked for: who asked for a replay is often one.
 Every pattern looks at a bounded stretch or consumes what it looks at, so that any text costs linear time.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import itertools
 import re
+import secrets
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote_plus
 
 HIDDEN = "***"
 CUT = "…"
+PAIR = 2
 REFERENCE = "$secret"
 
 LONGEST_TEXT = 4096
@@ -29,7 +37,8 @@ MOST_VALUES = 2000
 _SECRET_WORDS = frozenset(
     {
         *("password", "passwd", "passphrase", "pwd", "pin", "secret", "secrets", "token", "authorization", "auth"),
-        *("cookie", "cookies", "credential", "credentials", "apikey", "privatekey", "accesskey", "signature", "otp"),
+        *("cookie", "cookies", "credential", "credentials", "apikey", "privatekey", "accesskey", "signature", "sig"),
+        "otp",
     }
 )
 _SECRET_PAIRS = frozenset(
@@ -44,7 +53,14 @@ _HARMLESS_ENDINGS = frozenset(
 _HASHES = frozenset({"sha", "hash", "fingerprint", "snapshot", "digest", "head", "id"})
 """Last words of keys whose values are long and random, and no secret."""
 
+_GUESSABLE = frozenset({"sha", "hash", "digest", "head"})
+"""Last words of keys whose values are hashes of what may be short: of a payload, or of a decision that names one."""
+_NAMING = frozenset({"name", "key", "header", "field", "param", "parameter", "attribute", "variable", "k"})
+_VALUING = frozenset({"value", "values", "val", "content", "data", "default", "v"})
+"""Keys of a map that names something under one of its keys and has its value under another."""
+
 _word = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # without digits: `password2` is a password too
+_part = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _LONGEST_KEY = 200
 
 _NAMES = (
@@ -68,7 +84,7 @@ _shapes = re.compile(
             rf"(?P<pem>{_PEM})",
             r"(?P<line>(?i:(?<![\w-])(?:proxy-)?authorization|(?<![\w-])(?:set-)?cookie)[\"']?\s{0,3}[:=])[^\r\n]*",
             r"(?P<scheme>(?i:(?<!\w)(?:bearer|basic)) )[\w.~+/=-]{8,}",
-            r"(?P<user>://[^\s:/@]{0,100}:)[^\s/@]{1,200}(?=@)",
+            r"(?P<user>://)[^\s/?#\"'<>]+(?=@)",
             rf"(?P<named>(?i:(?<![\w-])[\w-]*(?:{_NAMES})\d{{0,3}})[\"']?\s{{0,3}}[=:]\s{{0,3}}){_VALUE}",
             r"(?P<jwt>(?<![\w-])eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?)",
             rf"(?P<maker>(?<![\w-])(?:{'|'.join(_MAKERS)}))",
@@ -78,6 +94,10 @@ _shapes = re.compile(
     ),
     re.DOTALL | re.ASCII,
 )
+_params = re.compile(r"((?:\A|(?<=[?&;]))([\w.\[\]%+~-]{1,100})=)[^&;\s\"'#<>]+", re.ASCII)
+"""A name and its value, as forms and queries have them."""
+_inner_params = re.compile(r"((?<=%26|%3[Ff])([\w.~+-]{1,100})%3[Dd])[\w.~+-]+", re.ASCII)
+"""The same of a URL that is itself the value of one."""
 _email = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}", re.ASCII)
 _hexadecimal = re.compile(r"[0-9a-fA-F]{32,}")
 _LONG_RANDOM = 40
@@ -85,24 +105,69 @@ _SEPARATOR_EVERY = 10
 """Random text has few of `/_-`; a path or a name made of words has one every few characters."""
 
 
+class _Also(NamedTuple):
+    """Names that hide their values beside the usual ones: as runs of words, as they are written, and in texts."""
+
+    runs: frozenset[tuple[str, ...]] = frozenset()
+    spelled: frozenset[str] = frozenset()
+    named: re.Pattern[str] | None = None
+
+
+_also = _Also()
+_KEY, _KEY_NAME = secrets.token_bytes(32), secrets.token_hex(4)
+"""What hashes are keyed with in this process, and what tells them from another process's."""
+
+
+def hide_also(names: Iterable[str]) -> None:
+    """Have values under these names hidden too, from now on, in everything this process shows."""
+    global _also  # noqa: PLW0603 - one process hides what any of its queues wants hidden
+    added = {_spelled(name) for name in names} - {""} - _also.spelled
+    if added:
+        spelled = _also.spelled | added
+        words = ("[_ -]?".join(map(re.escape, name.split("_"))) for name in sorted(spelled))
+        named = rf"((?i:(?<![\w-])(?:\w{{1,50}}[_-])?(?:{'|'.join(words)}))[\"']?\s{{0,3}}[=:]\s{{0,3}}){_VALUE}"
+        runs = frozenset(tuple(name.split("_")) for name in spelled)
+        _also = _Also(runs, spelled, re.compile(named, re.DOTALL))
+
+
+def keyed(value: str) -> str:
+    """Give a hash that tells the same values apart from others in this process, and that nobody can guess by."""
+    return f"hmac-sha256:{_KEY_NAME}:{hmac.digest(_KEY, value.encode(errors='surrogatepass'), hashlib.sha256).hex()}"
+
+
 def redacted_text(text: str, *, emails: bool = False, longest: int = LONGEST_TEXT) -> str:
     """Give a text without the secrets in it, cut to a length that can be shown."""
-    shown = _shapes.sub(_hide, text[: longest + MARGIN])
+    shown = _params.sub(_hide_param, _inner_params.sub(_hide_param, text[: longest + MARGIN]))
+    shown = shown if _also.named is None else _also.named.sub(rf"\1{HIDDEN}", shown)
+    shown = _shapes.sub(_hide, shown)
     shown = _email.sub(HIDDEN, shown) if emails else shown
     return shown if len(text) <= longest else f"{shown[:-MARGIN]}{CUT}"
 
 
-def redacted(value: Any, *, emails: bool = False, longest: int = LONGEST_TEXT) -> Any:
-    """Give a JSON value without the secrets in it, cut where it is deep or large; no text longer than `longest`."""
-    return _Walk(emails, longest).walk(value, "", DEEPEST)
+def redacted(
+    value: Any,
+    *,
+    emails: bool = False,
+    longest: int = LONGEST_TEXT,
+    keyed_hashes: bool = False,
+    without: frozenset[str] = frozenset(),
+) -> Any:
+    """Give a JSON value without the secrets in it, cut where it is deep or large; no text longer than `longest`.
+
+    With `keyed_hashes`, hashes of payloads and decisions are shown keyed; what stands under a key of `without`, not at
+    all.
+    """
+    return _Walk(emails, longest, keyed_hashes, without).walk(value, "", DEEPEST)
 
 
 class _Walk:
     """One way through a document, which counts what it has met."""
 
-    def __init__(self, emails: bool, longest: int) -> None:  # noqa: FBT001 - said by name at the door
+    def __init__(self, emails: bool, longest: int, keyed_hashes: bool, without: frozenset[str]) -> None:  # noqa: FBT001 - said by name at the door
         self._emails = emails
         self._longest = longest
+        self._keyed_hashes = keyed_hashes
+        self._without = without
         self._left = MOST_VALUES
 
     def walk(self, value: Any, key: str, depth: int) -> Any:
@@ -120,17 +185,23 @@ class _Walk:
         if is_reference(value):
             return dict(value)
         shown: dict[str, Any] = {}
+        secret = key if is_secret_name(key) else _named_secret(value)
         for name, each in value.items():
             if self._left <= 0:
                 shown[CUT] = CUT
                 break
-            below = key if is_secret_name(key) else str(name)
+            if name in self._without and each is not None:
+                shown[str(name)] = HIDDEN
+                continue
+            hides = secret is not None and (secret == key or str(name).lower() in _VALUING)
+            below = secret if hides and secret is not None else str(name)
             shown[redacted_text(str(name)[:_LONGEST_KEY])] = self.walk(each, below, depth)
         return shown
 
     def _list(self, value: list[Any] | tuple[Any, ...], key: str, depth: int) -> list[Any]:
         kept = value[: max(self._left, 0)]
-        shown = [self.walk(each, key, depth) for each in kept]
+        pairs = zip(kept, ("", *kept), strict=False)
+        shown = [self.walk(each, _key_beside(before, len(value)) or key, depth) for each, before in pairs]
         return shown if len(kept) == len(value) else [*shown, CUT]
 
     def _scalar(self, value: Any, key: str) -> Any:
@@ -142,6 +213,8 @@ class _Walk:
             return value
         if not isinstance(value, str):
             return f"<{type(value).__name__}>"
+        if self._keyed_hashes and _is_guessable(key, value):
+            return keyed(value)
         return value if _is_hash(key, value) else redacted_text(value, emails=self._emails, longest=self._longest)
 
 
@@ -153,6 +226,8 @@ def is_reference(value: dict[Any, Any]) -> bool:
 def is_secret_name(key: str) -> bool:
     """Tell whether a key's name says that its value is nobody's to read."""
     words = _words(key)
+    if _also.spelled and (_spelled(key) in _also.spelled or _has_run(words)):
+        return True
     if not words or words[-1] in _HARMLESS_ENDINGS:
         return False
     if not _SECRET_WORDS.isdisjoint(words) or not _SECRET_PAIRS.isdisjoint(itertools.pairwise(words)):
@@ -160,8 +235,41 @@ def is_secret_name(key: str) -> bool:
     return any(word.endswith(_SECRET_ENDINGS) for word in words)
 
 
+def _named_secret(value: dict[Any, Any]) -> str | None:
+    """Give the secret name that a map has under a key such as `name`, if any."""
+    named = (each for name, each in value.items() if isinstance(each, str) and str(name).lower() in _NAMING)
+    return next((each for each in named if len(each) <= _LONGEST_KEY and is_secret_name(each)), None)
+
+
+def _key_beside(before: Any, length: int) -> str | None:
+    """Give the secret name that stands before a value in a list: of a pair, or as an option of a command."""
+    if not isinstance(before, str) or len(before) > _LONGEST_KEY or not (length == PAIR or before.startswith("-")):
+        return None
+    return before if "=" not in before and is_secret_name(before) else None
+
+
+def _has_run(words: list[str]) -> bool:
+    """Tell whether the words of a name hold those of one that was added."""
+    spans = (range(len(words) - len(run) + 1) for run in _also.runs)
+    runs = zip(_also.runs, spans, strict=True)
+    return any(tuple(words[start : start + len(run)]) == run for run, starts in runs for start in starts)
+
+
+def _spelled(name: str) -> str:
+    """Give a name in one spelling: `dateOfBirth`, `Date-of-Birth` and `date_of_birth` are one."""
+    return "_".join(part.lower() for part in _part.findall(name[:_LONGEST_KEY]))
+
+
+def _hide_param(match: re.Match[str]) -> str:
+    return f"{match[1]}{HIDDEN}" if is_secret_name(unquote_plus(match[2])) else match[0]
+
+
 def _is_hash(key: str, value: str) -> bool:
     return not _HASHES.isdisjoint(_words(key)[-1:]) and _hexadecimal.fullmatch(value[:129]) is not None
+
+
+def _is_guessable(key: str, value: str) -> bool:
+    return not _GUESSABLE.isdisjoint(_words(key)[-1:]) and _hexadecimal.fullmatch(value[:129]) is not None
 
 
 def _words(key: str) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from standfast import redact
 from standfast.redact import CUT, DEEPEST, LONGEST_TEXT, MARGIN, MOST_VALUES, is_secret_name, redacted, redacted_text
 
 HASH = "3f" * 32
@@ -53,8 +54,15 @@ def test_a_name_that_only_sounds_like_one_hides_nothing(name):
         ("xoxb-1234567890-abc", "***"),
         ("sk_live_abcdefghij1234", "***"),
         ("sk-proj-abcdefghijklmnop1234", "***"),
-        ("postgres://bob:hunter2@db/x", "postgres://bob:***@db/x"),
-        ("https://:hunter2@db/x", "https://:***@db/x"),
+        ("postgres://bob:hunter2@db/x", "postgres://***@db/x"),
+        ("https://:hunter2@db/x", "https://***@db/x"),
+        ("https://s3cr3t@api.example/x", "https://***@api.example/x"),
+        ("https://s3cr3t:@api.example/x", "https://***@api.example/x"),
+        ("https://bob:p@ss@api.example/x", "https://***@api.example/x"),
+        ("https://h/x?X-Amz-Signature=abc&pin=1234#top", "https://h/x?X-Amz-Signature=***&pin=***#top"),
+        ("https://h/x?next=%2Fy%3Fotp%3D1234%26n%3D2", "https://h/x?next=%2Fy%3Fotp%3D***%26n%3D2"),
+        ("pin=1234&n=2", "pin=***&n=2"),
+        ("n=2&pass%77ord=a+b", "n=2&pass%77ord=***"),
         ("https://h/x?token=abc&page=2", "https://h/x?token=***&page=2"),
         ("db_password = 'a b', user=ann", "db_password = ***, user=ann"),
         ('{"client_secret": "a b", "n": 1}', '{"client_secret": ***, "n": 1}'),
@@ -117,6 +125,55 @@ def test_hashes_stay_where_their_key_names_them():
     }
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"name": "password", "value": "hunter2"}, {"name": "password", "value": "***"}),
+        ({"Name": "X-Api-Key", "Value": ["hunter2"]}, {"Name": "X-Api-Key", "Value": ["***"]}),
+        ({"key": "pin", "value": 1234}, {"key": "pin", "value": "***"}),
+        (
+            {"headers": [["Authorization", "hunter2"], ["Host", "h"]]},
+            {"headers": [["Authorization", "***"], ["Host", "h"]]},
+        ),
+        (["--password", "hunter2", "--verbose"], ["--password", "***", "--verbose"]),
+        ({"name": "rotate_token", "queue": "mail"}, {"name": "rotate_token", "queue": "mail"}),
+        (["token", "secret", "mail"], ["token", "secret", "mail"]),
+    ],
+)
+def test_a_name_beside_its_value_tells_a_secret(value, shown):
+    assert redacted(value) == shown
+
+
+def test_names_of_ones_own_hide_their_values_too(monkeypatch):
+    monkeypatch.setattr("standfast.redact._also", redact._Also())  # noqa: SLF001
+    redact.hide_also(["iban", "dateOfBirth", "line2", " "])
+    assert redacted({"customer_iban": "DE1", "date-of-birth": "1.1.", "line2": "x", "line": "y", "n": 1}) == {
+        "customer_iban": "***",
+        "date-of-birth": "***",
+        "line2": "***",
+        "line": "y",
+        "n": 1,
+    }
+    assert redacted({"name": "IBAN", "value": "DE1"})["value"] == "***"
+    assert redacted_text('{"iban": "DE1", "n": 1} and /x?date_of_birth=1.1.') == (
+        '{"iban": ***, "n": 1} and /x?date_of_birth=***'
+    )
+
+
+def test_a_hash_that_a_short_secret_could_be_guessed_by_is_keyed():
+    whole = {
+        "payload_sha256": HASH,
+        "coalesced": {"last": [{"sha256": HASH}]},
+        "head": HASH,
+        "snapshot": f"sha256:{HASH}",
+    }
+    shown = redacted(whole, keyed_hashes=True)
+    assert HASH not in str({**shown, "snapshot": None})
+    assert shown["payload_sha256"] == shown["coalesced"]["last"][0]["sha256"] == redact.keyed(HASH)
+    assert shown["snapshot"] == whole["snapshot"]
+    assert redact.keyed(HASH) != redact.keyed("3e" * 32)
+
+
 def test_a_secret_in_a_key_is_hidden_too():
     assert redacted({JWT: 1}) == {"***": 1}
 
@@ -146,7 +203,22 @@ def test_nor_does_one_where_so_much_was_hidden_that_there_is_room():
 
 @pytest.mark.timeout(8)  # a pattern that looks at everything from everywhere takes far longer
 @pytest.mark.parametrize(
-    "hostile", ["password ", "://a:", "-----BEGIN PRIVATE KEY", "a@", "Bearer ", "token", "'", "-", "a", "a-password"]
+    "hostile",
+    [
+        "password ",
+        "://a:",
+        "-----BEGIN PRIVATE KEY",
+        "a@",
+        "Bearer ",
+        "token",
+        "'",
+        "-",
+        "a",
+        "a-password",
+        "a=",
+        "&a=",
+        "%26a%3D",
+    ],
 )
 def test_any_text_costs_linear_time(monkeypatch, hostile):
     monkeypatch.setattr("standfast.redact.LONGEST_TEXT", 40_000)
