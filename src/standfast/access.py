@@ -64,6 +64,28 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
     queues: tuple[str, ...] | None = None
     """The only queues this reaches; None for all of them."""
+    sessions: tuple[str, ...] = ()
+    """The sessions this was made for; without any, it works in one of its own."""
+    host: bool = False
+    """Whether an application that standfast is mounted into vouches for the person, without a token of ours."""
+    payloads: bool = True
+    """Whether payloads and results are shown at all, where secrets are taken out of them."""
+
+    @property
+    def session(self) -> str:
+        """The session this works in unless it names another of its own."""
+        if self.sessions:
+            return self.sessions[0]
+        return f"person:{self.person}" if self.host else f"agent:{self.name}"
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether a program decides what is asked for with this: a producer, or a token made for sessions."""
+        return self.role is Role.PRODUCER or bool(self.sessions)
+
+    def works_in(self, session: str | None) -> bool:
+        """Tell whether a session is this one's own."""
+        return session is not None and session in (self.sessions or (self.session,))
 
     def may(self, right: Right) -> bool:
         """Tell whether this allows something."""

@@ -32,6 +32,7 @@ Kind = Literal[
     "export",
     "import",
     "policy",
+    "settings",
     "tokens",
     "restore",
     "redrive",

@@ -59,11 +59,19 @@ async def _working(sf: Standfast, server: Server, *, worker: bool) -> AsyncItera
         yield
 
 
-def grant(person: str, role: str, *, groups: Sequence[str] = (), queues: Sequence[str] | None = None) -> Grant:
-    """Say what a person of your application may do here."""
+def grant(
+    person: str,
+    role: str,
+    *,
+    groups: Sequence[str] = (),
+    queues: Sequence[str] | None = None,
+    sessions: Sequence[str] = (),
+) -> Grant:
+    """Say what a person of your application may do here; with `sessions`, what an agent may, and in which sessions."""
     try:
         allowed = Role(role)
     except ValueError as error:
         raise ConfigurationError.unknown("role", role, [str(each) for each in Role]) from error
     scope = None if queues is None else tuple(queues)
-    return Grant(id=person, name=person, person=person, role=allowed, groups=tuple(groups), queues=scope)
+    about = {"groups": tuple(groups), "queues": scope, "sessions": tuple(sessions)}
+    return Grant(id=person, name=person, person=person, role=allowed, host=True, **about)  # type: ignore[arg-type]

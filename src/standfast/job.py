@@ -40,13 +40,20 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """How often somebody changed the payload: the job's generation."""
     amenders: tuple[str, ...] = ()
     """Who did."""
+    also_requested_by: tuple[str, ...] = ()
+    """Who else asked for the work: their jobs were folded into this one."""
     trace: str | None = None
     """The `traceparent` of the span it was enqueued in, where traces are on."""
 
     @property
     def wanted_by(self) -> tuple[str, ...]:
         """Everybody whose work this is: who requested it, and who changed it. None of them may approve it."""
-        return (*(() if self.requester is None else (self.requester,)), *self.amenders)
+        return (*self.requesters, *self.amenders)
+
+    @property
+    def requesters(self) -> tuple[str, ...]:
+        """Everybody who asked for the work, the owner first. Each of them may read it."""
+        return (*(() if self.requester is None else (self.requester,)), *self.also_requested_by)
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -297,6 +304,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     parked_on: str | None
     session: str | None
     requester: str | None
+    requesters: list[str]
+    """Everybody who asked for it, the requester first: callers whose jobs were folded into this one, too."""
     labels: dict[str, str]
     risk: str | None
     progress: dict[str, Any] | None

@@ -28,7 +28,7 @@ KEEP_INBOX = 7 * 86400.0
 """Seconds a message that was read is kept, unless the file says otherwise."""
 SWITCH = {"": None, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 """How a variable of the environment says yes or no."""
-TABLES = ("queues", "store", "server", "groups", "commands", "ingest", "notify")
+TABLES = ("queues", "store", "server", "groups", "commands", "ingest", "notify", "redact")
 """The tables of `standfast.toml`, one for each field of `File`."""
 
 
@@ -62,8 +62,10 @@ class Settings(msgspec.Struct, frozen=True):
     log: Setting
     written: dict[str, tuple[str, ...]]
     """Which rules of each queue the file names; the others are defaults."""
-    groups: dict[str, tuple[str, ...]] = {}
-    """The groups of each person the file names: who may approve what."""
+    groups: dict[str, tuple[str, ...]] | None = None
+    """The groups of each person, if the file has `[groups]`: who may approve what."""
+    hidden: tuple[str, ...] | None = None
+    """The names whose values are hidden beside the usual ones, if the file has `[redact]`."""
     commands: dict[str, dict[str, Any]] = {}
     """The programs that queues may name with `command=`, as they are written; `queue.commands` reads them."""
     notify: dict[str, Any] = {}
@@ -80,6 +82,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Whether OpenTelemetry is told of every enqueue and attempt."""
     readers: int = READERS
     """How many live views one server process serves at once."""
+    viewer_payloads: bool = True
+    """Whether viewers are shown payloads and results, without their secrets."""
     metrics: Literal["token", "loopback"] = "token"
     """Who gets `/metrics`: whoever shows a token, or also whoever asks from the server's own host."""
 
@@ -119,6 +123,13 @@ class ServerTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hosts: tuple[str, ...] = ()
     readers: Annotated[int, msgspec.Meta(ge=0)] = READERS
     metrics: Literal["token", "loopback"] = "token"
+    viewer_payloads: bool = True
+
+
+class RedactTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[redact]` of the file."""
+
+    keys: tuple[str, ...] = ()
 
 
 class File(msgspec.Struct, frozen=True):
@@ -127,8 +138,9 @@ class File(msgspec.Struct, frozen=True):
     queues: dict[str, dict[str, Any]] = {}
     store: StoreTable = StoreTable()
     server: ServerTable = ServerTable()
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] | None = None
     """Who is in which groups, beside what their tokens say."""
+    redact: RedactTable | None = None
     commands: dict[str, dict[str, Any]] = {}
     ingest: dict[str, dict[str, Any]] = {}
     notify: dict[str, Any] = {}
@@ -151,7 +163,9 @@ def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> 
         notify=file.notify,
         policy=_first(None, environment.get("STANDFAST_POLICY"), None, DEFAULT_POLICY),
         log=_log(environment),
-        groups={person: tuple(groups) for person, groups in file.groups.items()},
+        groups=None if file.groups is None else {person: tuple(groups) for person, groups in file.groups.items()},
+        hidden=None if file.redact is None else file.redact.keys,
+        viewer_payloads=file.server.viewer_payloads,
         commands=file.commands,
         ingest=file.ingest,
         hosts=file.server.hosts,

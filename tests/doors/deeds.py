@@ -54,7 +54,7 @@ async def made_ready(sf: Standfast) -> list[Deed]:
     await sf.tokens.create("spare", person="nobody", role="viewer")
     one = "/dead-letters/{id}"
     return [
-        Deed("POST", "/jobs", "/jobs", {"queue": "elsewhere"}),
+        Deed("POST", "/jobs", "/jobs", {"queue": "echo"}),
         Deed("POST", "/run", "/run", {"handler": "echo"}),
         Deed("POST", "/submit", "/submit", {"handler": "echo"}),
         Deed("POST", "/hand-over", "/hand-over", {"handler": "echo", "error": "down"}),

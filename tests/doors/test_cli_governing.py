@@ -122,10 +122,14 @@ class TestApprovals:
         assert refused.exit_code == 4
         assert "somebody else must approve; nothing was changed" in refused.stderr
 
-    def test_groups_stand_in_the_file(self, cli, here):
+    def test_a_file_in_the_callers_directory_makes_nobody_a_member_of_a_group(self, cli, here):
         _, approval = ask(group="governance")
         assert cli("approvals", "approve", approval).exit_code == 4
         (here / "standfast.toml").write_text(f'[groups]\n"{user()}" = ["governance"]\n')
+        for _ in range(2):  # the first look must not have published it for the second
+            assert cli("approvals", "approve", approval).exit_code == 4
+            cli("enqueue", "mail", "{}")
+        work()  # a process that works publishes what its file says
         assert cli("approvals", "approve", approval).exit_code == 0
 
     def test_a_letter_that_waits_says_for_which_approval(self, cli):

@@ -67,6 +67,7 @@ async def test_a_mounted_server_works_as_long_as_its_application() -> None:
 async def test_who_asks_is_what_the_application_says() -> None:
     """Its people have its roles; others need a token; and no page of somebody else's is obeyed."""
     app, sf = FastAPI(), Standfast(":memory:")
+    sf.queue("echo")
     mount(app, sf, "/queue", auth=signed_in, worker=False)
     job, page = {"queue": "echo"}, {"Origin": "https://shop.example"}
     async with living(app), client(app) as nobody, client(app, cookies={"who": "vic"}) as vic:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import msgspec
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
-from standfast import Permanent, Standfast
+from standfast import Permanent, Standfast, redact
 from standfast.access import Grant, Role
 from standfast.cli.serve_command import _greet
 from standfast.dashboard.site import PAGES
@@ -17,8 +20,9 @@ from standfast.rules import Breaker, QueueRules
 from standfast.server import Server, notices
 from standfast.server.app import API, ROUTES
 from standfast.server.auth import COOKIE, CSRF_FIELD, _csrf
-from standfast.server.seen import gates_of, health_for
+from standfast.server.seen import gates_of, health_for, issues_for
 from standfast.testing import drain, memory
+from tests.waiting import seen
 
 SECRET = "hunter2sekret"  # noqa: S105 - nobody's
 SAID = f"refused with password={SECRET}"
@@ -103,14 +107,91 @@ async def test_nobody_who_only_looks_is_shown_a_secret(monkeypatch: pytest.Monke
         pages += [f"/jobs/{dead}", "/approvals?state=all", f"/jobs/{ids['/dead-letters']}"]
         asked = [*(f"{API}{each}" for each in (*routes, *more)), *pages, "/metrics", "/live/series"]
         hidden = {"/api/v1/tokens", "/tokens", "/api/v1/sessions/nowhere/inbox"}
-        shown = 0
+        shown, hashes = 0, {job.payload_sha256 for job in await sf.jobs()}
         async with await client_of(sf, "viewer") as looks, await client_of(sf, "approver") as works:
             for each in asked:
                 answer = await looks.get(each)
                 assert SECRET not in answer.text, each
+                assert not [each for true in hashes if true[:12] in answer.text], "a short secret is guessed by it"
                 assert answer.status_code == 200 or each in hidden, (each, answer.text)
                 shown += each.startswith(API) and SECRET in (await works.get(each)).text
     assert shown >= 16, "it was there to be seen"
+
+
+async def test_viewers_are_shown_no_payloads_where_the_settings_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor results; those who work with them read both."""
+    (tmp_path / "standfast.toml").write_text("[server]\nviewer_payloads = false\n")
+    monkeypatch.chdir(tmp_path)
+    async with Standfast(":memory:") as sf:
+        sf.handler("echo")(lambda job: {"told": job.payload["note"]})
+        job = str((await sf.enqueue("echo", {"note": "plain words"})).id)
+        await sf.schedules.add("nightly", "echo", {"note": "plain words"}, every=3600)
+        await drain(sf)
+        asked = [f"{API}/jobs", f"{API}/jobs/{job}", f"{API}/jobs/{job}/result", f"{API}/jobs/{job}/result?key=told"]
+        asked += [f"{API}/schedules", f"/jobs/{job}", "/schedules", "/jobs"]
+        async with await client_of(sf, "viewer") as looks, await client_of(sf, "operator") as works:
+            for each in asked:
+                answer = await looks.get(each)
+                assert (answer.status_code, "plain words" in answer.text) == (200, False), each
+            assert "plain words" in (await works.get(f"{API}/jobs/{job}")).text
+            shown = [str(each) for each in await _by_mcp(looks, job)]
+        assert shown
+        assert not [each for each in shown if "plain words" in each]
+
+
+async def _by_mcp(http: httpx2.AsyncClient, job: str) -> list[Any]:
+    """Read a job by the tools and the resources of agents."""
+    async with Client(streamable_http_client("http://127.0.0.1/mcp", http_client=http)) as client:
+        answers = [await client.call_tool(tool, {"id": job}) for tool in ("status", "wait", "explain")]
+        return [*answers, await client.read_resource(f"standfast://jobs/{job}")]
+
+
+async def test_names_of_ones_own_are_hidden_from_viewers_by_every_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`[redact] keys` of a worker's file holds in a server without that file, too."""
+    monkeypatch.setattr("standfast.redact._also", redact._Also())  # noqa: SLF001
+    (tmp_path / "standfast.toml").write_text('[redact]\nkeys = ["iban"]\n')
+    monkeypatch.chdir(tmp_path)
+    async with Standfast("queue.db") as worker:
+        worker.queue("pay")
+        job = str((await worker.enqueue("pay", {"iban": "DE12", "n": 1})).id)
+    monkeypatch.setattr("standfast.redact._also", redact._Also())  # noqa: SLF001 - another process
+    monkeypatch.setenv("STANDFAST_CONFIG", str(tmp_path / "other.toml"))
+    (tmp_path / "other.toml").write_text("")
+    async with Standfast("queue.db") as server, await client_of(server, "viewer") as looks:
+        assert (await looks.get(f"{API}/jobs/{job}")).json()["payload"] == {"iban": "***", "n": 1}
+
+
+def test_an_issue_of_a_queue_is_not_told_to_a_token_whose_queue_only_begins_alike() -> None:
+    """A queue may be called `pay: x`."""
+    grant = Grant(id="1", name="v", person="v", role=Role.VIEWER, queues=("pay",))
+    issues = ["pay: 3 pending (backed up)", "pay: x: 5 pending (backed up)", "the disk is low"]
+    assert issues_for(issues, grant, ["pay", "pay: x"]) == issues[:1]
+    assert issues_for(issues, msgspec.structs.replace(grant, queues=None), ["pay"]) == issues
+
+
+async def test_charts_and_policy_of_all_queues_are_not_for_a_token_of_some() -> None:
+    async with (
+        Standfast(":memory:") as sf,
+        await client_of(sf, "viewer", queues=["pay"]) as some,
+        await client_of(sf, "viewer") as all_,
+    ):
+        for each in (f"{API}/policy", "/policy"):
+            assert [(await client.get(each)).status_code for client in (some, all_)] == [403, 200]
+        app = Server(sf).app  # one server samples for all who look at it
+        for client in (some, all_):
+            client._transport = httpx2.ASGITransport(app=app)  # noqa: SLF001
+        await seen(lambda: _charted(all_))
+        assert not await _charted(some)
+        assert "data-chart" not in (await some.get("/")).text
+        assert "data-chart" in (await all_.get("/")).text
+
+
+async def _charted(client: httpx2.AsyncClient) -> bool:
+    return any((await client.get("/live/series")).json().values())
 
 
 async def test_of_other_queues_nothing_is_told() -> None:

@@ -46,10 +46,15 @@ most; default 30 days) and `otel` (the same as `STANDFAST_OTEL`). `[server]` tak
 [server](rest.md) answers to, beside the loopback's, and `readers`: how many [live views](notices.md) it serves at once
 (default 500).
 `metrics = "loopback"` opens [`/metrics`](alerts.md#metrics) to the server's own host without a token.
+`viewer_payloads = false` leaves payloads, results and receipts out of everything that viewers are shown (default
+`true`: they see them [without secrets](rest.md#what-is-hidden)).
 `[notify]` says [where alerts go](sessions.md#alerts), with `pain` where [pain signals](alerts.md#pain-signals) go, and
 who [subscribes to notices](notices.md#webhooks). `[groups]` names the groups of each person, such as
-`bea = ["platform-governance"]`: who may approve what. `[commands.NAME]` is a program
-that does a queue's work ([commands](commands.md)), `[ingest.NAME]` a source of webhooks ([ingest](ingest.md)).
+`bea = ["platform-governance"]`: who may approve what. `[redact] keys = ["iban"]` names further keys whose values are
+hidden wherever secrets are. Both are published in the store by workers, servers and applications, replace what was
+published before, and hold for every process that opens the store later; commands publish nothing. `[commands.NAME]` is
+a program that does a queue's work ([commands](commands.md)), `[ingest.NAME]` a source of webhooks
+([ingest](ingest.md)).
 
 ## Queues
 

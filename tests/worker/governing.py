@@ -30,13 +30,17 @@ class Rulebook:
 
 def govern(sf: Standfast, book: Rulebook, **groups: tuple[str, ...]) -> DeadLetters:
     """Have this book decide, here and in workers of this object."""
+
+    async def groups_of(person: str) -> tuple[str, ...]:
+        return groups.get(person, ())
+
     letters = DeadLetters(
         sf._store,  # noqa: SLF001 - the seam that the policy in force goes through
         sf._ready,  # noqa: SLF001
         sf._registry,  # noqa: SLF001
         sf._verifier,  # noqa: SLF001
         permit=book,
-        groups=groups,
+        groups_of=groups_of,
     )
     sf.dead_letters, sf.approvals = letters, letters.approvals
     return letters

@@ -16,16 +16,24 @@ class Operating(Parts):
     """Changes what becomes of a job."""
 
     async def retry(
-        self, id: str | None, *, probe: Probe | None = None, timeout: Seconds = PROBE_FOR, by: str | None = None
+        self,
+        id: str | None,
+        *,
+        probe: Probe | None = None,
+        timeout: Seconds = PROBE_FOR,
+        by: str | None = None,
+        session: str | None = None,
     ) -> dict[str, Any]:
         """Run a job again as soon as may be: a waiting one now, a letter by replay. A running one is left alone.
 
         With `probe`, a function or a URL, once that says yes (True, or 2xx); if it does not within `timeout`,
         not at all, and the Reply says why as `probe`. Only this call waits; nothing of the waiting is stored.
-        `by` is who asks, where that is not the operating system's user.
+        `by` is who asks, where that is not the session, else the operating system's user. With `session`, an agent
+        asks: a letter that is `manual` or may have landed then waits for a person's approval.
         """
         await self._ready()
-        return await self._operations.retry(id, by=by or user(), probe=probe, timeout=timeout)
+        who = by or session or user()
+        return await self._operations.retry(id, by=who, session=session, probe=probe, timeout=timeout)
 
     async def cancel(self, id: str | None, *, by: str | None = None) -> JobView:
         """End a job that is not wanted any more. A running one is asked, and ends cancelled unless it succeeds.

@@ -32,6 +32,7 @@ from standfast.queue.operations import Operations, Queues
 from standfast.queue.policies import Policies
 from standfast.queue.reception import Reception
 from standfast.queue.schedules import Schedules
+from standfast.queue.shared_settings import SharedSettings
 from standfast.queue.tokens import Tokens
 from standfast.queue.traced import TracedReception, TracedTransactions
 from standfast.queue.transactions import Transactions
@@ -64,9 +65,10 @@ class Parts:
             self._store, self._ready, self._registry, self._acceptor, self._admission, tracing=self.tracing
         )
         self.policy = Policies(self._store, self._declared, self.settings.policy)
+        self.shared_settings = self._new_shared_settings()
         self.dead_letters = self._new_letters()
         self.approvals = self.dead_letters.approvals
-        self.queues = Queues(self._store, self._ready)
+        self.queues = Queues(self._store, self._ready, self._admission)
         self.inbox = Inbox(self._store, self._ready)
         self.consent = Consent(
             self._store,
@@ -78,7 +80,7 @@ class Parts:
         self._make_telling()
         self.schedules = Schedules(self._store, self._ready, self._acceptor, self._admission, self.clock)
         self.audit = Audit(self._store, self._ready)
-        self.tokens = Tokens(self._store, self._ready)
+        self.tokens = Tokens(self._store, self._ready, viewer_payloads=self.settings.viewer_payloads)
         self._operations = Operations(self._store, self.dead_letters, self._sender)
         self._fallbacks = Fallbacks(self._store)
         self._reception = self._new_reception()
@@ -118,6 +120,11 @@ class Parts:
         parts = (self._store, self._ready, self._declared.publish_blocking, self.clock)
         return Transactions(*parts) if self.tracing is None else TracedTransactions(self.tracing, *parts)
 
+    def _new_shared_settings(self) -> SharedSettings:
+        """Make what publishes the settings that every process reads in the store."""
+        given = self.settings
+        return SharedSettings(self._store, self._declared, groups=given.groups, hidden=given.hidden)
+
     def _new_letters(self) -> DeadLetters:
         """Make what decides about letters."""
         return DeadLetters(
@@ -127,7 +134,7 @@ class Parts:
             self._verifier,
             permit=self.policy.permit,
             permit_many=self.policy.permit_many,
-            groups=self.settings.groups,
+            groups_of=self.shared_settings.groups_of,
             ttl=self.settings.approval_ttl.value,
         )
 

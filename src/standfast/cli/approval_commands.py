@@ -50,7 +50,8 @@ def list_approvals(*, state: str, every: bool, limit: int, url: str | None, as_j
 def approve(*, approval_id: str, url: str | None, as_json: bool) -> None:
     """Say yes, as the operating-system user, and have the replay performed. Exits 4 if you may not, or the policy not.
 
-    Your groups are those that [groups] in standfast.toml gives you.
+    Your groups are those that the store has for you: workers and servers publish them from [groups] in their
+    standfast.toml. A file in this directory gives you none.
     """
     answer = look(url, lambda sf: sf.approvals.approve(approval_id, by=user()))
     _tell(answer, as_json=as_json)

@@ -11,7 +11,7 @@ from standfast.cli.door import ask, look, shared
 from standfast.cli.parameters import duration, names
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 
-COLUMNS = ("name", "role", "person", "groups", "queues", "expires", "made by")
+COLUMNS = ("name", "role", "person", "groups", "queues", "sessions", "expires", "made by")
 
 
 @click.group()
@@ -25,6 +25,7 @@ def token() -> None:
 @click.option("--person", required=True, help="As whom; nobody approves what the same person asked for.")
 @click.option("--group", "groups", multiple=True, help="A group whose approvals it may answer. Repeatable.")
 @click.option("--queues", type=names, help="The only queues it reaches, such as mail,billing.")
+@click.option("--sessions", type=names, help="The only sessions it works in, for an agent, such as agent:planner.")
 @click.option("--expires", type=duration, help="How long it counts, such as 30d.")
 @shared
 def create(
@@ -34,13 +35,14 @@ def create(
     person: str,
     groups: tuple[str, ...],
     queues: list[str] | None,
+    sessions: list[str] | None,
     expires: float | None,
     url: str | None,
     as_json: bool,
 ) -> None:
     """Make a token and print it. It is shown this once; the store keeps only its hash."""
-    given: dict[str, Any] = {"person": person, "role": role, "groups": groups, "queues": queues, "expires": expires}
-    made = ask(url, lambda sf: sf.tokens.create(name, **given))
+    scope: dict[str, Any] = {"groups": groups, "queues": queues, "sessions": sessions}
+    made = ask(url, lambda sf: sf.tokens.create(name, person=person, role=role, expires=expires, **scope))
     if as_json:
         show_json(made)
     else:
@@ -75,4 +77,5 @@ def revoke(*, name: str, url: str | None, as_json: bool) -> None:
 def _row(each: dict[str, Any]) -> list[Cell]:
     queues = "all" if each["queues"] is None else ", ".join(each["queues"])
     until = "never" if each["expires_at"] is None else each["expires_at"].isoformat(timespec="minutes")
-    return [each["name"], each["role"], each["person"], ", ".join(each["groups"]), queues, until, each["created_by"]]
+    about = [each["name"], each["role"], each["person"], ", ".join(each["groups"]), queues, ", ".join(each["sessions"])]
+    return [*about, until, each["created_by"]]

@@ -36,7 +36,7 @@ async def one(visit: Visit) -> Drawn:
         "in_force": visit.sf.policy.snapshot == approval["snapshot"],
         "amendments": amendments,
         "redrive": await _redrive(visit, approval["redrive"]),
-        "own": visit.grant.person in {approval["asked_by"], None if letter is None else letter.requester},
+        "own": visit.grant.person in {approval["asked_by"], *(() if letter is None else letter.requesters)},
         "missing": sorted({*approval["approver_groups"]} - {*visit.grant.groups}),
         "whole": visit.grant.may(Right.READ_PAYLOADS),
     }

@@ -18,7 +18,7 @@ from standfast.dashboard.pages import Drawn, read_cursor, served
 from standfast.errors import StandfastError, StoreUnavailable
 from standfast.job import JobView
 from standfast.lifecycle import State
-from standfast.server.auth import Gatekeeper, check_right
+from standfast.server.auth import Gatekeeper, agent_session, check_right
 from standfast.server.problems import Problem
 from standfast.server.routes import noted
 
@@ -88,7 +88,7 @@ def _meant(sf: Standfast, grant: Grant, name: str) -> Verb:
         case "cancel":
             return Verb(name, partial(sf.cancel, by=grant.person), GOES_ON)
         case "retry":
-            return Verb(name, partial(sf.retry, by=grant.person), WAITS)
+            return Verb(name, partial(sf.retry, by=grant.person, session=agent_session(grant)), WAITS)
     raise Problem(422, "unknown-verb", "nothing says what to do with them", "Choose retry or cancel.")
 
 

@@ -11,7 +11,7 @@ from standfast.access import Grant
 from standfast.dashboard.pages import Drawn, Visit
 from standfast.dashboard.troubles import troubles
 from standfast.errors import UnknownQueue
-from standfast.server.seen import all_shown, gates_of, health_for, seen, stats_for, worded, workers_for
+from standfast.server.seen import all_shown, gates_of, health_for, queue_of_issue, seen, stats_for, worded, workers_for
 
 RECENT = 20
 
@@ -19,7 +19,9 @@ RECENT = 20
 async def overview(visit: Visit) -> Drawn:
     """Show everything at once."""
     counted, judged = await asyncio.gather(visit.counted(), visit.health())
-    stats, health = stats_for(counted.value, visit.grant), health_for(judged, visit.grant, None)
+    whole = visit.grant.queues is None
+    stats = stats_for(counted.value, visit.grant)
+    health = health_for(judged, visit.grant, None if whole else counted.value)
     rows = rows_of(stats["queues"], visit.grant)
     context = {
         "stats": stats,
@@ -52,7 +54,7 @@ async def queue(visit: Visit) -> Drawn:
     found = queues.get(name) if visit.grant.reaches(name) else None
     if found is None:
         raise UnknownQueue(f"no queue is named {name!r}")
-    issues = [worded(each, visit.grant) for each in health["issues"] if each.startswith(f"{name}: ")]
+    issues = [worded(each, visit.grant) for each in health["issues"] if queue_of_issue(each, queues) == name]
     alerts = all_shown((each for each in health["alerts"] if each["queue"] == name), visit.grant)
     context = {
         "name": name,

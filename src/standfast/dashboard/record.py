@@ -9,7 +9,8 @@ from standfast.access import Role
 from standfast.chain import KINDS
 from standfast.dashboard.pages import Drawn, Visit
 from standfast.server import reached
-from standfast.server.seen import all_shown
+from standfast.server.auth import check_whole
+from standfast.server.seen import all_shown, shown
 
 PAGE = 50
 PHRASES = {
@@ -54,11 +55,11 @@ async def audit(visit: Visit) -> Drawn:
     wanted = {name: value for name, value in asked.items() if name == "job" or value in KINDS}
     scoped = not await _reaches(visit, wanted.get("job"))
     found: list[dict[str, Any]] = [] if scoped else (await visit.sf.audit.last(PAGE, **wanted))[::-1]
-    shown = [{**each, "about": about(each)} for each in all_shown(found, visit.grant)]
+    entries = [{**each, "about": about(each)} for each in all_shown(found, visit.grant)]
     kinds = {"asked": asked, "kinds": sorted(KINDS)}
     return Drawn(
         "audit.html",
-        {"entries": shown, "scoped": scoped, "verdict": None, **kinds},
+        {"entries": entries, "scoped": scoped, "verdict": None, **kinds},
     )
 
 
@@ -72,13 +73,14 @@ async def _reaches(visit: Visit, job: str | None) -> bool:
 async def verified(visit: Visit) -> Drawn:
     """Follow the whole chain, and say whether it is what was written."""
     started = time.monotonic()
-    verdict = await visit.sf.audit.verify()
-    shown = await audit(visit)
-    return Drawn("audit.html", {**shown.context, "verdict": verdict, "took": time.monotonic() - started})
+    verdict = shown(await visit.sf.audit.verify(), visit.grant)
+    listed = await audit(visit)
+    return Drawn("audit.html", {**listed.context, "verdict": verdict, "took": time.monotonic() - started})
 
 
 async def policy(visit: Visit) -> Drawn:
-    """Show the policy in force."""
+    """Show the policy in force, which names all queues."""
+    check_whole(visit.grant)
     return Drawn("policy.html", {"policy": await visit.sf.policy.show()})
 
 

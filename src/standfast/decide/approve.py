@@ -78,6 +78,15 @@ def may_not_approve(approval: Approval, by: str, groups: Iterable[str]) -> str |
     return None
 
 
+def made_for_the_occasion(approval: Approval, makers: Iterable[str]) -> str | None:
+    """Say why a token may not approve, if so: `makers` made it, or what it was made with, since it was filed."""
+    wanting = [*filter(None, [approval.asked_by]), *approval.requesters]
+    for maker in makers:
+        if any(same_person(maker, each) for each in wanting):
+            return f"{maker} asked for it and made this token, or one it was made with, afterwards; use an older one"
+    return None
+
+
 def same_person(one: str, other: str) -> bool:
     """Tell whether two names are one person's: spelling them differently makes nobody somebody else."""
     return _folded(one) == _folded(other)

@@ -38,6 +38,8 @@ UNMATCHED = Permission(
     "deny", "no replay rule", "no rule of replay_rules speaks of this letter; let the last one be `match: {}`"
 )
 
+AGENT = "asked by an agent"
+"""The rule that is named where an agent asks for what only a person may decide."""
 BROKEN = "broken policy"
 """The rule that is named where there is a policy that cannot be read: the catalogue triages, and replays are denied."""
 STRICTNESS: tuple[Decision, ...] = ("allow", "require_approval", "deny")
@@ -77,6 +79,14 @@ def _as_demanded(facts: Facts) -> Permission:
     if facts.demand is None:
         return BUILT_IN
     return Permission("require_approval", facts.demand.rule, groups=facts.demand.groups)
+
+
+def for_agent(said: Permission, *, manual: bool, may_have_landed: bool) -> Permission:
+    """Have a person decide what an agent asks for, where repeating it could do the work twice; a no stays a no."""
+    if not manual and not may_have_landed:
+        return said
+    reason = "its effect may exist already" if may_have_landed else "its handler leaves every repeat to a person"
+    return strictest(said, Permission("require_approval", AGENT, f"{reason}, and an agent asks for it"))
 
 
 def named(group: str | None) -> tuple[str, ...]:

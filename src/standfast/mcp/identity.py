@@ -39,13 +39,13 @@ class Identity(msgspec.Struct, frozen=True):
 
     def owns(self, job: JobView) -> bool:
         """Tell whether a job is this connection's own."""
-        return job.session == self.session
+        return job.session == self.session if self.grant is None else self.grant.works_in(job.session)
 
     def sees(self, job: JobView) -> bool:
         """Tell whether there is such a job at all, as far as this connection may know."""
         if self.grant is None:
             return True
-        own = self.owns(job) or job.requester == self.person
+        own = self.owns(job) or self.person in job.requesters
         return self.grant.reaches(job.queue) and (own or self.grant.may(Right.READ))
 
     def seen(self, job: JobView | None, named: str) -> JobView:
@@ -67,5 +67,8 @@ def identity(session: str | None = None, person: str | None = None) -> Identity:
 
 
 def of_token(grant: Grant) -> Identity:
-    """Give the identity of a token: its name is the session, so that a new token of that name finds the inbox."""
-    return Identity(f"agent:{grant.name}", grant.person, grant)
+    """Give the identity of a token: the first session it was made for, else one named after it.
+
+    So a new token of the same name, or for the same session, finds the inbox again.
+    """
+    return Identity(grant.session, grant.person, grant)

@@ -21,9 +21,9 @@ REFUSED = "It was refused and nothing was done. Read the error, mend the call, a
 TOO_LONG = "The rest is left out; ask for one key of the result, or for fewer at a time."
 
 
-def answer(said: Mapping[str, Any], *, failed: bool = False) -> CallToolResult:
+def answer(said: Mapping[str, Any], *, failed: bool = False, without: frozenset[str] = frozenset()) -> CallToolResult:
     """Answer a tool's call: our own hint first, then the data, which is nobody's instruction."""
-    shown = shown_to_agents(said)
+    shown = shown_to_agents(said, without)
     hint = shown.get("hint", "")
     text = f"{hint}\n{fenced(shown)}" if hint else fenced(shown)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=shown, is_error=failed)
@@ -45,9 +45,10 @@ def _failed(why: str) -> CallToolResult:
     return answer({"status": "failed", "error": why, "hint": REFUSED}, failed=True)
 
 
-def shown_to_agents(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what an agent may read of a document: no secrets, and not without end."""
-    shown: dict[str, Any] = redacted(msgspec.to_builtins(said), longest=LONGEST_TEXT)
+def shown_to_agents(said: Mapping[str, Any], without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Give what an agent may read of a document: no secrets, nothing under a key of `without`, and not without end."""
+    whole = msgspec.to_builtins(said)
+    shown: dict[str, Any] = redacted(whole, longest=LONGEST_TEXT, keyed_hashes=True, without=without)
     return shown
 
 

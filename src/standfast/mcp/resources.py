@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
@@ -15,24 +16,26 @@ from standfast.errors import StandfastError
 from standfast.mcp.identity import Identity
 from standfast.mcp.outside import fenced, shown_to_agents
 from standfast.server import reached
+from standfast.server.seen import left_out
 
 Reads = Callable[[str], Awaitable[str]]
 
 
 def add_resources(server: MCPServer[Any], sf: Standfast, who: Identity) -> None:
     """Offer the resources."""
+    shown = partial(_shown, without=left_out(who.grant))
 
     @server.resource("standfast://jobs/{id}", title="A job", mime_type="text/plain")
     @_found
     async def job(id: str) -> str:
         """Give a job as it stands."""
-        return _shown("job", who.seen(await sf.status(id), id))
+        return shown("job", who.seen(await sf.status(id), id))
 
     @server.resource("standfast://letters/{id}", title="A dead letter", mime_type="text/plain")
     @_found
     async def letter(id: str) -> str:
         """Give a letter, whole: what it was to do, how it failed, what the policy says."""
-        return _shown("letter", who.seen(await sf.dead_letters.get(id), id))
+        return shown("letter", who.seen(await sf.dead_letters.get(id), id))
 
     @server.resource("standfast://workflows/{id}", title="A workflow", mime_type="text/plain")
     @_found
@@ -40,11 +43,11 @@ def add_resources(server: MCPServer[Any], sf: Standfast, who: Identity) -> None:
         """Give a workflow: its state, and each step's."""
         who.check(Right.READ)
         found = sf.workflows.get(id) if who.grant is None else reached.workflow(sf, who.grant, id)
-        return _shown("workflow", await found)
+        return shown("workflow", await found)
 
 
-def _shown(what: str, value: Any) -> str:
-    return fenced(shown_to_agents({what: value})[what])
+def _shown(what: str, value: Any, without: frozenset[str]) -> str:
+    return fenced(shown_to_agents({what: value}, without)[what])
 
 
 def _found(read: Reads) -> Reads:

@@ -77,13 +77,15 @@ class Tasks(Extension):
             return answered
         answered = reworded(answered)
         said = answered.structured_content
+        if params.name == "run" and said is not None and await _went_away(ctx):
+            await self._tools.keep_reply(said.get("operation_id"))
         if not takes_long or said is None or said["status"] not in UNFINISHED or said.get("reason_code") == NOT_YOURS:
             return answered
         job = await self._tools.look(said["operation_id"])
-        return answered if job is None else _task(job, created=True)
+        return answered if job is None else _task(job, self._tools.left_out, created=True)
 
     async def _get(self, _: ServerRequestContext[Any, Any], wanted: Wanted) -> HandlerResult:
-        return _task(await self._job(wanted))
+        return _task(await self._job(wanted), self._tools.left_out)
 
     async def _update(self, _: ServerRequestContext[Any, Any], wanted: Wanted) -> HandlerResult:
         """Take note of answers to questions that were never asked: what a job waits for is a person's to give."""
@@ -103,17 +105,23 @@ class Tasks(Extension):
         return job
 
 
+async def _went_away(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Tell whether whoever called hung up: over HTTP a connection is one call."""
+    return ctx.request is not None and await ctx.request.is_disconnected()
+
+
 def _knows_tasks(ctx: ServerRequestContext[Any, Any]) -> bool:
     capabilities = ctx.session.client_capabilities
     return IDENTIFIER in ((capabilities and capabilities.extensions) or {})
 
 
-def _task(job: JobView, *, created: bool = False) -> Task:
+def _task(job: JobView, without: frozenset[str], *, created: bool = False) -> Task:
     """Word a job as a task. What stopped for a person is an answer too: the reply says so, and what to do."""
     said = reply(job)
     settled = job.settled and not created
     cancelled = settled and job.state == State.CANCELLED
-    ended = answer(said, failed=said["status"] == "failed").model_dump(by_alias=True, mode="json")
+    answered = answer(said, failed=said["status"] == "failed", without=without)
+    ended = answered.model_dump(by_alias=True, mode="json")
     return Task(
         task_id=job.id,
         status="cancelled" if cancelled else "completed" if settled else "working",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -17,7 +19,7 @@ from pydantic import Field, ValidationError
 
 from standfast.access import Right
 from standfast.application import Standfast
-from standfast.errors import StandfastError
+from standfast.errors import PolicyDenied, StandfastError
 from standfast.job import JobView
 from standfast.lifecycle import FINAL, State
 from standfast.mcp import shapes
@@ -27,6 +29,7 @@ from standfast.mcp.outside import answer, refused
 from standfast.queue.calls import worded
 from standfast.queue.replies import NOT_YOURS, reply, stands_still
 from standfast.server import reached
+from standfast.server.seen import left_out
 
 PATIENCE = 30.0
 """Seconds a call may keep its client waiting; clients give up after about a minute."""
@@ -76,6 +79,8 @@ class Tools:
     def __init__(self, sf: Standfast, who: Identity) -> None:
         self._sf = sf
         self._who = who
+        self.left_out = left_out(who.grant)
+        self._answer = partial(answer, without=self.left_out)
 
     async def run(
         self,
@@ -86,10 +91,14 @@ class Tools:
         """Call a capability now. It is recorded first; if it cannot be done now, the reply says what becomes of it."""
         call = await self._sf.begin(await self._meant(handler), params, idempotency_key=idempotency_key, **self._as)
         seconds = _patience.get()
-        said = await call.reply_within(seconds)
+        try:
+            said = await call.reply_within(seconds)
+        except asyncio.CancelledError:  # the client takes its question back, or is gone
+            await asyncio.shield(self.keep_reply(call.id))
+            raise
         if said is None:
             said = await self._unfinished(await self._found(call.id or ""), seconds)
-        return answer(said, failed=said["status"] in FAILED)
+        return self._answer(said, failed=said["status"] in FAILED)
 
     async def submit(
         self,
@@ -99,12 +108,12 @@ class Tools:
     ) -> Annotated[CallToolResult, shapes.Reply]:
         """Have a capability run later, once. Answers `queued` at once, which is not done: the inbox tells the end."""
         meant = await self._meant(handler)
-        return answer(await self._sf.submit(meant, params, idempotency_key=idempotency_key, **self._as))
+        return self._answer(await self._sf.submit(meant, params, idempotency_key=idempotency_key, **self._as))
 
     async def status(self, id: Id) -> Annotated[CallToolResult, shapes.Looked]:
         """Look at a job: its state, attempts, failure, history, result. Looking changes nothing."""
         job = await self._found(id)
-        return answer({"job": job, "hint": reply(job)["hint"]})
+        return self._answer({"job": job, "hint": reply(job)["hint"]})
 
     async def wait(
         self,
@@ -115,44 +124,44 @@ class Tools:
         seconds = min(timeout, PATIENCE)
         job = await self._found(id)
         try:
-            return answer(reply(await self._sf.wait(job.id, seconds)))
+            return self._answer(reply(await self._sf.wait(job.id, seconds)))
         except TimeoutError:
             job = await self._found(id)
             still = None if stands_still(job) else STILL_THERE.format(view=job.view, seconds=seconds)
-            return answer(reply(job, still))
+            return self._answer(reply(job, still))
 
     async def retry(self, id: Id) -> Annotated[CallToolResult, shapes.Reply]:
         """Run a job of this session again as soon as may be. The policy decides about one that failed for good."""
         job = await self._found(id)
         if job.session is not None and not self._who.owns(job):
-            return answer({**reply(job, ANOTHERS), "reason_code": NOT_YOURS}, failed=True)
+            return self._answer({**reply(job, ANOTHERS), "reason_code": NOT_YOURS}, failed=True)
         self._who.check(Right.OPERATE, Right.ENQUEUE)
-        return answer(await self._sf.retry(id, by=self._who.person))
+        return self._answer(await self._sf.retry(id, by=self._who.person, session=self._who.session))
 
     async def inbox(
         self, *, unread: Annotated[bool, Field(description="Only what was not read yet.")] = True
     ) -> Annotated[CallToolResult, shapes.Messages]:
         """Read what became of this session's work: retries that succeeded or gave up, submissions that ended."""
         messages = await self._sf.inbox.list(self._who.session, unread=unread)
-        return answer({"messages": messages, "hint": INBOX if messages else EMPTY})
+        return self._answer({"messages": messages, "hint": INBOX if messages else EMPTY})
 
     async def ack(
         self, id: Annotated[str, Field(description="The message's id.")]
     ) -> Annotated[CallToolResult, shapes.Acknowledged]:
         """Say that a message of this session's inbox is dealt with."""
         await self._sf.inbox.ack(id, session=self._who.session)
-        return answer({"id": id, "acknowledged": True})
+        return self._answer({"id": id, "acknowledged": True})
 
     async def explain(self, id: Id) -> Annotated[CallToolResult, shapes.Explained]:
         """Say in one sentence, with evidence, why a job is where it is."""
         job = await self._found(id)
-        return answer({"id": job.id, "explanation": await self._sf.explain(job.id)})
+        return self._answer({"id": job.id, "explanation": await self._sf.explain(job.id)})
 
     async def health(self) -> Annotated[CallToolResult, shapes.Health]:
         """Judge the queue: what is wrong, how much waits, how many letters lie there."""
         self._who.check(Right.READ)
         grant = self._who.grant
-        return answer(await (self._sf.health() if grant is None else reached.health(self._sf, grant)))
+        return self._answer(await (self._sf.health() if grant is None else reached.health(self._sf, grant)))
 
     async def list_dead_letters(
         self,
@@ -170,7 +179,7 @@ class Tools:
         wanted = {name: value for name, value in given.items() if value is not None}
         page = await self._sf.dead_letters.list(wanted, limit=limit, cursor=cursor)
         letters = [letter for letter in page if self._who.sees(letter)]
-        return answer({"items": letters, "next_cursor": page.next_cursor, "hint": LETTERS})
+        return self._answer({"items": letters, "next_cursor": page.next_cursor, "hint": LETTERS})
 
     async def propose_replay(
         self,
@@ -180,8 +189,10 @@ class Tools:
         """Propose that a letter runs again. The policy decides; where it wants a person, this files the request."""
         self._who.check(Right.OPERATE, Right.ENQUEUE)
         letter = await self._found(id)
-        said = await self._sf.dead_letters.replay(letter.id, by=self._who.person, reason=reason)
-        return answer({"id": letter.id, **said, "hint": PROPOSED[said["outcome"]]}, failed=said["outcome"] == "denied")
+        asked = {"by": self._who.person, "session": self._who.session}
+        said = await self._sf.dead_letters.replay(letter.id, reason=reason, **asked)
+        outcome = said["outcome"]
+        return self._answer({"id": letter.id, **said, "hint": PROPOSED[outcome]}, failed=outcome == "denied")
 
     async def _unfinished(self, job: JobView, seconds: float) -> dict[str, Any]:
         """Word a call that has no end yet: it runs on, or it was not started, which explain knows the reason of."""
@@ -199,7 +210,16 @@ class Tools:
         self._who.check(Right.ENQUEUE)
         target = await self._sf.meant(handler)
         self._who.check_queue(target.queue)
+        grant = self._who.grant
+        if grant is not None and not await reached.takes_work(self._sf, grant, target.queue):
+            raise PolicyDenied(f"no process has published queue {target.queue}; nothing was done: correct the name")
         return f"{target.queue}/{target.handler}"
+
+    async def keep_reply(self, id: str | None) -> None:
+        """Have the end of a call be in the inbox, because nobody received its reply."""
+        job = None if id is None else await self._sf.status(id)
+        if job is not None and self._who.owns(job):
+            await self._sf.inbox.keep_reply(job.id)
 
     async def look(self, id: str) -> JobView | None:
         """Look at a job, if it is there for this connection."""

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from standfast.clock import Clock
+from standfast.coalesce import MOST_LABELS
 from standfast.decide.loudness import OURS
 from standfast.errors import Backpressure, ConfigurationError, IdempotencyConflict
 from standfast.handlers.job import current_session
@@ -31,7 +32,6 @@ When = datetime | float
 Duration = float | str | timedelta
 
 LONGEST_NAME = 200
-MOST_LABELS = 64
 SHORTEST_LEASE = 1
 LONGEST_SPAN = 1e10
 LATEST_MOMENT = 1e11

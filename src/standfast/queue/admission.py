@@ -24,6 +24,15 @@ class Admission:
         self._store = store
         self._declared = declared
         self._strict = strict
+        self._published: set[str] = set()
+
+    async def published(self, queue: str) -> bool:
+        """Tell whether a process ever published a queue, by its rules or by a handler."""
+        known = queue in self._published or queue in self._declared.rules or queue in self._declared.registry.lanes()
+        if not known and await aside(self._rules_in_force, queue) is None:
+            return False
+        self._published.add(queue)  # what was published stays so
+        return True
 
     async def admit(self, jobs: Sequence[NewJob]) -> None:
         """Refuse jobs of one queue that it does not take."""

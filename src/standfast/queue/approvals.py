@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from standfast.approval import TTL, Answer, Approval, Bound, Filing, Standing, bound_to
 from standfast.chain import Decision
 from standfast.decide import approve as rules
+from standfast.decide.permit import AGENT
 from standfast.errors import ApprovalRefused, ConfigurationError, NotALetter, UnknownRequest
 from standfast.job import JobView
 from standfast.lifecycle import LETTERS, State
@@ -27,6 +28,15 @@ LEAVE_TO_APPROVER = 10.0
 GONE = "the letter is gone"
 SHOWN = ("id", "job", "redrive", "queue", "state", "asked_by", "reason", "rule", "answered_by", "answer")
 TIMES = ("asked_at", "expires_at", "answered_at")
+
+
+GroupsOf = Callable[[str], Awaitable[Sequence[str]]]
+"""Reads the groups of a person in the store."""
+
+
+async def in_no_group(_person: str) -> Sequence[str]:
+    """Give the groups of a person where none were published."""
+    return ()
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -59,7 +69,7 @@ class Approvals:
         returning: Returning,
         *,
         permit: Permit = built_in,
-        groups: Mapping[str, Sequence[str]] | None = None,
+        groups_of: GroupsOf = in_no_group,
         ttl: float = TTL,
     ) -> None:
         self._store = store
@@ -67,7 +77,7 @@ class Approvals:
         self._ready = ready
         self._returning = returning
         self._permit = permit
-        self._groups = groups or {}
+        self._groups_of = groups_of
         self._ttl = ttl
 
     # --- for people
@@ -91,21 +101,31 @@ class Approvals:
         record = await self._store.job(id_of(job))
         return None if record is None else await self._desk.open_for(record.row.n)
 
+    async def asked_by_agent(self, record: JobRecord) -> bool:
+        """Tell whether a letter waits for an approval that no rule of the policy wants: an agent's question alone."""
+        waiting = await self._desk.open_for(record.row.n)
+        found = None if waiting is None else await self._desk.approval(waiting)
+        return found is not None and found.rule == AGENT
+
     async def get(self, id: str) -> dict[str, Any]:
         """Give one approval."""
         return self._shown(await self._approval(id))
 
-    async def approve(self, id: str, *, by: str, groups: Iterable[str] = ()) -> dict[str, Any]:
+    async def approve(
+        self, id: str, *, by: str, groups: Iterable[str] = (), token: str | None = None
+    ) -> dict[str, Any]:
         """Say yes, and have the replay performed. The policy is asked again first, and its no wins.
 
-        Neither whoever asked nor whoever requested the work may. `groups` are added to those `[groups]` gives `by`.
+        Neither whoever asked nor whoever requested the work may. The groups of `by` are those that `[groups]` in the
+        store gives them; `groups` adds what your application itself knows of them. `token` is the id of the token that
+        `by` showed: one that the asker or a requester made after asking counts as their own.
         """
         by = person(by)
         while True:
             approval = await self._approval(id)
             if rules.told_again(approval, "approved"):
                 return await self._carried_out(approval)
-            self._check(approval, by, groups)
+            await self._check(approval, by, groups, token)
             if approval.redrive is not None:
                 return await self._approve_redrive(approval, by)
             answer = await self._approve_letter(approval, by)
@@ -174,9 +194,12 @@ class Approvals:
         if why is not None:
             raise ApprovalRefused(f"approval {approval.id} takes no answer: {why}")
 
-    def _check(self, approval: Approval, by: str, groups: Iterable[str]) -> None:
+    async def _check(self, approval: Approval, by: str, groups: Iterable[str], token: str | None) -> None:
         self._check_open(approval)
-        why = rules.may_not_approve(approval, by, {*_texts(groups), *self._groups.get(by, ())})
+        why = rules.may_not_approve(approval, by, {*_texts(groups), *await self._groups_of(by)})
+        if why is None and token is not None:
+            made = await self._store.tokens.made_since(token, approval.asked_at)
+            why = rules.made_for_the_occasion(approval, [each.created_by for each in made])
         if why is not None:
             raise ApprovalRefused(f"approval {approval.id} was not given: {why}")
 

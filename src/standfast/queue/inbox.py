@@ -52,6 +52,11 @@ class Inbox:
         if not await self._store.agents.read(Reading([id], session)):
             raise UnknownRequest.named("message", id)
 
+    async def keep_reply(self, job_id: str) -> None:
+        """Have the end of a call be in its session's inbox: its caller went away, and nobody received the reply."""
+        await self._ready()
+        await self._store.agents.keep_reply(job_id)
+
     def _shown(self, message: Message) -> dict[str, Any]:
         body, moment = _body(message.body), moments(self._store.skew())
         told = worded(_end(message, body))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -13,8 +13,8 @@ from standfast.handlers.registry import Registry
 from standfast.job import JobView
 from standfast.lifecycle import Move, Transition
 from standfast.queue import groups, letter_export, letter_import
-from standfast.queue.accept import user
-from standfast.queue.approvals import Approvals
+from standfast.queue.accept import checked_name, user
+from standfast.queue.approvals import Approvals, GroupsOf, in_no_group
 from standfast.queue.automatic import Automatic, refusal
 from standfast.queue.disposal import Disposal, Told, letter_of, unheard
 from standfast.queue.ids import id_of
@@ -24,7 +24,7 @@ from standfast.queue.payload import canonical
 from standfast.queue.people import asked, perhaps_because, person
 from standfast.queue.redrives import Redrive, Redrives
 from standfast.queue.returning import Returning, resolution, ruled, told
-from standfast.queue.rulings import Permit, PermitMany, built_in, facts_at, one_by_one
+from standfast.queue.rulings import Permit, PermitMany, Ruling, built_in, facts_at, for_agent, one_by_one
 from standfast.queue.verification import Verifier
 from standfast.queue.view import Page, job_view, page, whole_page
 from standfast.store.reads import JobRecord
@@ -53,7 +53,7 @@ class DeadLetters:
         *,
         permit: Permit = built_in,
         permit_many: PermitMany | None = None,
-        groups: Mapping[str, Sequence[str]] | None = None,
+        groups_of: GroupsOf = in_no_group,
         ttl: float = TTL,
     ) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class DeadLetters:
         self._permit = permit
         self._returning = Returning(store, registry, verifier)
         self._disposal = Disposal(store, registry or Registry())
-        self.approvals = Approvals(store, ready, self._returning, permit=permit, groups=groups, ttl=ttl)
+        self.approvals = Approvals(store, ready, self._returning, permit=permit, groups_of=groups_of, ttl=ttl)
         self.redrives = Redrives(store, ready, self._returning, permit=permit_many or one_by_one(permit), ttl=ttl)
         self.automatic = Automatic(store, self._returning, permit)
 
@@ -90,31 +90,35 @@ class DeadLetters:
         _, letter = await self._letter(id)
         return letter
 
-    async def replay(self, id: str, *, by: str, reason: str | None = None) -> dict[str, Any]:
+    async def replay(
+        self, id: str, *, by: str, reason: str | None = None, session: str | None = None
+    ) -> dict[str, Any]:
         """Put a letter back to work: same id, key and payload, in a new round. Concurrent requests replay it once.
 
         First it is looked whether it has landed, then the policy is asked. It is `resolved` at once if its handler is
         registered here and every effect is there; else, if the policy allows it, it is `replayed`, and the worker looks
-        before it runs.
+        before it runs. With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
+        person's approval whatever the policy allows.
         """
         by, reason = person(by), perhaps_because(reason)
+        agent = session is not None and bool(checked_name("session", session))
         for _ in range(TRIES):
             record, letter = await self._letter(id)
-            answer = await self._replay(record, letter, by=by, reason=reason)
+            answer = await self._replay(record, letter, by=by, reason=reason, agent=agent)
             if answer is not None:
                 return answer
             await self._check_unmoved(record)
         raise NotALetter(f"the policy changed again and again while job {id} was decided about; nothing was replayed")
 
     async def _replay(
-        self, record: JobRecord, letter: JobView, *, by: str, reason: str | None
+        self, record: JobRecord, letter: JobView, *, by: str, reason: str | None, agent: bool
     ) -> dict[str, Any] | None:
         """Decide about a letter as it is now; None if that could not be written down."""
         decided = await self._returning.way_back(record, letter, by=by, reason=reason)
         if decided.move == Move.RESOLVE:
             await self._apply(decided)
             return told(decided, by)
-        ruling = await self._permit(facts_at(letter, self._store.now() + self._store.skew()))
+        ruling = await self._ruling(record, letter, agent=agent)
         said = ruling.permission
         if said.decision == "deny":
             await self._store.governance.refuse([refusal(record, letter, ruling, by=by, reason=reason)])
@@ -125,15 +129,26 @@ class DeadLetters:
         [landed] = await self._store.apply([ruled(decided, letter, ruling)])
         return {"rule": said.rule, **told(decided, by)} if landed else None
 
+    async def _ruling(self, record: JobRecord, letter: JobView, *, agent: bool) -> Ruling:
+        """Ask the policy; where an agent asks, a person decides about what might be done twice."""
+        facts = facts_at(letter, self._store.now() + self._store.skew())
+        if facts.demand is not None and await self.approvals.asked_by_agent(record):
+            facts = msgspec.structs.replace(facts, demand=None)  # an agent's question is no rule: it binds no person
+        said = await self._permit(facts)
+        return for_agent(said, letter, await self._store.governance.replay_modes()) if agent else said
+
     async def _check_unmoved(self, record: JobRecord) -> None:
         """See to it that a letter is as it was: then it was the policy that changed, which is asked again."""
         present = await self._store.job(record.row.id)
         if present is None or (present.row.token, present.row.state) != (record.row.token, record.row.state):
             raise NotALetter(f"job {record.row.id} is no letter any more: somebody else was first")
 
-    async def plan(self, filter: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Foresee what a redrive of these letters would do, by what is stored; the `token` carries out exactly that."""
-        return await self.redrives.plan(filter)
+    async def plan(self, filter: dict[str, Any] | None = None, *, session: str | None = None) -> dict[str, Any]:
+        """Foresee what a redrive of these letters would do, by what is stored; the `token` carries out exactly that.
+
+        With `session`, an agent plans: `manual` letters, and those that may have landed, need a person's approval.
+        """
+        return await self.redrives.plan(filter, agent=session is not None)
 
     async def redrive(
         self,
@@ -144,12 +159,15 @@ class DeadLetters:
         rate: str | float | None = None,
         canary: int = 0,
         halt_on: float | None = None,
+        session: str | None = None,
     ) -> Redrive:
         """Carry a plan out: `canary` letters first, then the rest at a `rate`, until a share of `halt_on` fails again.
 
-        It is on disk when this returns, and goes on in any worker, whatever becomes of this process.
+        It is on disk when this returns, and goes on in any worker, whatever becomes of this process. With `session`, an
+        agent asks: it carries out plans that were made for an agent only.
         """
-        return await self.redrives.start(token, by=by, reason=reason, rate=rate, canary=canary, halt_on=halt_on)
+        course: dict[str, Any] = {"rate": rate, "canary": canary, "halt_on": halt_on}
+        return await self.redrives.start(token, by=by, reason=reason, agent=session is not None, **course)
 
     async def resolve(self, id: str, *, by: str, reason: str, result: Any = NOT_GIVEN) -> JobView:
         """End a letter whose effect is there: its checks are asked, or, with `result=`, it is your word.

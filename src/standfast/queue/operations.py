@@ -24,6 +24,7 @@ from standfast.job import JobView
 from standfast.lifecycle import LETTERS, State
 from standfast.printable import printable
 from standfast.queue import overview
+from standfast.queue.admission import Admission
 from standfast.queue.ids import id_of
 from standfast.queue.letters import DeadLetters
 from standfast.queue.overview import SILENT_AFTER
@@ -53,11 +54,18 @@ class Operations:
         self._sender = sender
 
     async def retry(
-        self, id: str | None, *, by: str, probe: Probe | None = None, timeout: Seconds = PROBE_FOR
+        self,
+        id: str | None,
+        *,
+        by: str,
+        session: str | None = None,
+        probe: Probe | None = None,
+        timeout: Seconds = PROBE_FOR,
     ) -> dict[str, Any]:
         """Run a job again as soon as may be: a waiting one now, a letter by replay; a running one is left alone.
 
-        With a probe, not before it says yes, and not at all if that takes longer than `timeout`.
+        With a probe, not before it says yes, and not at all if that takes longer than `timeout`. With a session, an
+        agent asks.
         """
         record = await self._record(id)
         refused = {"refused": True} if record.row.state == State.RUNNING else {}
@@ -68,7 +76,7 @@ class Operations:
                 return still_down(await self.view(id), why_not)
         if State(record.row.state) in LETTERS:
             with suppress(NotALetter):  # somebody else was first: it is replayed all the same
-                said = await self._letters.replay(record.row.id, by=by, reason="retry")
+                said = await self._letters.replay(record.row.id, by=by, reason="retry", session=session)
                 if said["outcome"] in NOT_REPLAYED:
                     return not_replayed(await self.view(id), said)
         elif record.row.state == State.QUEUED:
@@ -142,9 +150,14 @@ class Operations:
 class Queues:
     """Verbs about queues: `list`, `pause`, `resume`. A pause holds for every process and spends nothing."""
 
-    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]], admission: Admission) -> None:
         self._store = store
         self._ready = ready
+        self._admission = admission
+
+    async def published(self, name: str) -> bool:
+        """Tell whether a process ever published a queue; one that was only used is not."""
+        return await self._admission.published(name)
 
     async def list(self) -> list[str]:
         """Give the names of every queue that was declared or used."""

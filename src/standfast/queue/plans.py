@@ -10,8 +10,8 @@ import msgspec
 from standfast.failure import Landed
 from standfast.job import JobView
 from standfast.lifecycle import LETTERS, State
-from standfast.queue.returning import may_have_landed, wanted_by
-from standfast.queue.rulings import Ruling
+from standfast.queue.returning import wanted_by
+from standfast.queue.rulings import Ruling, may_have_landed
 from standfast.redrive import Fate, Outcome
 from standfast.store.reads import JobRecord
 from standfast.store.redrives import Planned, RedriveRow

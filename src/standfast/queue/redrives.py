@@ -22,7 +22,7 @@ from standfast.queue.letter_filter import letter_filter
 from standfast.queue.people import perhaps_because, person
 from standfast.queue.plans import Asked, Seen
 from standfast.queue.returning import LOOKS_AT_ONCE, Returning, ruled
-from standfast.queue.rulings import PermitMany, facts_at
+from standfast.queue.rulings import PermitMany, facts_at, for_agent
 from standfast.queue.view import job_view, moments
 from standfast.redrive import GOING_ON, Leg, Outcome, Phase
 from standfast.store.reads import JobRecord
@@ -89,15 +89,16 @@ class Redrives:
 
     # --- for people
 
-    async def plan(self, filter: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def plan(self, filter: dict[str, Any] | None = None, *, agent: bool = False) -> dict[str, Any]:
         """Foresee what a redrive of these letters would do, and keep that plan. Nothing is changed or looked at."""
         await self._ready()
-        found = [each async for each in self._seen(filter or {})]
+        found = [each async for each in self._seen(filter or {}, agent=agent)]
         seen = [each for each in found if plans.is_meant(each.letter, filter or {})]
         snapshot = seen[0].ruling.snapshot if seen else ""
         foreseen = counted(each.fate for each in seen)
         foreseen |= {"unchecked": sum(each.unchecked for each in seen), "moved_on": sum(each.moved_on for each in seen)}
         foreseen |= {"quarantined": len(found) - len(seen)}
+        foreseen |= {"for_agent": True} if agent else {}
         token = IDS.mint(self._wall())
         letters = [plans.planned(place, each) for place, each in enumerate(seen)]
         wanted = msgspec.json.encode(filter or {}).decode()
@@ -114,12 +115,15 @@ class Redrives:
         rate: str | float | None = None,
         canary: int = 0,
         halt_on: float | None = None,
+        agent: bool = False,
     ) -> Redrive:
         """Carry out a plan as it was made, or raise PlanDrifted and start nothing. Doing it twice changes nothing."""
         await self._ready()
         by, reason = person(by), perhaps_because(reason)
         course = read_course(rate, canary, halt_on)
         row, *_ = await self._row(token, "plan")
+        if agent and not msgspec.json.decode(row.foreseen).get("for_agent"):
+            raise PlanDrifted(f"plan {token} was made for a person, and an agent asks; nothing was started: plan again")
         await self._check_policy(row)
         filing = self._filing(row, by, reason)
         start = Start(id=token, course=course, by=by, reason=reason, snapshot=row.snapshot, filing=filing)
@@ -262,14 +266,14 @@ class Redrives:
 
     # --- reading
 
-    async def _seen(self, filter: dict[str, Any]) -> Any:
+    async def _seen(self, filter: dict[str, Any], *, agent: bool) -> Any:
         """Read the letters that a filter names, in pages, oldest last, with what the policy says about each."""
         cursor: int | None = None
         while True:
             wanted = letter_filter(filter, self._store.now(), PAGE, cursor)
             records = await self._store.letters(wanted)
             _, moved = await self._desk.letters([record.row.n for record in records if record.row.thread_gate])
-            for each in await self._ask(records):
+            for each in await self._ask(records, agent=agent):
                 yield self._look(each, moved_on=each.record.row.n in moved)
             if len(records) < PAGE:
                 return
@@ -280,10 +284,13 @@ class Redrives:
         fate = fate_of(asked.ruling.permission.decision, landed=landed)
         return Seen(*asked, fate, moved_on)
 
-    async def _ask(self, records: Sequence[JobRecord]) -> Sequence[Asked]:
-        """Ask the policy about letters, all at once."""
+    async def _ask(self, records: Sequence[JobRecord], *, agent: bool = False) -> Sequence[Asked]:
+        """Ask the policy about letters, all at once; where an agent asks, a person decides about some of them."""
         letters, wall = [self._view(record) for record in records], self._wall()
         rulings = await self._permit([facts_at(letter, wall) for letter in letters])
+        if agent:
+            modes = await self._desk.replay_modes()
+            rulings = [for_agent(*each, modes) for each in zip(rulings, letters, strict=True)]
         return [Asked(*each) for each in zip(records, letters, rulings, strict=True)]
 
     async def _check_policy(self, row: RedriveRow) -> None:

@@ -14,7 +14,7 @@ from standfast.handlers.http import Sender
 from standfast.handlers.registry import Handler, Registry
 from standfast.job import Details, JobView
 from standfast.lifecycle import Move, Standing, State, Transition
-from standfast.queue.rulings import Ruling
+from standfast.queue.rulings import Ruling, may_have_landed
 from standfast.queue.verification import Seen, Verifier, job_of
 from standfast.store.reads import JobRecord, JobRow
 from standfast.store.store import Store
@@ -149,14 +149,6 @@ def _chained(decided: Transition | Refusal, decision: Decision, job_id: str) -> 
     if isinstance(decided, Refusal):
         raise NotALetter(f"job {job_id} is no letter: {decided.why}")
     return msgspec.structs.replace(decided, decision=decision)
-
-
-def may_have_landed(letter: JobView) -> Landed:
-    """Tell whether any attempt may have landed: what one left uncertain stays so, however the last one ended."""
-    known = [line.landed for line in letter.history]
-    if letter.failure is not None:
-        known.append(letter.failure.landed)
-    return Landed.MAYBE if Landed.MAYBE in known else Landed.NO
 
 
 def wanted_by(record: JobRecord) -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
-from standfast.decide.permit import Permission, permit
+from standfast.decide import permit
+from standfast.decide.permit import Permission
+from standfast.failure import Landed
 from standfast.job import JobView
 from standfast.policy.facts import Facts, facts_of_letter
 from standfast.policy.rules import BUILT_IN
@@ -40,9 +42,29 @@ def one_by_one(permit: Permit) -> PermitMany:
     return ask
 
 
+Modes = Mapping[tuple[str, str], ReplayMode]
+"""The replay mode of each published handler, by queue and name."""
+
+
+def for_agent(ruling: Ruling, letter: JobView, modes: Modes) -> Ruling:
+    """Have a person decide about a letter that an agent asks for, where it is `manual` or may have landed."""
+    manual = modes.get((letter.queue, letter.handler)) == "manual"
+    landed = may_have_landed(letter) == Landed.MAYBE
+    said = permit.for_agent(ruling.permission, manual=manual, may_have_landed=landed)
+    return msgspec.structs.replace(ruling, permission=said)
+
+
+def may_have_landed(letter: JobView) -> Landed:
+    """Tell whether any attempt may have landed: what one left uncertain stays so, however the last one ended."""
+    known = [line.landed for line in letter.history]
+    if letter.failure is not None:
+        known.append(letter.failure.landed)
+    return Landed.MAYBE if Landed.MAYBE in known else Landed.NO
+
+
 async def built_in(facts: Facts) -> Ruling:
     """Ask the policy that holds where nobody wrote one."""
-    return Ruling(permit(facts), BUILT_IN.snapshot)
+    return Ruling(permit.permit(facts), BUILT_IN.snapshot)
 
 
 def facts_at(letter: JobView, wall: float, replay_mode: ReplayMode = "replay") -> Facts:

@@ -9,7 +9,7 @@ import msgspec
 
 from standfast.access import Grant, Role, mint, read, same
 from standfast.errors import ConfigurationError, UnknownRequest
-from standfast.queue.accept import user
+from standfast.queue.accept import checked_name, user
 from standfast.queue.view import moments
 from standfast.rules import Seconds, seconds
 from standfast.store.store import Store
@@ -22,9 +22,10 @@ LONGEST_NAME = 100
 class Tokens:
     """Makes, lists, revokes and judges tokens."""
 
-    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]], *, viewer_payloads: bool = True) -> None:
         self._store = store
         self._ready = ready
+        self._viewer_payloads = viewer_payloads
         self.revocations = 0
         """How many tokens were revoked here: whoever remembers what one stands for forgets it with the next."""
 
@@ -36,13 +37,20 @@ class Tokens:
         role: str,
         groups: Sequence[str] = (),
         queues: Sequence[str] | None = None,
+        sessions: Sequence[str] | None = None,
         expires: Seconds | str | None = None,
         by: str | None = None,
+        made_with: str | None = None,
     ) -> dict[str, Any]:
-        """Make a token; its text is in the answer and nowhere else. `expires` is seconds from now, or such as "30d"."""
+        """Make a token; its text is in the answer and nowhere else. `expires` is seconds from now, or such as "30d".
+
+        `sessions` are the sessions it may work in, the first unless a call names another; it is an agent's then.
+        `made_with` is the id of the token that `by` showed: an approval looks at who made a token, and with what.
+        """
         kept = _checked(name, person, role)
         minted = mint()
         scope = None if queues is None else _text(queues)
+        works_in = _sessions(sessions)
         lasts = None if expires is None else seconds(expires)
         await self._ready()
         made = await self._store.tokens.create(
@@ -56,6 +64,8 @@ class Tokens:
                 queues=scope,
                 created_by=by or user(),
                 seconds=lasts,
+                sessions=works_in,
+                created_with=made_with,
             )
         )
         if not made:
@@ -86,21 +96,40 @@ class Tokens:
             return None
         if row.expires_at is not None and row.expires_at <= self._store.now():
             return None
-        return _grant(row)
+        return self.bounded(_grant(row))
+
+    def bounded(self, grant: Grant) -> Grant:
+        """Leave payloads out of what a viewer is shown, where the settings say so."""
+        if self._viewer_payloads or grant.role is not Role.VIEWER:
+            return grant
+        return msgspec.structs.replace(grant, payloads=False)
 
 
 def _grant(row: TokenRow) -> Grant:
-    queues = None if row.queues is None else _names(row.queues)
     return Grant(
-        id=row.id, name=row.name, person=row.person, role=Role(row.role), groups=_names(row.groups), queues=queues
+        id=row.id,
+        name=row.name,
+        person=row.person,
+        role=Role(row.role),
+        groups=_names(row.groups),
+        queues=None if row.queues is None else _names(row.queues),
+        sessions=() if row.sessions is None else _names(row.sessions),
     )
 
 
 def _shown(row: TokenRow, skew: float) -> dict[str, Any]:
-    grant = msgspec.to_builtins(_grant(row))
+    grant = _grant(row)
     moment = moments(skew)
+    shown = {name: getattr(grant, name) for name in ("id", "name", "person", "groups", "queues")}
     times = {"created_at": moment(row.created_at), "expires_at": moment(row.expires_at)}
-    return {**grant, "created_by": row.created_by, **times}
+    sessions = list(grant.sessions or (grant.session,))
+    return {
+        **msgspec.to_builtins(shown),
+        "role": str(grant.role),
+        "sessions": sessions,
+        "created_by": row.created_by,
+        **times,
+    }
 
 
 def _checked(name: str, person: str, role: str) -> Role:
@@ -110,6 +139,18 @@ def _checked(name: str, person: str, role: str) -> Role:
     if role not in set(Role):
         raise ConfigurationError(f"role={role!r} is unknown; known are {', '.join(Role)}")
     return Role(role)
+
+
+def _sessions(sessions: Sequence[str] | None) -> str | None:
+    """Check the sessions a token is made for; none at all leaves it one of its own."""
+    if sessions is None:
+        return None
+    text = _text(sessions)
+    if not sessions:
+        raise ConfigurationError("sessions= names at least one session; leave it out for one of the token's own")
+    for each in sessions:
+        checked_name("session", each)
+    return text
 
 
 def _text(names: Sequence[str]) -> str:

@@ -66,6 +66,7 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
         last_entered_at=moment(row.entered_at),
         session=details.session,
         requester=details.requester,
+        requesters=list(details.requesters),
         labels=details.labels or {},
         risk=higher(details.risk, row.handler_risk),
         progress=None,

@@ -68,10 +68,10 @@ class Gatekeeper:
         text, _ = _shown(request)
         return None if text is None else await self._look_up(text)
 
-    @staticmethod
-    async def _by_host(request: Request, host: HostAuth) -> Grant | None:
+    async def _by_host(self, request: Request, host: HostAuth) -> Grant | None:
         said = host(request)
-        return await said if isinstance(said, Awaitable) else said
+        grant = await said if isinstance(said, Awaitable) else said
+        return None if grant is None else self._sf.tokens.bounded(grant)
 
     async def _look_up(self, text: str) -> Grant | None:
         now, revocations = time.monotonic(), self._sf.tokens.revocations
@@ -147,6 +147,19 @@ def check_queue(grant: Grant, queue: str) -> None:
     """Refuse a queue that a token does not reach."""
     if not grant.reaches(queue):
         raise Problem(403, "forbidden", "the token does not reach this queue", "Ask for a token for this queue.")
+
+
+def own_session(grant: Grant, asked: str | None) -> str:
+    """Give the session that something is done in: the token's, or the one of its own that was asked for."""
+    if asked is not None and not grant.works_in(asked):
+        hint = "Leave the session out, or ask for a token made with --sessions."
+        raise Problem(403, "forbidden", "the session is not the token's own; nothing was done", hint)
+    return grant.session if asked is None else asked
+
+
+def agent_session(grant: Grant) -> str | None:
+    """Give the session of an agent that asks for something; None where a person does."""
+    return grant.session if grant.is_agent else None
 
 
 def check_whole(grant: Grant, hint: str = "Ask for a token without a list of queues.") -> None:

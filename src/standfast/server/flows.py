@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from standfast.access import Right
-from standfast.errors import UnknownJob, UnknownSchedule
+from standfast.errors import UnknownSchedule
 from standfast.server import reached
-from standfast.server.auth import check_queue
+from standfast.server.auth import own_session
+from standfast.server.jobs import check_takes_work
 from standfast.server.problems import Problem
 from standfast.server.routes import Answer, Call, Route
 from standfast.server.seen import all_shown, workflow_shown
@@ -45,11 +46,14 @@ async def schedules(call: Call) -> Answer:
 async def add_schedule(call: Call) -> Answer:
     """Put a schedule in force; the same once more changes nothing."""
     given: dict[str, Any] = msgspec.structs.asdict(call.body)
-    check_queue(call.grant, given["queue"])
+    await check_takes_work(call, given["queue"])
     if given["name"] in await _out_of_reach(call):
         raise Problem(403, "forbidden", "a schedule of another queue has this name", "Choose another name.")
     name, queue = given.pop("name"), given.pop("queue")
-    return Answer(await call.sf.schedules.add(name, queue, given.pop("payload"), by=call.grant.person, **given))
+    asked: dict[str, Any] = {"by": call.grant.person, **given}
+    if call.grant.is_agent:  # what an agent has done at times is its session's, too
+        asked["session"] = call.grant.session
+    return Answer(await call.sf.schedules.add(name, queue, asked.pop("payload"), **asked))
 
 
 def _turn(verb: str) -> Any:
@@ -86,18 +90,10 @@ async def cancel_workflow(call: Call) -> Answer:
 
 
 async def inbox(call: Call) -> Answer:
-    """Give a session's messages: to those who read everything, and to the session's own token."""
-    session = call.path["id"]
-    own = f"agent:{call.grant.name}" == session
-    if not own and not call.grant.may(Right.OPERATE):
-        raise UnknownJob(f"no session {session!r} is yours")
+    """Give a session's messages, to its own token alone: reading marks what went well as read."""
     wanted: WantedMessages = call.query
-    if not own and wanted.unread:
-        raise Problem(
-            403, "forbidden", "only the session itself marks its messages read", "Ask with unread=false to look."
-        )
-    found = await call.sf.inbox.list(session, unread=wanted.unread)
-    return Answer({"items": found if own else [each for each in found if call.grant.reaches(each["queue"])]})
+    found = await call.sf.inbox.list(own_session(call.grant, call.path["id"]), unread=wanted.unread)
+    return Answer({"items": all_shown(found, call.grant)})
 
 
 ROUTES = (

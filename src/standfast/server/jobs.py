@@ -8,13 +8,14 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from standfast.access import Right
+from standfast.application.calling import Begun
 from standfast.job import JobView
 from standfast.lifecycle import VIEWS, State
 from standfast.queue.accept import LONGEST_NAME
 from standfast.queue.replies import reply
 from standfast.queue.search import LONGEST_SOUGHT
 from standfast.server import reached
-from standfast.server.auth import check_queue
+from standfast.server.auth import agent_session, check_queue, own_session
 from standfast.server.parting import parting_of
 from standfast.server.problems import Problem
 from standfast.server.routes import Answer, Call, Route
@@ -109,10 +110,10 @@ class WantedKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def enqueue(call: Call) -> Answer:
     """Take a job in; it is on disk when this is answered."""
     job: NewJob = call.body
-    check_queue(call.grant, job.queue)
+    await check_takes_work(call, job.queue)
     if job.http is not None and job.payload is not None:
         raise Problem(422, "invalid-request", "payload and http were both given", "Give one of them.")
-    options = _asked(job, ("handler", "thread_key", "priority", "delay", "at", "expires", "session", "labels", "risk"))
+    options = _asked(job, ("handler", "thread_key", "priority", "delay", "at", "expires", "labels", "risk"))
     options |= _as(call)
     if job.http is None:
         receipt = await call.sf.enqueue(job.queue, job.payload, **options)
@@ -127,16 +128,28 @@ async def enqueue(call: Call) -> Answer:
 async def run(call: Call) -> Answer:
     """Call a handler now. What takes longer than a request should goes on, and the reply says where it stands."""
     wanted: NewCall = call.body
-    options = _asked(wanted, ("session", "timeout"))
+    options = _asked(wanted, ("timeout",))
     begun = await call.sf.begin(await _meant(call, wanted.handler), wanted.params, **_as(call), **options)
     said = await parting_of(call.request).unless_over(begun.reply_within(LONGEST_RUN))
+    if await call.request.is_disconnected():
+        await _keep_reply(call, begun)
     return Answer(said if said is not None else reply(await found(call, begun.id)))
+
+
+async def _keep_reply(call: Call, begun: Begun) -> None:
+    """Have the end of a call be in its session's inbox: whoever called it has hung up."""
+    job = await call.sf.status(begun.id)
+    if job is None or not call.grant.works_in(job.session):  # the key belongs to another session's call
+        return
+    await call.sf.inbox.keep_reply(job.id)  # whoever takes it up from here on tells of its end
+    if not job.settled and await parting_of(call.request).unless_over(begun.reply()) is not None:
+        await call.sf.inbox.keep_reply(job.id)  # the attempt that was under way could not know
 
 
 async def submit(call: Call) -> Answer:
     """Have a handler called later."""
     wanted: NewSubmission = call.body
-    options = _asked(wanted, ("session", "priority", "lease"))
+    options = _asked(wanted, ("priority", "lease"))
     return Answer(await call.sf.submit(await _meant(call, wanted.handler), wanted.params, **_as(call), **options))
 
 
@@ -144,7 +157,7 @@ async def hand_over(call: Call) -> Answer:
     """Take over a call that failed elsewhere."""
     wanted: FailedCall = call.body
     handler = await _meant(call, wanted.handler)
-    return Answer(await call.sf.hand_over(handler, wanted.params, wanted.error, session=wanted.session, **_as(call)))
+    return Answer(await call.sf.hand_over(handler, wanted.params, wanted.error, **_as(call)))
 
 
 async def listed(call: Call) -> Answer:
@@ -180,7 +193,7 @@ async def result(call: Call) -> Answer:
 async def retry(call: Call) -> Answer:
     """Run a job again as soon as may be."""
     job = await found(call)
-    return Answer(await call.sf.retry(job.id, by=call.grant.person))
+    return Answer(await call.sf.retry(job.id, by=call.grant.person, session=agent_session(call.grant)))
 
 
 async def cancel(call: Call) -> Answer:
@@ -197,13 +210,23 @@ async def found(call: Call, named: str | None = None) -> JobView:
 async def _meant(call: Call, handler: str) -> str:
     """Find what a name means, and refuse a queue that the token does not reach."""
     target = await call.sf.meant(handler)
-    check_queue(call.grant, target.queue)
+    await check_takes_work(call, target.queue)
     return f"{target.queue}/{target.handler}"
 
 
+async def check_takes_work(call: Call, queue: str) -> None:
+    """Refuse work for a queue that the token does not reach."""
+    check_queue(call.grant, queue)
+    if not await reached.takes_work(call.sf, call.grant, queue):
+        detail = "no process has published this queue, and a token without --queues reaches published queues only"
+        hint = "Correct the name, start the process that declares it, or ask for a token made with --queues."
+        raise Problem(403, "forbidden", f"{detail}; nothing was written", hint)
+
+
 def _as(call: Call) -> dict[str, Any]:
-    """Say under which key, and as whom."""
-    return {"idempotency_key": key_of(call), "requester": call.grant.person}
+    """Say under which key, as whom, and in which session."""
+    session = own_session(call.grant, call.body.session)
+    return {"idempotency_key": key_of(call), "requester": call.grant.person, "session": session}
 
 
 def key_of(call: Call) -> str | None:

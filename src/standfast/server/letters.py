@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from standfast.access import Grant, Right
 from standfast.errors import UnknownJob, UnknownRequest
 from standfast.server import reached
-from standfast.server.auth import check_queue, check_whole
+from standfast.server.auth import agent_session, check_queue, check_whole
 from standfast.server.jobs import Cursor, Limit
 from standfast.server.jobs import found as found_job
 from standfast.server.problems import Problem
@@ -128,7 +128,8 @@ async def one(call: Call) -> Answer:
 async def replay(call: Call) -> Answer:
     """Put a letter back to work, if the policy lets it."""
     job = await found_job(call)
-    said = await call.sf.dead_letters.replay(job.id, by=call.grant.person, reason=call.body.reason)
+    asked: dict[str, Any] = {"by": call.grant.person, "session": agent_session(call.grant)}
+    said = await call.sf.dead_letters.replay(job.id, reason=call.body.reason, **asked)
     if said["outcome"] == "denied":
         detail = f"rule {said['rule']} denies it{': ' if said.get('why') else ''}{said.get('why') or ''}"
         raise Problem(403, "policy-denied", detail, "Do not ask again; the policy's owners can say more.", **said)
@@ -182,7 +183,8 @@ async def plan(call: Call) -> Answer:
     """Foresee what a redrive would do; nothing is changed."""
     given: Selection = call.body
     _check_one(call.grant, given.filter)
-    return Answer(await call.sf.dead_letters.plan(given.filter.filter()))
+    session = agent_session(call.grant)
+    return Answer(await call.sf.dead_letters.plan(given.filter.filter(), session=session))
 
 
 async def redrive(call: Call) -> Answer:
@@ -190,6 +192,7 @@ async def redrive(call: Call) -> Answer:
     given: Start = call.body
     course = {"rate": given.rate, "canary": given.canary, "halt_on": given.halt_on}
     asked: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, **course}
+    asked["session"] = agent_session(call.grant)
     started = await call.sf.dead_letters.redrive(await _reached(call, given.token), **asked)
     return Answer({"id": started.id, **await started.progress()}, 202)
 

@@ -13,7 +13,7 @@ from standfast.server.auth import check_queue, check_whole
 from standfast.server.jobs import found as found_job
 from standfast.server.letters import Reason
 from standfast.server.routes import Answer, Call, Route
-from standfast.server.seen import all_shown, stats_for
+from standfast.server.seen import all_shown, shown, stats_for
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,6 +24,7 @@ class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: str
     groups: list[str] = []
     queues: list[str] | None = None
+    sessions: list[str] | None = None
     expires: float | str | None = None
 
 
@@ -96,8 +97,9 @@ async def _asked(call: Call) -> str:
 
 async def approve(call: Call) -> Answer:
     """Say yes; the replay is performed."""
-    groups = call.grant.groups
-    return Answer(await call.sf.approvals.approve(await _asked(call), by=call.grant.person, groups=groups))
+    grant = call.grant
+    by: dict[str, Any] = {"by": grant.person, "groups": grant.groups, "token": None if grant.host else grant.id}
+    return Answer(await call.sf.approvals.approve(await _asked(call), **by))
 
 
 async def deny(call: Call) -> Answer:
@@ -118,11 +120,12 @@ async def audit(call: Call) -> Answer:
 
 async def verify(call: Call) -> Answer:
     """Look whether the record is whole."""
-    return Answer(await call.sf.audit.verify())
+    return Answer(shown(await call.sf.audit.verify(), call.grant))
 
 
 async def policy(call: Call) -> Answer:
-    """Give the policy in force."""
+    """Give the policy in force: it names queues, so that a token for some of them does not read it."""
+    check_whole(call.grant)
     return Answer(await call.sf.policy.show())
 
 
@@ -142,7 +145,8 @@ async def create_token(call: Call) -> Answer:
     """Make a token; its text is in this answer and nowhere else."""
     check_whole(call.grant)
     given: dict[str, Any] = msgspec.structs.asdict(call.body)
-    return Answer(await call.sf.tokens.create(given.pop("name"), by=call.grant.person, **given), 201)
+    made_by: dict[str, Any] = {"by": call.grant.person, "made_with": None if call.grant.host else call.grant.id}
+    return Answer(await call.sf.tokens.create(given.pop("name"), **made_by, **given), 201)
 
 
 async def revoke_token(call: Call) -> Answer:

@@ -26,6 +26,11 @@ async def job(sf: Standfast, grant: Grant, named: str) -> JobView:
     return found
 
 
+async def takes_work(sf: Standfast, grant: Grant, queue: str) -> bool:
+    """Tell whether a token may bring work to a queue: one it was made for, else one that a process published."""
+    return grant.reaches(queue) if grant.queues is not None else await sf.queues.published(queue)
+
+
 async def approval(sf: Standfast, grant: Grant, named: str) -> dict[str, Any]:
     """Find an approval; one of a whole redrive may be of no one queue."""
     found = await sf.approvals.get(named)

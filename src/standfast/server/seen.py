@@ -19,6 +19,8 @@ from standfast.server.auth import reaches
 
 Found = dict[str, Any]
 Shown = list[Found]
+PAYLOADS = frozenset({"payload", "result", "receipt", "params"})
+"""What is left out for viewers where `[server] viewer_payloads` is off."""
 
 
 def reads_secrets(grant: Grant) -> bool:
@@ -37,7 +39,18 @@ def shown(found: Found, grant: Grant) -> Found:
     Everything that people or handlers may have written something into goes through here, at every door but MCP's,
     which takes the secrets out for everybody.
     """
-    return found if reads_secrets(grant) else redacted(found)
+    return found if reads_secrets(grant) else without_secrets(found, grant)
+
+
+def without_secrets(found: Found, grant: Grant) -> Found:
+    """Give a thing to somebody who may not read payloads: secrets hidden, hashes keyed, payloads left out if so set."""
+    hidden: Found = redacted(found, keyed_hashes=True, without=left_out(grant))
+    return hidden
+
+
+def left_out(grant: Grant | None) -> frozenset[str]:
+    """Name what is not shown at all."""
+    return frozenset() if grant is None or grant.payloads else PAYLOADS
 
 
 def all_shown(found: Iterable[Found], grant: Grant) -> Shown:
@@ -52,6 +65,8 @@ def worded(text: str, grant: Grant) -> str:
 
 def result_shown(result: Any, key: str | None, grant: Grant) -> Any:
     """Give a result, or one key of it: the key may say that what it holds is secret."""
+    if not grant.payloads and not reads_secrets(grant):
+        return HIDDEN
     named = key or "result"
     return shown({named: result}, grant).get(named, HIDDEN)
 
@@ -60,8 +75,8 @@ def workflow_shown(found: Found, grant: Grant) -> Found:
     """Give a workflow, step by step; the names that tie its steps together stay."""
     if reads_secrets(grant):
         return found
-    steps = {name: {**redacted(step), "after": step["after"]} for name, step in found["steps"].items()}
-    return {**redacted({**found, "steps": None}), "steps": steps}
+    steps = {name: {**without_secrets(step, grant), "after": step["after"]} for name, step in found["steps"].items()}
+    return {**without_secrets({**found, "steps": None}, grant), "steps": steps}
 
 
 def own_only(grant: Grant) -> bool:
@@ -71,13 +86,18 @@ def own_only(grant: Grant) -> bool:
 
 def own(job: JobView, grant: Grant) -> bool:
     """Tell whether a job may be read: by those who read everything, or who brought it."""
-    return grant.may(Right.READ) or job.requester == grant.person
+    return grant.may(Right.READ) or grant.person in job.requesters
 
 
-def issues_for(issues: list[str], grant: Grant) -> list[str]:
-    """Leave out what is said of queues that a token does not reach, and of the whole."""
-    begins = ("",) if grant.queues is None else tuple(f"{queue}: " for queue in grant.queues)
-    return [worded(issue, grant) for issue in issues if issue.startswith(begins)]
+def issues_for(issues: list[str], grant: Grant, queues: Iterable[str]) -> list[str]:
+    """Leave out what is said of queues that a token does not reach, and of the whole. `queues` are all there are."""
+    names = {*queues, *(grant.queues or ())}
+    return [worded(issue, grant) for issue in issues if reaches(grant, queue_of_issue(issue, names))]
+
+
+def queue_of_issue(issue: str, queues: Iterable[str]) -> str | None:
+    """Find the queue that an issue begins with. A name may hold a colon and begin like another: the longest counts."""
+    return max((name for name in queues if issue.startswith(f"{name}: ")), key=len, default=None)
 
 
 def alerts_for(alerts: Shown, grant: Grant) -> Shown:
@@ -120,7 +140,8 @@ def _queue_of(gate: Found) -> str | None:
 
 def health_for(found: Found, grant: Grant, stats: Found | None) -> Found:
     """Judge only what a token reaches. `stats` are those of the whole, for a token that does not reach it."""
-    issues, alerts = issues_for(found["issues"], grant), alerts_for(found["alerts"], grant)
+    known = () if stats is None else stats["queues"]
+    issues, alerts = issues_for(found["issues"], grant, known), alerts_for(found["alerts"], grant)
     totals = {} if stats is None else {name: each for name, each in stats_for(stats, grant).items() if name in found}
     return {**found, **totals, "status": status(issues), "issues": issues, "alerts": alerts}
 

@@ -38,6 +38,10 @@ class Agents:
         """Note that messages were read; give the ids of those there are."""
         return await self._one(sessions.read, reading)  # type: ignore[no-any-return]
 
+    async def keep_reply(self, job_id: str) -> None:
+        """Have a job's end be told to its session, because its caller did not wait for the reply."""
+        await self._one(sessions.keep_replies, job_id)
+
     # --- consent
 
     async def consent_to(self, attempt: Attempt, now: float) -> Ruling:

@@ -216,9 +216,10 @@ WHOLE = (
     Table(
         "token",
         ("id",),
-        _words("name hash person role groups queues created_by created_at expires_at revoked_at"),
+        _words("name hash person role groups queues created_by created_at expires_at revoked_at sessions created_with"),
         frozenset(_words("created_at expires_at revoked_at")),
     ),
+    Table("shared_setting", ("name",), _words("value published_by published_at"), frozenset({"published_at"})),
 )
 """Small tables, copied whole at the end."""
 

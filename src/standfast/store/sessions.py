@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.failure import Failure
+from standfast.job import Details
 from standfast.lifecycle import LETTERS, State, Transition
-from standfast.message import Origin, kind_of
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.message import DEFERRED, Origin, kind_of
+from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
 
 ENDS = frozenset({State.COMPLETED, State.CANCELLED, State.DEAD, State.HELD})
 LONGEST_RESULT = 4000
@@ -22,6 +23,7 @@ MOST_KEPT = 1000
 """Messages a session has at most; the oldest go first."""
 
 _failure = msgspec.json.Decoder(Failure).decode
+_details = msgspec.json.Decoder(Details).decode
 
 
 class Message(NamedTuple):
@@ -163,6 +165,54 @@ def gave_up(round_: Round, letter: Abandoned) -> Script:
         told = (f"{letter.id}.{letter.token}.gave_up", session, kind, letter.id, letter.queue)
         yield "write_messages", [(*told, handler, round_.now, text(body))]
         round_.told["inbox", letter.queue].append(letter.id)
+
+
+class Unheard(NamedTuple):
+    """A job whose caller went away before its reply. Field order is the statement's."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    handler: str
+    state: str
+    attempts: int
+    details: str
+    result: str | None
+    warning: str | None
+    told: bool
+
+
+def keep_replies(round_: Round, jobs: Sequence[str]) -> Script:
+    """Have the ends of jobs be told to their sessions, because whoever called them did not wait for the reply.
+
+    One that is done is told now. One that goes on becomes a deferred submission, whose end is told when it comes.
+    """
+    for job in jobs:
+        for row in (yield "unheard_job", {"id": job}):
+            yield from lock_jobs(round_, [row[0]])
+        for row in (yield "unheard_job", {"id": job}):
+            found = Unheard(*row)
+            details = _details(found.details)
+            if details.session is not None and not found.told:
+                yield from _keep_reply(round_, found, details, details.session)
+    return [None] * len(jobs)
+
+
+def _keep_reply(round_: Round, found: Unheard, details: Details, session: str) -> Script:
+    if found.state not in ENDS:
+        yield "set_details", {"n": found.n, "details": text(msgspec.structs.replace(details, queue_reason=DEFERRED))}
+    elif found.state == State.COMPLETED:  # the session was told of every other end
+        body = Body(
+            state=found.state,
+            attempts=found.attempts,
+            warning=found.warning,
+            result=_short(found.result),
+            long=found.result is not None and len(found.result) > LONGEST_RESULT,
+        )
+        told = (f"{found.id}.{found.token}.unheard", session, "submit_done", found.id, found.queue)
+        yield "write_messages", [(*told, found.handler, round_.now, text(body))]
+        round_.told["inbox", found.queue].append(found.id)
 
 
 # --- reading

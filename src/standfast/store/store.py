@@ -46,6 +46,7 @@ from standfast.store.lookout import Lookout
 from standfast.store.orders import Catch, Conflict, Full, Order, Publication
 from standfast.store.places import place
 from standfast.store.reads import Facts, JobRecord, JournalRow, LetterFilter, Tallies
+from standfast.store.shared_settings import SharedSettings
 from standfast.store.spool import Spool, Stamp
 from standfast.store.spoolfile import spool_path
 from standfast.store.strain import Strain
@@ -82,6 +83,7 @@ class Store:
         self.schedules = Timetable(lambda: self._engine, ROOM_TO_ACCEPT)
         self.agents = Agents(lambda: self._engine)
         self.tokens = TokenShelf(lambda: self._engine)
+        self.shared_settings = SharedSettings(lambda: self._engine)
         self.lookout = Lookout(lambda: self._engine)
         self.calls = Calls(lambda: self._engine, ROOM_TO_ACCEPT)
         self._clock = clock or SystemClock()

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from standfast.coalesce import MOST_REQUESTERS, folded, folded_under
 from standfast.failure import Landed
 from standfast.job import HTTP, Coalesced, Details, Folded, NewJob
 from standfast.lifecycle import Move, State, Transition
@@ -136,15 +137,24 @@ def _joined(held: str, old_details: str, collection: str) -> str:
 
 
 def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Generator[Step, Rows, bool]:
-    """Fold a newcomer into a waiting job: payload and key replace (or join) the old ones. False if it is too big."""
+    """Fold a newcomer into a waiting job: payload and key replace (or join) the old ones. False if it cannot be.
+
+    That is where the whole would be too big, or the handler asks for consent and their sessions differ.
+    """
     [(held, old_key, old_details)] = yield "body_of", {"n": into.n}
+    newcomer = _read_details(job.details)
+    details = folded(_read_details(old_details), newcomer)
+    if details.session != newcomer.session and (yield from _asks_consent(job)):
+        return False  # a payload must not run under the consent that another session gave
+    if len(details.requesters) > MOST_REQUESTERS:
+        return False
     payload = job.payload if mode == "latest" else _joined(held, old_details, job.payload)
     if mode == "collect" and len(payload.encode()) > LARGEST_COLLECTION:
         return False
     known = msgspec.json.decode(into.coalesced, type=Coalesced) if into.coalesced else Coalesced(count=0, last=[])
     last = [*known["last"], _replaced(round_, job.id, held, old_key, old_details)]
     coalesced = text(Coalesced(count=known["count"] + 1, last=last[-KEPT:]))
-    body = {"payload": payload, "key": job.idempotency_key, "details": job.details, "coalesced": coalesced}
+    body = {"payload": payload, "key": job.idempotency_key, "details": text(details), "coalesced": coalesced}
     yield "fold_body", {"n": into.n, **body}
     own = first_seen(round_, job)
     if own is not None and own < into.first_seen_at:
@@ -152,6 +162,11 @@ def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Generator[
     yield from _hasten(round_, into, job, _expiry(round_, into, job, mode))
     yield from _taken_in(round_, into, job)
     return True
+
+
+def _asks_consent(job: NewJob) -> Generator[Step, Rows, bool]:
+    """Tell whether a job's handler is entered only for sessions that consented."""
+    return bool((yield "asks_consent", {"queue": job.queue, "handler": job.handler}))
 
 
 def _hasten(round_: Round, into: Member, job: NewJob, expiry: float | None) -> Script:
@@ -174,7 +189,8 @@ def _taken_in(round_: Round, into: Member, job: NewJob) -> Script:
 
 def fold_under(round_: Round, into: Member, job: NewJob) -> Script:
     """Fold a latecomer into a job that is newer: that keeps its payload and key, as if they had come in their order."""
-    [(held, key, details)] = yield "body_of", {"n": into.n}
+    [(held, key, old_details)] = yield "body_of", {"n": into.n}
+    details = text(folded_under(_read_details(old_details), _read_details(job.details)))
     known = msgspec.json.decode(into.coalesced, type=Coalesced) if into.coalesced else Coalesced(count=0, last=[])
     last = [_replaced(round_, job.id, job.payload, job.idempotency_key, job.details), *known["last"]]
     coalesced = text(Coalesced(count=known["count"] + 1, last=last[-KEPT:]))

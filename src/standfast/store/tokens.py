@@ -30,6 +30,9 @@ class TokenRow(NamedTuple):
     created_at: float
     expires_at: float | None
     revoked_at: float | None
+    sessions: str | None = None
+    created_with: str | None = None
+    """The id of the token that its maker showed."""
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +47,8 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     queues: str | None
     created_by: str
     seconds: float | None
+    sessions: str | None = None
+    created_with: str | None = None
 
 
 class Revocation(NamedTuple):
@@ -64,6 +69,7 @@ def create(round_: Round, wanted: Sequence[NewToken]) -> Script:
         made = yield "create_token", {**given, "now": round_.now, "expires_at": until}
         if made:
             detail = {"id": each.id, "name": each.name, "person": each.person, "role": each.role}
+            detail |= {} if each.created_with is None else {"created_with": each.created_with}
             audit.record(round_, Decision(kind="tokens", by=each.created_by, outcome="created", detail=detail))
         answers.append(bool(made))
     return answers
@@ -85,6 +91,19 @@ def one(token_id: str) -> Generator[Step, Rows, TokenRow | None]:
     """Read a token."""
     rows = yield "token", {"id": token_id}
     return TokenRow(*rows[0]) if rows else None
+
+
+def made_since(token_id: str, since: float) -> Generator[Step, Rows, list[TokenRow]]:
+    """Read a token, the token it was made with, and so on, as far as they were made since then."""
+    found: list[TokenRow] = []
+    wanted: str | None = token_id
+    while wanted is not None:
+        row = yield from one(wanted)
+        if row is None or row.created_at < since:
+            break  # whatever made it is older still
+        found.append(row)
+        wanted = row.created_with
+    return found
 
 
 def listed(now: float) -> Generator[Step, Rows, list[TokenRow]]:
@@ -112,6 +131,10 @@ class TokenShelf:
     async def one(self, token_id: str) -> TokenRow | None:
         """Read a token, revoked ones too."""
         return await self._engine().read(one(token_id))  # type: ignore[no-any-return]
+
+    async def made_since(self, token_id: str, since: float) -> list[TokenRow]:
+        """Read a token, the token it was made with, and so on, as far as they were made since then."""
+        return await self._engine().read(made_since(token_id, since))  # type: ignore[no-any-return]
 
     async def listed(self, now: float) -> list[TokenRow]:
         """Read the tokens that count."""

@@ -603,7 +603,8 @@ WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint
   AND (:view::text IS NULL OR :view = CASE WHEN j.state <> 'queued' THEN j.state WHEN j.parked_on IS NOT NULL THEN 'parked'
     WHEN j.attempts > 0 THEN 'retry_pending' WHEN j.due_at > :now THEN 'scheduled' ELSE 'queued' END)
   AND (:session::text IS NULL OR b.details::json->>'session' = :session)
-  AND (:requester::text IS NULL OR b.details::json->>'requester' = :requester)
+  AND (:requester::text IS NULL OR b.details::json->>'requester' = :requester
+    OR EXISTS (SELECT 1 FROM json_array_elements_text(b.details::json->'also_requested_by') AS r WHERE r = :requester))
   AND (:thread_key::text IS NULL OR b.thread_key = :thread_key)
   AND (:label::text IS NULL OR CASE WHEN :label_value::text IS NULL THEN b.details::json->'labels'->>:label IS NOT NULL
     ELSE b.details::json->'labels'->>:label = :label_value END)
@@ -796,6 +797,9 @@ SELECT b.id, j.state FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
 
 -- name: body_of
 SELECT payload, idempotency_key, details FROM body WHERE n = :n
+
+-- name: asks_consent
+SELECT 1 FROM handler WHERE queue = :queue AND name = :handler AND consent <> 0
 
 -- name: fold_body
 UPDATE body SET payload = :payload, idempotency_key = :key, details = :details, coalesced = :coalesced WHERE n = :n
@@ -1369,8 +1373,8 @@ SELECT queue, name FROM handler WHERE queue = :name OR name = :name OR queue || 
 UPDATE token SET revoked_at = expires_at WHERE name = :name AND revoked_at IS NULL AND expires_at <= :now
 
 -- name: create_token
-INSERT INTO token (id, name, hash, person, role, groups, queues, created_by, created_at, expires_at)
-VALUES (:id, :name, :hash, :person, :role, :groups, :queues, :created_by, :now, :expires_at)
+INSERT INTO token (id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, sessions, created_with)
+VALUES (:id, :name, :hash, :person, :role, :groups, :queues, :created_by, :now, :expires_at, :sessions, :created_with)
 ON CONFLICT DO NOTHING
 RETURNING id
 
@@ -1378,12 +1382,22 @@ RETURNING id
 UPDATE token SET revoked_at = :now WHERE name = :name AND revoked_at IS NULL RETURNING id
 
 -- name: token
-SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at
+SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at, sessions, created_with
 FROM token WHERE id = :id
 
 -- name: tokens
-SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at
+SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at, sessions, created_with
 FROM token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) ORDER BY created_at DESC, id
+
+-- name: shared_setting
+SELECT value FROM shared_setting WHERE name = :name
+
+-- name: write_shared_setting
+INSERT INTO shared_setting (name, value, published_by, published_at) VALUES (:name, :value, :by, :now)
+ON CONFLICT (name) DO UPDATE
+SET value = excluded.value, published_by = excluded.published_by, published_at = excluded.published_at
+WHERE shared_setting.value <> excluded.value
+RETURNING name
 
 -- name: schedule_rows
 -- Field order is that of Schedule, here and below. Schedules.
@@ -1461,6 +1475,15 @@ SELECT b.n, b.details::json->>'session', j.handler, coalesce(b.details::json->>'
   coalesce(e.replays, 0), e.failure
 FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n
 WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND b.details::json->>'session' IS NOT NULL
+
+-- name: unheard_job
+-- A job whose caller went away: how it stands, what its end left, and whether its session was told of it.
+SELECT b.n, j.token, b.id, j.queue, j.handler, j.state, j.attempts, b.details, e.result, e.warning,
+  EXISTS (SELECT 1 FROM message AS m WHERE m.session = b.details::json->>'session' AND m.job = b.id)
+FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n WHERE b.id = :id
+
+-- name: set_details
+UPDATE body SET details = :details WHERE n = :n
 
 -- name: write_messages
 INSERT INTO message (id, session, kind, job, queue, handler, at, body)

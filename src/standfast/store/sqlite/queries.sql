@@ -526,7 +526,8 @@ WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :sta
   AND (:view IS NULL OR :view = CASE WHEN j.state <> 'queued' THEN j.state WHEN j.parked_on IS NOT NULL THEN 'parked'
     WHEN j.attempts > 0 THEN 'retry_pending' WHEN j.due_at > :now THEN 'scheduled' ELSE 'queued' END)
   AND (:session IS NULL OR b.details->>'session' = :session)
-  AND (:requester IS NULL OR b.details->>'requester' = :requester)
+  AND (:requester IS NULL OR b.details->>'requester' = :requester
+    OR EXISTS (SELECT 1 FROM json_each(b.details, '$.also_requested_by') AS r WHERE r.value = :requester))
   AND (:thread_key IS NULL OR b.thread_key = :thread_key)
   AND (:label IS NULL OR EXISTS (SELECT 1 FROM json_each(b.details, '$.labels') AS l
     WHERE l.key = :label AND (:label_value IS NULL OR l.value = :label_value)))
@@ -706,6 +707,9 @@ SELECT b.id, j.state FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
 
 -- name: body_of
 SELECT payload, idempotency_key, details FROM body WHERE n = :n
+
+-- name: asks_consent
+SELECT 1 FROM handler WHERE queue = :queue AND name = :handler AND consent <> 0
 
 -- name: fold_body
 UPDATE body SET payload = :payload, idempotency_key = :key, details = :details, coalesced = :coalesced WHERE n = :n
@@ -1240,8 +1244,8 @@ SELECT queue, name FROM handler WHERE queue = :name OR name = :name OR queue || 
 UPDATE token SET revoked_at = expires_at WHERE name = :name AND revoked_at IS NULL AND expires_at <= :now
 
 -- name: create_token
-INSERT INTO token (id, name, hash, person, role, groups, queues, created_by, created_at, expires_at)
-VALUES (:id, :name, :hash, :person, :role, :groups, :queues, :created_by, :now, :expires_at)
+INSERT INTO token (id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, sessions, created_with)
+VALUES (:id, :name, :hash, :person, :role, :groups, :queues, :created_by, :now, :expires_at, :sessions, :created_with)
 ON CONFLICT DO NOTHING
 RETURNING id
 
@@ -1249,12 +1253,22 @@ RETURNING id
 UPDATE token SET revoked_at = :now WHERE name = :name AND revoked_at IS NULL RETURNING id
 
 -- name: token
-SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at
+SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at, sessions, created_with
 FROM token WHERE id = :id
 
 -- name: tokens
-SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at
+SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at, sessions, created_with
 FROM token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) ORDER BY created_at DESC, id
+
+-- name: shared_setting
+SELECT value FROM shared_setting WHERE name = :name
+
+-- name: write_shared_setting
+INSERT INTO shared_setting (name, value, published_by, published_at) VALUES (:name, :value, :by, :now)
+ON CONFLICT (name) DO UPDATE
+SET value = excluded.value, published_by = excluded.published_by, published_at = excluded.published_at
+WHERE shared_setting.value <> excluded.value
+RETURNING name
 
 -- name: schedule_rows
 -- Field order is that of Schedule, here and below. Schedules.
@@ -1332,6 +1346,15 @@ SELECT b.n, b.details->>'session', j.handler, coalesce(b.details->>'queue_reason
   coalesce(e.replays, 0), e.failure
 FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n
 WHERE b.n IN (SELECT value FROM json_each(:numbers)) AND b.details->>'session' IS NOT NULL
+
+-- name: unheard_job
+-- A job whose caller went away: how it stands, what its end left, and whether its session was told of it.
+SELECT b.n, j.token, b.id, j.queue, j.handler, j.state, j.attempts, b.details, e.result, e.warning,
+  EXISTS (SELECT 1 FROM message AS m WHERE m.session = b.details->>'session' AND m.job = b.id)
+FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n WHERE b.id = :id
+
+-- name: set_details
+UPDATE body SET details = :details WHERE n = :n
 
 -- name: write_messages
 INSERT INTO message (id, session, kind, job, queue, handler, at, body) VALUES :rows
