@@ -167,7 +167,8 @@ def _measured(command: list[str], port: int, token: str, asked: argparse.Namespa
 def _ours(place: str, asked: argparse.Namespace) -> dict[str, float]:
     port, url = _free_port(), f"{place}/queue.db"
     cli = [sys.executable, "-m", "standfast"]
-    create = [*cli, "token", "create", "load", "--role", "producer", "--person", "load", "--url", url, "--json"]
+    create = [*cli, "token", "create", "load", "--role", "producer", "--person", "load", "--queues", "bulk"]
+    create += ["--url", url, "--json"]
     made = subprocess.run(create, check=True, capture_output=True)  # noqa: S603 - our own
     token = json.loads(made.stdout)["token"]
     return _measured([*cli, "serve", "--no-worker", "--port", str(port), "--url", url], port, token, asked)

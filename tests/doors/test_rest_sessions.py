@@ -148,6 +148,18 @@ def test_a_reply_nobody_received_is_in_the_inbox(store_url: str) -> None:
         assert (message["kind"], message["result"]) == ("submit_done", {"done": True})
 
 
+def test_a_reply_that_no_agent_received_is_in_the_inbox(store_url: str) -> None:
+    """The client went away in the middle of a call at /mcp."""
+    sf, begun, let_go = slow(store_url)
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    call["params"] = {"name": "run", "arguments": {"handler": "slow", "params": {}}}
+    with House(sf, working=False) as house:
+        asyncio.run(_hang_up(house, begun, "/mcp", call))
+        house.ask(lambda _: _set(let_go))
+        [message] = house.ask(lambda sf: seen(lambda: sf.inbox.list("agent:bot", unread=False)))
+        assert (message["kind"], message["result"]) == ("submit_done", {"done": True})
+
+
 def test_a_reply_is_in_the_inbox_also_where_the_server_had_stopped_waiting(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,11 +181,14 @@ async def _set(event: asyncio.Event) -> None:
     event.set()
 
 
-async def _hang_up(house: House, begun: asyncio.Event) -> None:
+async def _hang_up(house: House, begun: asyncio.Event, path: str = f"{API}/run", call: Any = None) -> None:
     """Begin a call, and close the connection once its handler runs."""
-    shown = {"Authorization": f"Bearer {house.token('bot', 'producer')}"}
-    async with httpx2.AsyncClient(base_url=f"{house.url}{API}", headers=shown) as http:
-        calling = asyncio.ensure_future(http.post("/run", json={"handler": "slow"}))
+    shown = {
+        "Authorization": f"Bearer {house.token('bot', 'producer')}",
+        "Accept": "application/json, text/event-stream",
+    }
+    async with httpx2.AsyncClient(base_url=house.url, headers=shown) as http:
+        calling = asyncio.ensure_future(http.post(path, json=call or {"handler": "slow"}))
         await asyncio.to_thread(house.ask, lambda _: begun.wait())
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)

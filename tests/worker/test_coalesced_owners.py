@@ -95,3 +95,14 @@ async def test_the_end_of_a_coalesced_job_is_told_to_the_session_it_belongs_to(s
     await drain(sf)
     assert [message["job_id"] for message in await sf.inbox.list("agent:a")] == [first.id]
     assert await sf.inbox.list("agent:b") == []
+
+
+async def test_everybody_who_asked_stays_a_requester_in_another_store(sf, tmp_path):
+    declared(sf)
+    first = await sf.enqueue("notes", 1, thread_key="t", requester="ann")
+    await sf.enqueue("notes", 2, thread_key="t", requester="bob")
+    await drain(sf)
+    await sf.dead_letters.export(tmp_path / "letters.jsonl", by="olga")
+    async with Standfast(":memory:") as other:
+        await other.dead_letters.import_(tmp_path / "letters.jsonl", by="olga", reason="moved")
+        assert (await job_of(other, first.id)).requesters == ["ann", "bob"]

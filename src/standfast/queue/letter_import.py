@@ -59,6 +59,7 @@ class Line(msgspec.Struct, kw_only=True):
     thread_key: str | None = None
     session: str | None = None
     requester: str | None = None
+    requesters: list[str] = []
     own_risk: Risk | None = None
     labels: dict[str, str] = {}
     queue_reason: QueueReason = "event"
@@ -168,6 +169,8 @@ def _check(line: Line) -> None:
     for what, value in {**names, "requester": line.requester, "session": line.session}.items():
         if value is not None:
             checked_name(what, value.replace(NO_CALLERS, " ") if what == "thread_key" else value)
+    for each in line.requesters:
+        checked_name("requester", each)
 
 
 def _details(line: Line) -> str:
@@ -179,6 +182,7 @@ def _details(line: Line) -> str:
             labels=line.labels or None,
             queue_reason=line.queue_reason,
             collected=line.collected,
+            also_requested_by=tuple(each for each in line.requesters if each != line.requester),
             amended=line.generation,
             amenders=tuple(
                 dict.fromkeys(each.by for each in line.history if each.reason_code == "amended" and each.by)
