@@ -64,9 +64,16 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     cls: Class = msgspec.field(name="class")
     landed: Landed
     reason_code: str
+    cause: str | None = None
+    """The last attempt's own reason code, where `reason_code` says something else (`max_attempts`)."""
     error_kind: str | None = None
     message: str = ""
     advice: str = ""
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The reason codes it is found by: its own, and that of the last attempt."""
+        return (self.reason_code,) if self.cause is None else (self.reason_code, self.cause)
 
     @property
     def told(self) -> str:
@@ -143,11 +150,19 @@ CATALOGUE: dict[str, Reason] = {
 }
 """Every reason code standfast itself writes. A handler's own codes are allowed, and read by their class."""
 
+ALIASES = {"max_scheduling_retries": "max_attempts"}
+"""Reason codes of other systems, and what they are called here."""
+
 OWN_CODES = {
     Class.TRANSIENT: "The handler says that repeating can help; mend what its message names, then replay.",
     Class.PERMANENT: CATALOGUE["handler_refused"].advice,
     Class.UNKNOWN: CATALOGUE["unclassified_error"].advice,
 }
+
+
+def known_code(code: str) -> str:
+    """Give the name a reason code has here."""
+    return ALIASES.get(code, code)
 
 
 def reason(code: str, cls: Class = Class.UNKNOWN) -> Reason:

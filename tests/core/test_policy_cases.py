@@ -58,6 +58,20 @@ def test_cases_that_do_not_say_what_came_instead_and_their_line():
     ]
 
 
+def test_a_case_says_which_rule_was_passed_over():
+    letter = "{reason_code: max_attempts, class: transient, cause: unknown_commit_state, landed: maybe}"
+    text = f"cases:\n  - name: unsure\n    letter: {letter}\n    expect: {{action: auto_replay}}\n"
+    [case] = rehearse(load_cases(text), POLICY)
+    note = "dlq_rules#1 would replay it, but its effect may have landed, and the rule does not say `landed: maybe`"
+    assert case.problems == (f"action: expected auto_replay, got manual_review (by dlq_rules#4; {note})",)
+
+
+def test_a_case_whose_cause_is_not_said_has_its_reason_for_one():
+    policy = load_policy("version: v1\ndlq_rules: [{match: {cause: timeout}, action: quarantine}]")
+    text = "cases: [{name: slow, letter: {reason_code: timeout}, expect: {action: quarantine}}]"
+    assert all(case.passed for case in rehearse(load_cases(text), policy))
+
+
 @pytest.mark.parametrize(
     ("text", "line", "column", "says"),
     [

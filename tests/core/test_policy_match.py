@@ -18,6 +18,7 @@ LETTER = Facts(
     queue="payments_eu",
     handler="charge",
     reason_code="max_attempts",
+    cause="read_timeout",
     cls="transient",
     landed="maybe",
     error_kind="ReadTimeout",
@@ -46,6 +47,8 @@ def match(written: str) -> Match:
         "{queue: [mail, payments_eu]}",
         "{reason_code: max_scheduling_retries}",
         "{reason_code: [timeout, max_scheduling_retries]}",
+        "{reason_code: read_timeout}",
+        "{reason_code: max_attempts, cause: read_*}",
         "{class: [transient, unknown], landed: maybe}",
         "{error_kind: Read*}",
         "{risk: high}",
@@ -186,7 +189,11 @@ def test_a_stored_letter_tells_its_facts():
         "requester": "ann@example.com",
         "first_seen_at": then,
         "failure": Failure(
-            cls=Class.TRANSIENT, landed=Landed.MAYBE, reason_code="max_attempts", error_kind="ReadTimeout"
+            cls=Class.TRANSIENT,
+            landed=Landed.MAYBE,
+            reason_code="max_attempts",
+            cause="read_timeout",
+            error_kind="ReadTimeout",
         ),
     }
     letter = JobView(**{name: known.get(name) for name in names})  # type: ignore[arg-type]

@@ -116,7 +116,11 @@ def test_without_a_number_there_is_one_replay():
 @pytest.mark.parametrize(
     ("facts", "replayed"),
     [
-        (exhausted(replay_mode="replay", landed="maybe"), True),
+        (exhausted(replay_mode="replay", landed="no"), True),
+        (exhausted(replay_mode="replay", landed="maybe"), False),
+        (exhausted(replay_mode="verify_first", landed="maybe"), False),
+        (exhausted(replay_mode="replay", landed="no", in_doubt=True), False),
+        (exhausted(replay_mode="replay", cause="unknown_commit_state"), False),
         (exhausted(replay_mode="verify_first"), True),
         (exhausted(replay_mode="manual"), False),
         (Facts(reason_code="unknown_commit_state", replay_mode="replay"), False),

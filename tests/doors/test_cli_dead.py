@@ -34,6 +34,9 @@ class TestList:
         [
             ("--queue away", {"away"}),
             ("--reason-code handler_refused", {"refused"}),
+            ("--reason-code max_scheduling_retries", {"away", "unclear"}),
+            ("--reason-code unknown_commit_state", {"unclear"}),
+            ("--cause unknown_commit_state", {"unclear"}),
             ("--class permanent", {"refused"}),
             ("--landed maybe", {"unclear"}),
             ("--replay-status pending_review", {"refused", "away", "unclear"}),

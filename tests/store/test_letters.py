@@ -44,6 +44,7 @@ async def test_a_letter_is_whole(store, clock):
             cls=Class.TRANSIENT,
             landed=Landed.NO,
             reason_code="max_attempts",
+            cause="rate_limited",
             message="it broke",
             advice=reason("max_attempts").advice,
         ),

@@ -129,7 +129,7 @@ def _tell(found: Any, said: str, as_json: bool) -> None:  # noqa: FBT001 - as ev
 def _row(group: dict[str, Any]) -> list[str | Cell]:
     seen = [ago(group["first_seen"], now()), ago(group["last_seen"], now())]
     again = Cell(str(group["regressed"]), "bold red" if group["regressed"] else "dim")
-    words = f"{group['reason_code']}: {group['message']}" if group["message"] else group["reason_code"]
+    words = ": ".join(group[name] for name in ("reason_code", "cause", "message") if group[name])
     count = Cell(str(group["count"]), "bold")
     return [count, group["fingerprint"], group["queue"], *seen, again, group["sample"], words]
 

@@ -15,7 +15,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 OPTIONS = (
     click.option("--queue", help="Only of this queue."),
-    click.option("--reason-code", help="Only those that stopped for this reason."),
+    click.option("--reason-code", help="Only those that stopped for this reason, or whose last attempt did."),
+    click.option("--cause", help="Only those whose last attempt failed for this reason."),
     click.option("--class", "failure_class", type=click.Choice([str(it) for it in Class]), help="Can repeating help?"),
     click.option("--landed", type=click.Choice([str(it) for it in Landed]), help="May the effect exist?"),
     click.option("--replay-status", type=click.Choice(REPLAY_STATUSES), help="Only at this point of triage."),

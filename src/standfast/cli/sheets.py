@@ -120,6 +120,8 @@ def _facts(job: JobView, now: datetime, longest: int) -> Iterator[tuple[str, str
 
 def _failure(job: JobView, failure: Failure, longest: int) -> Iterator[tuple[str, str | Cell]]:
     yield "reason", Cell(failure.reason_code, "bold red" if job.view in {"dead", "held"} else "yellow")
+    if failure.cause:
+        yield "cause", failure.cause
     yield "class", f"{failure.cls}, landed: {failure.landed}"
     if failure.error_kind:
         yield "error", failure.error_kind
@@ -129,6 +131,8 @@ def _failure(job: JobView, failure: Failure, longest: int) -> Iterator[tuple[str
         yield "advice", Cell(failure.advice, "bold")
     if job.triage is not None:
         yield "triage", f"{job.triage.action} ({job.triage.replay_status}), by rule {job.triage.rule}"
+        if job.triage.note:
+            yield "note", job.triage.note
 
 
 def _letter_facts(job: JobView) -> Iterator[tuple[str, str]]:

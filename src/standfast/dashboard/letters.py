@@ -13,7 +13,7 @@ from standfast.server import reached
 from standfast.server.auth import check_queue
 from standfast.server.seen import all_shown, seen, shown
 
-FILTERS = ("queue", "reason_code", "class", "landed", "replay_status", "fingerprint", "older_than")
+FILTERS = ("queue", "reason_code", "cause", "class", "landed", "replay_status", "fingerprint", "older_than")
 PAGE = 50
 MOST_GROUPS = 50
 REDRIVES = 20

@@ -26,7 +26,7 @@ from standfast.decide.evidence import (
     type_names,
 )
 from standfast.errors import HandlerFailure
-from standfast.failure import Class, Failure, Landed, reason
+from standfast.failure import Class, Failure, Landed, known_code, reason
 from standfast.outcome import Failed
 from standfast.printable import printable
 
@@ -126,7 +126,7 @@ def _by_handler(error: BaseException) -> Failed | None:
     judgement = next((HANDLERS[base] for base in type(error).__mro__ if base in HANDLERS), None)
     if judgement is None or not isinstance(error, HandlerFailure):
         return None
-    kind, code = _label(error.error_kind), _label(error.reason_code)
+    kind, code = _label(error.error_kind), _code(error.reason_code)
     known = next((found for word in (kind, code) if word and (found := judge_kind(word))), judgement)
     # What is raised says whether it landed and whether repeating helps. `Uncertain` leaves the latter to the kind.
     cls = known.cls if judgement is UNCERTAIN else judgement.cls
@@ -286,6 +286,12 @@ def _label(value: object) -> str | None:
     if not isinstance(value, str):
         return None
     return _ask(lambda: printable(value[:LONGEST_LABEL]).strip() or None, None)
+
+
+def _code(value: object) -> str | None:
+    """Read a reason code; another system's name for one of ours is ours."""
+    label = _label(value)
+    return None if label is None else known_code(label)
 
 
 def _text(value: object) -> str:

@@ -92,12 +92,17 @@ def _letter(job: Circumstances) -> str:
         return f"It has been {job.state} for {_span(job.age)}."
     told = f" ({failure.told})" if failure.told else ""
     if job.state == State.HELD and job.triage is not None and job.triage.replay_status == "approval_pending":
-        return f"{_waits_for_an_answer(job, job.triage)} It had stopped with {failure.reason_code}{told}."
+        return f"{_waits_for_an_answer(job, job.triage)} It had stopped with {_why(failure)}{told}."
     landed = " The effect may exist." if failure.landed == "maybe" else ""
+    passed_over = f" {job.triage.note.capitalize()}." if job.triage is not None and job.triage.note else ""
     return (
         f"It has been {job.state} for {_span(job.age)}, after {_count(job.attempts, 'attempt')}: "
-        f"{failure.reason_code}{told}.{landed} {failure.advice}"
+        f"{_why(failure)}{told}.{landed}{passed_over} {failure.advice}"
     )
+
+
+def _why(failure: Failure) -> str:
+    return f"{failure.reason_code} of {failure.cause}" if failure.cause else failure.reason_code
 
 
 def _waits_for_an_answer(job: Circumstances, triage: Triage) -> str:

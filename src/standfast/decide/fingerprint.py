@@ -117,8 +117,12 @@ def _single_spaced(text: str) -> str:
 
 
 def fingerprint(queue: str, handler: str, failure: Failure) -> str:
-    """Give the name of a cause: version, dash, 16 hexadecimal digits."""
-    return _name(queue, handler, failure.reason_code, failure.error_kind or "", normal_form(failure.message))
+    """Give the name of a cause: version, dash, 16 hexadecimal digits.
+
+    What spent its attempts is known by what the last of them failed of.
+    """
+    code = failure.cause or failure.reason_code
+    return _name(queue, handler, code, failure.error_kind or "", normal_form(failure.message))
 
 
 @lru_cache(maxsize=1024)

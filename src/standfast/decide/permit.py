@@ -42,6 +42,8 @@ AGENT = "asked by an agent"
 """The rule that is named where an agent asks for what only a person may decide."""
 BROKEN = "broken policy"
 """The rule that is named where there is a policy that cannot be read: the catalogue triages, and replays are denied."""
+GUARDED = "its effect may have landed, and the rule does not say `landed: maybe`"
+"""Why a rule for `auto_replay` does not take a letter."""
 STRICTNESS: tuple[Decision, ...] = ("allow", "require_approval", "deny")
 EXTERNAL = "external"
 ANSWER_KEYS = frozenset({"decision", "why", "approver_group"})
@@ -67,8 +69,12 @@ def _by_replay_rules(facts: Facts, policy: Policy) -> Permission:
 
 
 def _by_dlq_rules(facts: Facts, policy: Policy) -> Permission:
-    found = policy.triages(facts)
-    if found is None or found[1].action is not Action.REQUIRE_APPROVAL:
+    found, passed_over = policy.triages(facts)
+    action = None if found is None else found[1].action
+    if facts.automatic and facts.may_have_landed and action is not Action.AUTO_REPLAY:
+        rule = dlq_rule(passed_over[0][0]) if passed_over else "dlq_rules"
+        return Permission("require_approval", rule, GUARDED)
+    if found is None or action is not Action.REQUIRE_APPROVAL:
         return BUILT_IN
     place, rule = found
     return Permission("require_approval", dlq_rule(place), groups=named(rule.approver_group))

@@ -42,5 +42,6 @@ def _problems(case: Case, policy: Policy) -> tuple[str, ...]:
         answer = permission if key in of_permission else decided
         given = getattr(answer, key)
         if given != expected:
-            found.append(f"{key}: expected {expected}, got {given or 'nothing'} (by {answer.rule})")
+            by = f"{answer.rule}; {decided.note}" if answer is decided and decided.note else answer.rule
+            found.append(f"{key}: expected {expected}, got {given or 'nothing'} (by {by})")
     return tuple(found)

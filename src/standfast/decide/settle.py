@@ -193,7 +193,9 @@ def _cut(claim: Claim, code: str, message: str) -> Failure:
 
 
 def _as(failure: Failure, code: str) -> Failure:
-    return msgspec.structs.replace(failure, reason_code=code, advice=reason(code).advice)
+    """Give a letter its reason; the attempt's own stays known as its cause."""
+    cause = failure.reason_code if failure.reason_code != code else failure.cause
+    return msgspec.structs.replace(failure, reason_code=code, cause=cause, advice=reason(code).advice)
 
 
 def _die(claim: Claim, failure: Failure, *, spends: int = 0, last: Failure | None = None) -> Transition:

@@ -5,11 +5,13 @@ Worker and sweeper ask in the dying write, so nothing here reads a clock, rolls 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from standfast.decide.backoff import delay
 from standfast.decide.fingerprint import fingerprint
-from standfast.decide.permit import BROKEN, named, permit
+from standfast.decide.permit import BROKEN, GUARDED, named, permit
 from standfast.failure import Action, Failure, reason
 from standfast.lifecycle import Move, Transition, Triage
 from standfast.policy.facts import Facts, facts_of_failure
@@ -31,9 +33,6 @@ CONSENT = Triage(action=Action.MANUAL_REVIEW, rule="consent")
 
 STOPPING = frozenset({Move.DIE, Move.HOLD})
 """The moves by which a job becomes a letter."""
-
-NOBODY_KNOWS = frozenset({"unknown_commit_state", "partial_external_write"})
-"""Reasons that say the effect may be there: only a check or a person may let these run again."""
 
 
 class Present(msgspec.Struct, frozen=True):
@@ -79,8 +78,28 @@ def triage(
         return CONSENT
     if isinstance(policy, Broken):
         return _by_catalogue(facts, BROKEN)
-    found = policy.triages(facts)
-    return _by_catalogue(facts, BUILT_IN) if found is None else _by_rule(*found, facts, now, roll)
+    ruled = policy.triages(facts)
+    if ruled.found is not None:
+        return msgspec.structs.replace(_by_rule(*ruled.found, facts, now, roll), note=_note(ruled.passed_over))
+    return _left_to_a_person(ruled.passed_over) if ruled.passed_over else _by_catalogue(facts, BUILT_IN)
+
+
+def _note(passed_over: Sequence[tuple[int, DlqRule]]) -> str | None:
+    """Say why the first rule that fits did not decide."""
+    return f"{dlq_rule(passed_over[0][0])} would replay it, but {GUARDED}" if passed_over else None
+
+
+def _left_to_a_person(passed_over: Sequence[tuple[int, DlqRule]]) -> Triage:
+    """Have a person look at what no rule may replay by itself; its owner is that of the first such rule."""
+    place, rule = passed_over[0]
+    action = Action.MANUAL_REVIEW
+    return Triage(
+        action=action,
+        rule=f"{dlq_rule(place)} (its effect may have landed)",
+        owner=rule.owner,
+        replay_status=STATUSES[action],
+        note=_note(passed_over),
+    )
 
 
 def _by_catalogue(facts: Facts, rule: str) -> Triage:
@@ -111,8 +130,6 @@ def _obstacle(rule: DlqRule, facts: Facts) -> str | None:
     """Say why a letter is left to a person where its rule would replay it."""
     if facts.replay_mode == "manual":
         return "its handler is manual: a person replays it"
-    if facts.reason_code in NOBODY_KNOWS and facts.replay_mode != "verify_first":
-        return "its effect may have landed and its handler cannot check"
     if facts.replays >= rule.max_replays:
         return f"{facts.replays} of {rule.max_replays} replays used"
     return None

@@ -72,5 +72,5 @@ def _names(policy: Policy) -> list[str]:
 
 
 def _met(facts: Facts, policy: Policy) -> list[str]:
-    dlq, replay = policy.triages(facts), policy.permits(facts)
+    dlq, replay = policy.triages(facts).found, policy.permits(facts)
     return [*([dlq_rule(dlq[0])] if dlq else []), *([replay_rule(replay[0])] if replay else [])]

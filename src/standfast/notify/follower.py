@@ -87,7 +87,7 @@ class Follower:
         by_itself = triage.get("replay_status") == "scheduled"
         if not loud(row.queue, rules, State(row.state), failure, replays_by_itself=by_itself):
             return None
-        surfaces = self._notify.routed(kind, row.queue, "" if failure is None else failure.reason_code)
+        surfaces = self._notify.routed(kind, row.queue, *(() if failure is None else failure.codes))
         if not surfaces:
             return None
         sample = _sample(row, kind, failure)
@@ -124,5 +124,7 @@ def _sample(row: JobRow, kind: str, failure: Failure | None) -> dict[str, Any]:
     if failure is None:
         return {**said, "state": row.state}
     message = redacted_text(failure.told, longest=LONGEST_MESSAGE)
-    told = {"reason_code": failure.reason_code, "class": failure.cls, "landed": failure.landed}
+    told: dict[str, str] = {"reason_code": failure.reason_code, "class": failure.cls, "landed": failure.landed}
+    if failure.cause is not None:
+        told["cause"] = failure.cause
     return {**said, "state": row.state, **told, "message": message, "advice": failure.advice}

@@ -74,9 +74,10 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: tuple[str, ...] = ()
     kind: tuple[str, ...] = ()
 
-    def fits(self, kind: str, queue: str, reason: str) -> bool:
-        """Tell whether an alert goes this way."""
-        return _any(self.queue, queue) and _any(self.reason, reason) and _any(self.kind, kind)
+    def fits(self, kind: str, queue: str, *reasons: str) -> bool:
+        """Tell whether an alert goes this way; any of its reasons may fit."""
+        fits = _any(self.queue, queue) and _any(self.kind, kind)
+        return fits and any(_any(self.reason, each) for each in reasons or ("",))
 
 
 class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,11 +98,11 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether there is anybody to tell anything."""
         return bool(self.surfaces or self.subscribers or self.pain)
 
-    def routed(self, kind: str, queue: str, reason: str) -> list[str]:
+    def routed(self, kind: str, queue: str, *reasons: str) -> list[str]:
         """Name the surfaces an alert goes to: those of every route that fits; without routes, all."""
         if not self.routes:
             return sorted(self.surfaces)
-        return sorted({name for route in self.routes if route.fits(kind, queue, reason) for name in route.surfaces})
+        return sorted({name for route in self.routes if route.fits(kind, queue, *reasons) for name in route.surfaces})
 
     def named(self, name: str) -> Surface | None:
         """Give the surface of a name; that of pain signals has one of its own."""

@@ -60,7 +60,7 @@ class Teller:
             said = told(condition, state="started", since=since)
         else:
             said = told(condition, state="ended", since=since, until=self._moment(alert.ended_at or 0.0))
-        surfaces = self._notify.routed(str(condition.kind), condition.queue, "")
+        surfaces = self._notify.routed(str(condition.kind), condition.queue)
         return [self._job(name, alert.id, said) for name in surfaces if name != condition.subject]
 
     def _job(self, surface: str, alert: str, said: dict[str, Any]) -> NewJob:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
-from standfast.failure import Action, Failure
+from standfast.failure import Action, Failure, Landed, Verdict, known_code
 from standfast.job import Claim, JobView, higher
 from standfast.lifecycle import Triage
 from standfast.rules import ReplayMode
-
-ALIASES = {"max_scheduling_retries": "max_attempts"}
-"""Reason codes of other systems, and what they are called here."""
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -32,6 +30,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None = None
     handler: str | None = None
     reason_code: str | None = None
+    cause: str | None = None
+    """The reason code of the last attempt, where the letter's is another one (`max_attempts`)."""
     cls: str | None = msgspec.field(name="class", default=None)
     landed: str | None = None
     error_kind: str | None = None
@@ -45,7 +45,30 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     replay_mode: ReplayMode = "replay"
     demand: Demand | None = None
     """The approval it was triaged for as it died, or is held for."""
+    in_doubt: bool = False
+    """Whether an attempt before the last may have landed, and no check has said otherwise since."""
+    automatic: bool = False
+    """Whether the policy itself asks for the replay, rather than a person."""
 
+    @property
+    def codes(self) -> tuple[str | None, ...]:
+        """What `reason_code` of a rule is compared with: the letter's reason and its cause alike."""
+        return (self.reason_code, self.cause)
+
+    @property
+    def last_code(self) -> str | None:
+        """What `cause` of a rule is compared with: the reason code of the last attempt itself."""
+        return self.cause or self.reason_code
+
+    @property
+    def may_have_landed(self) -> bool:
+        """Whether its effect may exist, by what any attempt left behind, or by its reason where nothing looks first."""
+        by_reason = self.replay_mode != "verify_first" and not LANDED_CODES.isdisjoint(self.codes)
+        return self.landed == Landed.MAYBE or self.in_doubt or by_reason
+
+
+LANDED_CODES = frozenset({"unknown_commit_state", "partial_external_write"})
+"""Reasons that say by themselves that the effect may exist."""
 
 UNKNOWN = Facts()
 """A letter nobody knows anything about."""
@@ -53,18 +76,21 @@ UNKNOWN = Facts()
 
 def facts_of_failure(failure: Failure) -> Facts:
     """Give the facts where only the failure is at hand."""
-    return Facts(reason_code=failure.reason_code, cls=failure.cls, landed=failure.landed, error_kind=failure.error_kind)
+    return Facts(
+        reason_code=known_code(failure.reason_code),
+        cause=failure.cause and known_code(failure.cause),
+        cls=failure.cls,
+        landed=failure.landed,
+        error_kind=failure.error_kind,
+    )
 
 
 def facts_of_claim(claim: Claim, failure: Failure, now: float) -> Facts:
     """Give the facts of a job that dies in its worker's hands."""
-    return Facts(
+    return msgspec.structs.replace(
+        facts_of_failure(failure),
         queue=claim.queue,
         handler=claim.handler,
-        reason_code=failure.reason_code,
-        cls=failure.cls,
-        landed=failure.landed,
-        error_kind=failure.error_kind,
         risk=higher(claim.details.risk, claim.handler_risk),
         labels=claim.details.labels or {},
         attempts=claim.attempts,
@@ -73,6 +99,7 @@ def facts_of_claim(claim: Claim, failure: Failure, now: float) -> Facts:
         session=claim.details.session,
         requester=claim.details.requester,
         replay_mode=claim.replay_mode,
+        in_doubt=_in_doubt([claim.landed], claim.replay_mode) and claim.told_by_ledger != Landed.NO,
     )
 
 
@@ -93,6 +120,17 @@ def facts_of_letter(letter: JobView, *, now: datetime, replay_mode: ReplayMode) 
         replay_mode=replay_mode,
         demand=_demand_on(letter.triage),
     )
+
+
+def left_in_doubt(letter: JobView, replay_mode: ReplayMode) -> bool:
+    """Tell whether an attempt of a stored letter may have landed, and nothing has said otherwise since."""
+    found = bool(letter.effects) and all(each["verdict"] == Verdict.VERIFIED for each in letter.effects)
+    return not found and _in_doubt([line.landed for line in letter.history], replay_mode)
+
+
+def _in_doubt(earlier: Sequence[str | None], replay_mode: ReplayMode) -> bool:
+    """Tell whether earlier attempts leave a doubt. `verify_first` looked before it ran again, so that none is left."""
+    return Landed.MAYBE in earlier and replay_mode != "verify_first"
 
 
 def _demand_on(triage: Triage | None) -> Demand | None:

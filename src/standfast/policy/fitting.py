@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -40,10 +40,11 @@ class Fitting(Generic[Kind]):
 
     def first(self, facts: Facts) -> tuple[int, Kind] | None:
         """Give the first rule that speaks of this letter, with its place from 1."""
-        for each in self._that_may_speak(facts):
-            if each[1].match.numbers_fit(facts):
-                return each
-        return None
+        return next(self.all(facts), None)
+
+    def all(self, facts: Facts) -> Iterator[tuple[int, Kind]]:
+        """Give the rules that speak of this letter in their order, each with its place from 1."""
+        return (each for each in self._that_may_speak(facts) if each[1].match.numbers_fit(facts))
 
     def _that_may_speak(self, facts: Facts) -> tuple[tuple[int, Kind], ...]:
         alike = (*[word(facts) for word in self._words], *[facts.labels.get(name) for name in self._labels])

@@ -27,6 +27,7 @@ from standfast.policy.snapshot import snapshot
 from standfast.policy.words import (
     ACTIONS,
     CLOSED_TEXTS,
+    CODES,
     COUNTS,
     DECISIONS,
     DLQ_KEYS,
@@ -44,7 +45,7 @@ BACKOFF_KEYS = ("base", "cap")
 TEXT_READERS = {
     **dict.fromkeys(OPEN_TEXTS, any_of(text)),
     **{key: any_of(one_of(words)) for key, words in CLOSED_TEXTS.items()},
-    "reason_code": any_of(reason_code),
+    **dict.fromkeys(CODES, any_of(reason_code)),
 }
 RANGE_READERS = {
     **dict.fromkeys(COUNTS, any_of(count_range)),

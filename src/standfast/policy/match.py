@@ -27,7 +27,7 @@ class Bound(msgspec.Struct, frozen=True, array_like=True, order=True):
     value: float
 
 
-_FIELDS = {"class": "cls"}
+_FIELDS = {"class": "cls", "reason_code": "codes", "cause": "last_code"}
 
 Range = tuple[Bound, ...]
 """Comparisons that must all hold."""
@@ -80,7 +80,14 @@ def like(text: str, pattern: str) -> bool:
     return True
 
 
-def _like_any(text: str | None, patterns: tuple[str, ...]) -> bool:
+def _like_any(value: str | tuple[str | None, ...] | None, patterns: tuple[str, ...]) -> bool:
+    """Tell whether a text is like any of these; of several texts, whether one is."""
+    if isinstance(value, tuple):
+        return any(_is_like(each, patterns) for each in value)
+    return _is_like(value, patterns)
+
+
+def _is_like(text: str | None, patterns: tuple[str, ...]) -> bool:
     if text is None:
         return False
     return text in patterns or any("*" in pattern and like(text, pattern) for pattern in patterns)

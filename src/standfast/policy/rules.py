@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from standfast.failure import Action
+from standfast.failure import Action, Landed
 from standfast.policy.facts import Facts
 from standfast.policy.fitting import Fitting
 from standfast.policy.match import Match
@@ -41,6 +41,22 @@ class DlqRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     approver_group: str | None = None
     """Who may approve its replay; None is any approver."""
 
+    def is_guarded(self, facts: Facts) -> bool:
+        """Tell whether this rule would replay a letter by itself that may have landed, without saying so.
+
+        Only a rule that says `landed: maybe` in so many words replays such a letter; any other is passed over.
+        """
+        says_so = Landed.MAYBE in self.match.texts.get("landed", ())
+        return self.action is Action.AUTO_REPLAY and facts.may_have_landed and not says_so
+
+
+class Ruled(NamedTuple):
+    """Which of `dlq_rules` decide about a letter: the first that fits and is not guarded, with its place from 1."""
+
+    found: tuple[int, DlqRule] | None = None
+    passed_over: tuple[tuple[int, DlqRule], ...] = ()
+    """Those that fit before it, and would have replayed by themselves what may have landed."""
+
 
 class ReplayRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether a letter that fits may be replayed."""
@@ -60,9 +76,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknow
     replay_rules: tuple[ReplayRule, ...] = ()
     snapshot: str
 
-    def triages(self, facts: Facts) -> tuple[int, DlqRule] | None:
-        """Give the first rule that says what becomes of this letter, with its place from 1."""
-        return self._dlq.first(facts)
+    def triages(self, facts: Facts) -> Ruled:
+        """Give the rule that says what becomes of this letter, and those that were passed over for it."""
+        passed_over = []
+        for each in self._dlq.all(facts):
+            if not each[1].is_guarded(facts):
+                return Ruled(each, tuple(passed_over))
+            passed_over.append(each)
+        return Ruled(None, tuple(passed_over))
 
     def permits(self, facts: Facts) -> tuple[int, ReplayRule] | None:
         """Give the first rule that says whether this letter may be replayed, with its place from 1."""

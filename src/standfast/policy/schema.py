@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from standfast.errors import ConfigurationError
+from standfast.failure import known_code
 from standfast.job import RISKS
 from standfast.policy.document import Items, Mapping, Node, Scalar, quoted
-from standfast.policy.facts import ALIASES
 from standfast.policy.match import OPERATORS, Bound, Range
 from standfast.rules import seconds
 
@@ -73,8 +73,7 @@ def text(node: Node, key: str) -> str:
 
 def reason_code(node: Node, key: str) -> str:
     """Expect a reason code; another system's name for one of ours is ours."""
-    code = text(node, key)
-    return ALIASES.get(code, code)
+    return known_code(text(node, key))
 
 
 def one_of(words: Sequence[str], also: str | None = None) -> Read[str]:

@@ -12,8 +12,10 @@ TOP_KEYS = ("version", "dlq_rules", "replay_rules")
 DLQ_KEYS = ("match", "action", "max_replays", "backoff", "owner", "approver_group")
 REPLAY_KEYS = ("match", "decision", "approver_group", "why")
 
-OPEN_TEXTS = ("reason_code", "error_kind", "queue", "handler", "session", "requester")
+OPEN_TEXTS = ("reason_code", "cause", "error_kind", "queue", "handler", "session", "requester")
 """Keys of a match that take any text, with `*` for any characters."""
+CODES = ("reason_code", "cause")
+"""Those of them that are reason codes, which other systems may call otherwise."""
 CLOSED_TEXTS: dict[str, tuple[str, ...]] = {"class": tuple(Class), "landed": tuple(Landed)}
 """Keys of a match that take one of a few words."""
 COUNTS = ("attempts", "replays")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+import msgspec
+
 from standfast.chain import Decision
 from standfast.job import JobView
 from standfast.lifecycle import LETTERS, Move, State, Transition
@@ -74,7 +76,8 @@ class Automatic:
             move = await self._returning.way_back(record, letter, by=BY, reason=why, kind="auto_replay")
             if move.move == Move.RESOLVE:
                 return move
-            ruling = await self._permit(facts_at(letter, now + skew))
+            facts = msgspec.structs.replace(facts_at(letter, now + skew), automatic=True)
+            ruling = await self._permit(facts)
         if ruling.permission.decision == "allow":
             return ruled(move, letter, ruling)
         return refusal(record, letter, ruling, by=BY, reason=why)

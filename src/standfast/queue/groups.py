@@ -106,6 +106,7 @@ def _told(group: Group, skew: float) -> dict[str, Any]:
         "queue": group.queue,
         "handler": group.handler,
         "reason_code": failure.reason_code,
+        "cause": failure.cause,
         "class": str(failure.cls),
         "error_kind": failure.error_kind,
         "message": failure.message,

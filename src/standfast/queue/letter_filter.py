@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from standfast.errors import ConfigurationError
-from standfast.failure import Class, Landed
+from standfast.failure import Class, Landed, known_code
 from standfast.lifecycle import REPLAY_STATUSES
 from standfast.queue.view import after, one_of
 from standfast.rules import seconds
 from standfast.store.reads import LetterFilter
 
-FILTERS = ("queue", "reason_code", "class", "landed", "replay_status", "fingerprint", "older_than")
+FILTERS = ("queue", "reason_code", "cause", "class", "landed", "replay_status", "fingerprint", "older_than")
 
 
 def letter_filter(given: dict[str, Any], now: float, limit: int, cursor: int | None = None) -> LetterFilter:
@@ -22,7 +22,8 @@ def letter_filter(given: dict[str, Any], now: float, limit: int, cursor: int | N
     age = seconds(given.get("older_than"))
     return LetterFilter(
         queue=given.get("queue"),
-        reason_code=given.get("reason_code"),
+        reason_code=_code(given.get("reason_code")),
+        cause=_code(given.get("cause")),
         failure_class=one_of("class", given.get("class"), Class),
         landed=one_of("landed", given.get("landed"), Landed),
         replay_status=one_of("replay_status", given.get("replay_status"), REPLAY_STATUSES),
@@ -31,3 +32,7 @@ def letter_filter(given: dict[str, Any], now: float, limit: int, cursor: int | N
         limit=limit,
         before=after(cursor) or LetterFilter().before,
     )
+
+
+def _code(given: Any) -> Any:
+    return known_code(given) if isinstance(given, str) else given

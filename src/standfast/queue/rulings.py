@@ -11,7 +11,7 @@ from standfast.decide import permit
 from standfast.decide.permit import Permission
 from standfast.failure import Landed
 from standfast.job import JobView
-from standfast.policy.facts import Facts, facts_of_letter
+from standfast.policy.facts import Facts, facts_of_letter, left_in_doubt
 from standfast.policy.rules import BUILT_IN
 from standfast.rules import ReplayMode
 
@@ -67,6 +67,13 @@ async def built_in(facts: Facts) -> Ruling:
     return Ruling(permit.permit(facts), BUILT_IN.snapshot)
 
 
-def facts_at(letter: JobView, wall: float, replay_mode: ReplayMode = "replay") -> Facts:
-    """Give a letter as the policy sees it now; what its handler may repeat matters to triage only."""
-    return facts_of_letter(letter, now=datetime.fromtimestamp(wall, UTC), replay_mode=replay_mode)
+def facts_at(letter: JobView, wall: float, replay_mode: ReplayMode | None = None) -> Facts:
+    """Give a letter as the policy sees it now.
+
+    What its handler may repeat, and what earlier attempts left in doubt, matters to triage only.
+    """
+    now = datetime.fromtimestamp(wall, UTC)
+    if replay_mode is None:
+        return facts_of_letter(letter, now=now, replay_mode="replay")
+    facts = facts_of_letter(letter, now=now, replay_mode=replay_mode)
+    return msgspec.structs.replace(facts, in_doubt=left_in_doubt(letter, replay_mode))

@@ -7,6 +7,7 @@ from typing import Any
 
 from standfast.access import Reach
 from standfast.errors import ConfigurationError
+from standfast.failure import known_code
 from standfast.lifecycle import VIEWS, State
 from standfast.queue.view import Page, after, job_view, one_of, whole_page
 from standfast.store.listing import Filter, Sought
@@ -20,6 +21,8 @@ def wanted(named: Mapping[str, str | None], limit: int, cursor: int | None, reac
     asked: dict[str, Any] = {name: _text(name, value) for name, value in named.items() if value is not None}
     one_of("state", asked.get("state"), State)
     one_of("view", asked.get("view"), VIEWS)
+    if "reason_code" in asked:
+        asked["reason_code"] = known_code(asked["reason_code"])
     if "label" in asked:
         asked["label"], _, value = asked["label"].partition(":")
         asked["label_value"] = value or None

@@ -27,6 +27,7 @@ class WantedLetters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
 
     queue: str | None = None
     reason_code: str | None = None
+    cause: str | None = None
     cls: str | None = None
     landed: str | None = None
     replay_status: str | None = None

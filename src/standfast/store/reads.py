@@ -88,6 +88,8 @@ class LetterFilter(NamedTuple):
 
     queue: str | None = None
     reason_code: str | None = None
+    """The reason a letter stopped, or its cause."""
+    cause: str | None = None
     failure_class: str | None = None
     landed: str | None = None
     replay_status: str | None = None
@@ -103,7 +105,7 @@ class LetterFilter(NamedTuple):
     @property
     def takes_all(self) -> bool:
         """Whether every letter fits."""
-        return not any(each is not None for each in self[:8])
+        return not any(each is not None for each in self[:9])
 
 
 def letters(wanted: LetterFilter) -> Script:

@@ -340,7 +340,7 @@ def _line(round_: Round, transition: Transition) -> tuple[int, str]:
     failure = transition.last_failure or transition.failure
     if failure is not None:
         line |= msgspec.to_builtins(failure)
-        del line["advice"]
+        del line["advice"], line["cause"]  # a line tells of one attempt: its reason code is its own
     else:
         line |= {"reason_code": _said(transition) or TOLD[transition.move], "landed": transition.landed}
     asked = {"by": transition.by, "reason": transition.reason}

@@ -608,9 +608,10 @@ WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint
   AND (:thread_key::text IS NULL OR b.thread_key = :thread_key)
   AND (:label::text IS NULL OR CASE WHEN :label_value::text IS NULL THEN b.details::json->'labels'->>:label IS NOT NULL
     ELSE b.details::json->'labels'->>:label = :label_value END)
-  AND (:reason_code::text IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :reason_code = coalesce(
+  AND (:reason_code::text IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :reason_code IN (coalesce(
     CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
-    (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry::json->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))::json->>'reason_code')
+    (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry::json->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))::json->>'reason_code',
+    CASE WHEN j.state IN ('dead', 'held') THEN e.failure::json->>'cause' END))
   AND (:error_kind::text IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :error_kind = coalesce(
     CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
     (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry::json->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))::json->>'error_kind')
@@ -752,7 +753,8 @@ SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DES
 SELECT * FROM job_row
 WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
   AND (:queue::text IS NULL OR queue = :queue)
-  AND (:reason_code::text IS NULL OR failure::json->>'reason_code' = :reason_code)
+  AND (:reason_code::text IS NULL OR :reason_code IN (failure::json->>'reason_code', failure::json->>'cause'))
+  AND (:cause::text IS NULL OR coalesce(failure::json->>'cause', failure::json->>'reason_code') = :cause)
   AND (:failure_class::text IS NULL OR failure::json->>'class' = :failure_class)
   AND (:landed::text IS NULL OR failure::json->>'landed' = :landed)
   AND (:replay_status::text IS NULL OR triage::json->>'replay_status' = :replay_status)
@@ -1185,7 +1187,8 @@ UPDATE body SET payload = :payload, idempotency_key = :key::text, details = :det
 SELECT n, token, id, queue, handler, fingerprint, failure, finished_at, replays FROM job_row
 WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
   AND (:queue::text IS NULL OR queue = :queue)
-  AND (:reason_code::text IS NULL OR failure::json->>'reason_code' = :reason_code)
+  AND (:reason_code::text IS NULL OR :reason_code IN (failure::json->>'reason_code', failure::json->>'cause'))
+  AND (:cause::text IS NULL OR coalesce(failure::json->>'cause', failure::json->>'reason_code') = :cause)
   AND (:failure_class::text IS NULL OR failure::json->>'class' = :failure_class)
   AND (:landed::text IS NULL OR failure::json->>'landed' = :landed)
   AND (:replay_status::text IS NULL OR triage::json->>'replay_status' = :replay_status)
@@ -1204,7 +1207,8 @@ SELECT count(*) FROM job AS j LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
   AND (j.state = 'dead' OR e.triage::json->>'replay_status' = 'discarded') AND j.pending IS NULL
   AND (:queue::text IS NULL OR j.queue = :queue)
-  AND (:reason_code::text IS NULL OR e.failure::json->>'reason_code' = :reason_code)
+  AND (:reason_code::text IS NULL OR :reason_code IN (e.failure::json->>'reason_code', e.failure::json->>'cause'))
+  AND (:cause::text IS NULL OR coalesce(e.failure::json->>'cause', e.failure::json->>'reason_code') = :cause)
   AND (:failure_class::text IS NULL OR e.failure::json->>'class' = :failure_class)
   AND (:landed::text IS NULL OR e.failure::json->>'landed' = :landed)
   AND (:replay_status::text IS NULL OR e.triage::json->>'replay_status' = :replay_status)
@@ -1216,7 +1220,8 @@ SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN en
 WHERE j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
   AND (j.state = 'dead' OR e.triage::json->>'replay_status' = 'discarded') AND j.pending IS NULL
   AND (:queue::text IS NULL OR j.queue = :queue)
-  AND (:reason_code::text IS NULL OR e.failure::json->>'reason_code' = :reason_code)
+  AND (:reason_code::text IS NULL OR :reason_code IN (e.failure::json->>'reason_code', e.failure::json->>'cause'))
+  AND (:cause::text IS NULL OR coalesce(e.failure::json->>'cause', e.failure::json->>'reason_code') = :cause)
   AND (:failure_class::text IS NULL OR e.failure::json->>'class' = :failure_class)
   AND (:landed::text IS NULL OR e.failure::json->>'landed' = :landed)
   AND (:replay_status::text IS NULL OR e.triage::json->>'replay_status' = :replay_status)

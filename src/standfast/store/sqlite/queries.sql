@@ -531,9 +531,10 @@ WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :sta
   AND (:thread_key IS NULL OR b.thread_key = :thread_key)
   AND (:label IS NULL OR EXISTS (SELECT 1 FROM json_each(b.details, '$.labels') AS l
     WHERE l.key = :label AND (:label_value IS NULL OR l.value = :label_value)))
-  AND (:reason_code IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :reason_code = coalesce(
+  AND (:reason_code IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :reason_code IN (coalesce(
     CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
-    (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))->>'reason_code')
+    (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))->>'reason_code',
+    CASE WHEN j.state IN ('dead', 'held') THEN e.failure->>'cause' END))
   AND (:error_kind IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :error_kind = coalesce(
     CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
     (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))->>'error_kind')
@@ -668,7 +669,8 @@ SELECT * FROM job_row
 WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
   AND (:queue IS NULL OR queue = :queue)
   AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))
-  AND (:reason_code IS NULL OR failure->>'reason_code' = :reason_code)
+  AND (:reason_code IS NULL OR :reason_code IN (failure->>'reason_code', failure->>'cause'))
+  AND (:cause IS NULL OR coalesce(failure->>'cause', failure->>'reason_code') = :cause)
   AND (:failure_class IS NULL OR failure->>'class' = :failure_class)
   AND (:landed IS NULL OR failure->>'landed' = :landed)
   AND (:replay_status IS NULL OR triage->>'replay_status' = :replay_status)
@@ -1057,7 +1059,8 @@ UPDATE body SET payload = :payload, idempotency_key = :key, details = :details, 
 SELECT n, token, id, queue, handler, fingerprint, failure, finished_at, replays FROM job_row
 WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
   AND (:queue IS NULL OR queue = :queue)
-  AND (:reason_code IS NULL OR failure->>'reason_code' = :reason_code)
+  AND (:reason_code IS NULL OR :reason_code IN (failure->>'reason_code', failure->>'cause'))
+  AND (:cause IS NULL OR coalesce(failure->>'cause', failure->>'reason_code') = :cause)
   AND (:failure_class IS NULL OR failure->>'class' = :failure_class)
   AND (:landed IS NULL OR failure->>'landed' = :landed)
   AND (:replay_status IS NULL OR triage->>'replay_status' = :replay_status)
@@ -1076,7 +1079,8 @@ SELECT count(*) FROM queue AS q CROSS JOIN job AS j ON j.queue = q.name AND j.st
 LEFT JOIN ending AS e ON e.n = j.n
 WHERE (j.state = 'dead' OR e.triage->>'replay_status' = 'discarded') AND j.pending IS NULL
   AND (:queue IS NULL OR j.queue = :queue)
-  AND (:reason_code IS NULL OR e.failure->>'reason_code' = :reason_code)
+  AND (:reason_code IS NULL OR :reason_code IN (e.failure->>'reason_code', e.failure->>'cause'))
+  AND (:cause IS NULL OR coalesce(e.failure->>'cause', e.failure->>'reason_code') = :cause)
   AND (:failure_class IS NULL OR e.failure->>'class' = :failure_class)
   AND (:landed IS NULL OR e.failure->>'landed' = :landed)
   AND (:replay_status IS NULL OR e.triage->>'replay_status' = :replay_status)
@@ -1089,7 +1093,8 @@ FROM queue AS q CROSS JOIN job AS j ON j.queue = q.name AND j.state IN ('dead', 
 JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE (j.state = 'dead' OR e.triage->>'replay_status' = 'discarded') AND j.pending IS NULL
   AND (:queue IS NULL OR j.queue = :queue)
-  AND (:reason_code IS NULL OR e.failure->>'reason_code' = :reason_code)
+  AND (:reason_code IS NULL OR :reason_code IN (e.failure->>'reason_code', e.failure->>'cause'))
+  AND (:cause IS NULL OR coalesce(e.failure->>'cause', e.failure->>'reason_code') = :cause)
   AND (:failure_class IS NULL OR e.failure->>'class' = :failure_class)
   AND (:landed IS NULL OR e.failure->>'landed' = :landed)
   AND (:replay_status IS NULL OR e.triage->>'replay_status' = :replay_status)

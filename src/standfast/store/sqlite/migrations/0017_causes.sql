@@ -1,0 +1,6 @@
+-- readable by: 12
+-- Letters of an older library that spent their attempts are found by their cause too: what the last attempt failed of.
+UPDATE ending SET failure = json_set(failure, '$.cause', (
+  SELECT h.entry->>'reason_code' FROM history AS h
+  WHERE h.n = ending.n AND h.entry->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))
+WHERE n IN (SELECT n FROM job WHERE state IN ('dead', 'held')) AND failure->>'reason_code' = 'max_attempts';
