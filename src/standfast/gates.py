@@ -16,7 +16,7 @@ import msgspec
 
 from standfast.rules import Breaker, Limit, Rate
 
-Kind = Literal["thread", "limit", "rate", "breaker", "gate", "probe"]
+Kind = Literal["thread", "limit", "rate", "breaker", "gate", "probe", "hold"]
 LONGEST_KEY = 200
 """Characters of a key that stand in its gate's name; of longer ones a hash does."""
 SMOOTH = 0.1
@@ -59,7 +59,7 @@ def of_queue(kind: Kind, queue: str) -> str:
 
 
 def queue_of(key: str) -> str:
-    """Give the queue that a limit, rate or admission gate belongs to."""
+    """Give the queue that a limit, rate, hold or admission gate belongs to."""
     return key.split(":")[1].replace("%3A", ":").replace("%25", "%")
 
 

@@ -173,6 +173,8 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pending: int | None = None
     """How many steps before it are not completed: none, as it was claimed; null for a job that is no step."""
     due_at: float = 0.0
+    refusals: int = 0
+    """How often in a row its receiver refused it for now and said when to come back."""
     handler_risk: Risk | None = None
     parents: dict[str, Parent] | None = None
     """By name, the steps of its workflow that came before it."""
@@ -258,6 +260,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     delay: float | None = None
     worker: str | None = None
     possible_duplicate: bool = False
+    refused: bool = False
+    """Whether its receiver refused it for now and said when to come back: no attempt was spent."""
     by: str | None = None
     reason: str | None = None
     """Who asked for a replay, and why."""

@@ -12,6 +12,7 @@ from standfast.chain import Decision
 from standfast.consent import Use
 from standfast.failure import Action, Failure, Landed
 from standfast.gates import Word
+from standfast.holds import HoldRequest
 from standfast.message import Origin
 from standfast.redrive import Leg
 
@@ -167,6 +168,10 @@ class Transition(msgspec.Struct, frozen=True):
     """The breaker of what the attempt depends on, and what its end says about that."""
     waits: bool = False
     """Whether it goes back to wait for the dependency rather than for a backoff."""
+    refused: bool = False
+    """Whether its receiver refused it for now and said when to come back."""
+    hold: HoldRequest | None = None
+    """What its receiver asked of other jobs, too: to wait as long."""
     uses: Use | None = None
     """The consent this takes a use of, which nobody else can have then."""
     origin: Origin | None = None

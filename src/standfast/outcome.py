@@ -52,6 +52,8 @@ class Failed(msgspec.Struct, frozen=True):
     """Whether the handler itself said if its effect may exist: the ledger does not know better then."""
     doubts: tuple[str, ...] | None = None
     """The effects that the handler's own result says are not there, whatever the ledger has of them; () is all."""
+    refused: bool = False
+    """Whether the receiver refused it for now and said when to come back: that is `retry_after`, and no failure."""
 
 
 ALL = ""

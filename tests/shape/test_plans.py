@@ -69,7 +69,7 @@ INTENDED = {
     "anyone_parked": "USING COVERING INDEX job_parked (parked_on=?)",
     "forget_gates": "USING COVERING INDEX job_parked (parked_on=?)",
     "due_gates": "INDEX gate_opening",
-    "breaker_gates": "USING INDEX gate_breaker",
+    "destination_gates": "USING INDEX gate_hold",
     "stale_tickets": "USING INDEX job_ticket",
     "places_taken": "USING INDEX job_ticket",
     "doubtful_gates": "USING INDEX gate_regulating",
@@ -108,7 +108,7 @@ SCANS = {
 }
 """The statements that may walk through a growing table or an index of one, and why that is not much."""
 
-OF_GATES = ("try_gates", "read_gates", "breaker_gates", "candidates", "occupy_gates", "write_gates", "due_gates")
+OF_GATES = ("try_gates", "read_gates", "destination_gates", "candidates", "occupy_gates", "write_gates", "due_gates")
 MOST_COLUMNS = 20
 _NAMED = re.compile(r"\b(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)(?:\s+AS\s+(\w+))?", re.IGNORECASE)
 _SCAN = re.compile(r"SCAN (\w+)")

@@ -92,7 +92,7 @@ def _gate_state(gate: dict[str, Any]) -> list[str | Cell]:
             return [Cell(f"{gate['state']}, {counted(gate['failures'], 'failure')}", "bold red" if away else ""), opens]
         case "probe" if gate["up"]:
             return ["up in one process, not in another", ""]
-        case "gate" | "probe":
+        case "gate" | "probe" | "hold":
             return [Cell(f"closed for {span(gate['closed_seconds'])}: {gate['why']}", "bold yellow"), opens]
         case _:
             return ["", opens]

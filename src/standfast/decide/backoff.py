@@ -10,6 +10,8 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from standfast.rules import Backoff
 
 LONGEST_RETRY_AFTER = 86400.0
@@ -17,6 +19,9 @@ LONGEST_RETRY_AFTER = 86400.0
 
 LONGEST_DELAY = 366 * 86400.0
 """No backoff waits longer than a year: this keeps infinity, whatever was declared, out of the store."""
+
+MILLISECONDS = ("retry-after-ms", "x-ms-retry-after-ms")
+"""Headers that say the same as `Retry-After`, in milliseconds."""
 
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
@@ -46,6 +51,16 @@ def read_retry_after(header: str, replied_at: str | None = None) -> float | None
     if until is None or since is None:
         return None
     return honour_retry_after((until - since).total_seconds())
+
+
+def wait_asked_for(header: Callable[[str], str | None]) -> float | None:
+    """Read how long a reply asks its caller to wait; `header` looks one up. What is exact to the millisecond wins."""
+    for name in MILLISECONDS:
+        exact = (header(name) or "").strip()
+        if _SECONDS.fullmatch(exact):
+            return honour_retry_after(float(exact) / 1000)
+    asked = header("Retry-After")
+    return read_retry_after(asked, header("Date")) if asked else None
 
 
 def _steps(backoff: Backoff, repeat: int) -> float:

@@ -12,7 +12,7 @@ from standfast.outcome import Failed, Outcome, Succeeded, TimedOut
 from standfast.rules import QueueRules
 
 ANSWERS = "rate_limited"
-"""A receiver that says "slow down" is up: `Retry-After` and a rate pace it, and no breaker is needed."""
+"""A receiver that says "slow down" is up: a rate or the time it names paces it, and no breaker is needed."""
 
 _read = msgspec.json.Decoder().decode
 
@@ -38,6 +38,8 @@ def answered(outcome: Outcome) -> bool | None:
             return True
         case TimedOut():
             return False
+        case Failed(refused=True):
+            return True
         case Failed(failure) if failure.cls == Class.TRANSIENT:
             return failure.reason_code == ANSWERS
         case Failed(failure) if failure.cls == Class.PERMANENT:

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import inspect
-import math
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
 from standfast.asking import asked
-from standfast.decide.backoff import honour_retry_after, read_retry_after
 from standfast.decide.evidence import (
     FORGOTTEN,
     HANDLERS,
-    STATUS_ATTRIBUTES,
+    RATE_LIMITED,
     UNCERTAIN,
     UNCLASSIFIED,
     UNVERIFIED,
     Judgement,
     attribute,
     judge_kind,
+    judge_service,
     judge_status,
     judge_type,
     type_names,
+)
+from standfast.decide.reply import (
+    DEEPEST,
+    MOST_LOOKED_AT,
+    REFUSES_FOR_NOW,
+    as_wait,
+    refusal_in,
+    status_of,
+    wait_of,
 )
 from standfast.errors import HandlerFailure
 from standfast.failure import Class, Failure, Landed, known_code, reason
@@ -36,10 +44,6 @@ if TYPE_CHECKING:
 LONGEST_MESSAGE = 2000
 LONGEST_LABEL = 200
 MEMBERS_TOLD = 10
-DEEPEST = 10
-"""How many exceptions deep a cause is looked for."""
-MOST_LOOKED_AT = 200
-"""How many exceptions of a group, and of the groups in it, are looked at: each costs the loop 0.1 ms."""
 
 _WORST_FIRST = (Class.UNKNOWN, Class.TRANSIENT, Class.PERMANENT)
 _SUCCESS = range(200, 300)
@@ -55,15 +59,24 @@ def of_exception(error: BaseException) -> Failed:
     its `error_kind`, its HTTP status, its type. If none does, nobody classified it: unknown, and it may have landed.
     """
     found = _ask(lambda: _evidence(error, iter(range(MOST_LOOKED_AT))), None)
-    found = found or _failed(UNCLASSIFIED, _name(error), _asked_wait(error))
+    found = found or _failed(UNCLASSIFIED, _name(error), wait_of(error))
+    found = _refused(found, refusal_in(error))
     return replace(found, failure=replace(found.failure, message=_message(error)))
+
+
+def _refused(failed: Failed, wait: float | None) -> Failed:
+    """Have a receiver that refused for now, and said when, be heard; what the handler itself said of the time holds."""
+    if wait is None or failed.failure.cls is Class.PERMANENT:
+        return failed
+    return replace(failed, retry_after=wait if failed.retry_after is None else failed.retry_after, refused=True)
 
 
 def of_http(status: int, retry_after: float | None = None) -> Failed | None:
     """Judge a reply by its status; None is success (2xx)."""
     if status in _SUCCESS:
         return None
-    return _failed(judge_status(status), f"http_{status}", _wait(retry_after), f"HTTP {status}")
+    failed = _failed(judge_status(status), f"http_{status}", as_wait(retry_after), f"HTTP {status}")
+    return _refused(failed, failed.retry_after if status in REFUSES_FOR_NOW else None)
 
 
 def of_result(result: object) -> Failed | None:
@@ -81,7 +94,8 @@ def _of_dict(result: dict[Any, Any]) -> Failed | None:
         return None
     told = (result.get("error"), result.get("message"), unverified)
     message = next((_text(words) for words in told if _truthy(words)), "")
-    failed = _failed(judgement, kind, _wait(result.get("retry_after")), message)
+    failed = _failed(judgement, kind, as_wait(result.get("retry_after")), message)
+    failed = _refused(failed, failed.retry_after if judgement.reason_code == RATE_LIMITED.reason_code else None)
     return replace(failed, said=True, doubts=_doubted(result)) if unverified else failed
 
 
@@ -119,7 +133,7 @@ def _own_evidence(error: BaseException) -> Failed | None:
     found = _by_handler(error) or _by_kind(error) or _by_status(error) or _by_type(error)
     if found is None or found.retry_after is not None:
         return found
-    return replace(found, retry_after=_asked_wait(error))
+    return replace(found, retry_after=wait_of(error))
 
 
 def _by_handler(error: BaseException) -> Failed | None:
@@ -140,11 +154,11 @@ def _by_kind(error: BaseException) -> Failed | None:
 
 
 def _by_status(error: BaseException) -> Failed | None:
-    status = _status(error)
+    status = status_of(error)
     # A success that raised all the same was answered: its type may say more. Below 100 nobody answered.
     if status is None or status in _SUCCESS or status < _LOWEST or _is_made_up(error):
         return None
-    return _failed(judge_status(status), _name(error))
+    return _failed(judge_service(error) or judge_status(status), _name(error))
 
 
 def _by_type(error: BaseException) -> Failed | None:
@@ -216,45 +230,9 @@ def _is_verified(value: object) -> bool:
     return value is True or (isinstance(value, str) and value == "verified")
 
 
-def _status(error: BaseException) -> int | None:
-    named = next((STATUS_ATTRIBUTES[name] for name in type_names(error) if name in STATUS_ATTRIBUTES), "status_code")
-    for status in (attribute(error, named), attribute(attribute(error, "response"), "status_code")):
-        if isinstance(status, int) and not isinstance(status, bool):
-            return int(status)
-    return None
-
-
 def _is_made_up(error: BaseException) -> bool:
     """Tell a status that aiohttp gave itself (400) from a reply's: it could not read the reply at all."""
     return error.__cause__ is not None and "aiohttp.HttpProcessingError" in type_names(error.__cause__)
-
-
-def _asked_wait(error: BaseException) -> float | None:
-    own = _wait(attribute(error, "retry_after"))
-    if own is not None:
-        return own
-    asked = _header(error, "Retry-After")
-    return read_retry_after(asked, _header(error, "Date")) if asked else None
-
-
-def _header(error: BaseException, name: str) -> str | None:
-    """Read a header of the reply an exception carries. Every client's headers ignore case and have a `get`."""
-    replies = (attribute(error, "response"), error)
-    values = (_look_up(attribute(reply, "headers"), name) for reply in replies)
-    return next((value for value in values if isinstance(value, str)), None)
-
-
-def _look_up(headers: object, name: str) -> object:
-    get = attribute(headers, "get")
-    return _ask(lambda: get(name), None) if callable(get) else None
-
-
-def _wait(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    return honour_retry_after(value)
 
 
 def _failed(judgement: Judgement, kind: str | None, retry_after: float | None = None, message: str = "") -> Failed:

@@ -268,7 +268,12 @@ DEEPEST_CARRIED = 4
 FAMILIES = {"httpx2": "httpx", "httpcore": "httpx", "httpcore2": "httpx"}
 """Packages whose exceptions bear the names of another's."""
 
-STATUS_ATTRIBUTES = {"aiohttp.ClientResponseError": "status", "urllib.HTTPError": "code"}
+STATUS_ATTRIBUTES = {
+    "aiohttp.ClientResponseError": "status",
+    "google.APIError": "code",
+    "stripe.StripeError": "http_status",
+    "urllib.HTTPError": "code",
+}
 """Where libraries keep the reply's status, if not in `status_code`."""
 
 STATUSES: dict[int, Judgement] = {
@@ -281,6 +286,17 @@ STATUSES: dict[int, Judgement] = {
 }
 STATUS_RANGES: dict[int, Judgement] = {3: REDIRECTED, 4: REJECTED, 5: MAYBE_DONE}
 """What the first digit says of a status without a row; any other digit is no final answer."""
+
+
+SERVICE_CODES: dict[str, Judgement] = {
+    **dict.fromkeys(("Throttling", "ThrottlingException", "ThrottledException", "EC2ThrottledException"), RATE_LIMITED),
+    **dict.fromkeys(("RequestThrottled", "RequestThrottledException", "TooManyRequestsException"), RATE_LIMITED),
+    **dict.fromkeys(("SlowDown", "RequestLimitExceeded", "BandwidthLimitExceeded"), RATE_LIMITED),
+    "ProvisionedThroughputExceededException": RATE_LIMITED,
+    "PriorRequestNotComplete": NOT_DONE,
+    **dict.fromkeys(("RequestTimeout", "RequestTimeoutException"), NO_ANSWER_IN_TIME),
+}
+"""What AWS says by a code, mostly with status 400; as botocore's own retries read them."""
 
 
 def type_names(error: BaseException) -> list[str]:
@@ -317,6 +333,22 @@ def attribute(owner: object, name: str) -> object:
 def judge_status(status: int) -> Judgement:
     """Look the status of a reply up that was no success."""
     return STATUSES.get(status) or STATUS_RANGES.get(status // 100, MAYBE_DONE)
+
+
+def judge_service(error: BaseException) -> Judgement | None:
+    """Look up the code that botocore keeps of a reply."""
+    if "botocore.ClientError" not in type_names(error):
+        return None
+    response = attribute(error, "response")
+    told = response.get("Error") if isinstance(response, dict) else None
+    return SERVICE_CODES.get(str(told.get("Code"))) if isinstance(told, dict) else None
+
+
+def is_rate_limit(error: BaseException) -> bool:
+    """Tell whether an exception says in words that it came too often."""
+    words = (attribute(error, "error_kind"), attribute(error, "reason_code"))
+    found = [judge_kind(word) for word in words if isinstance(word, str)]
+    return any(each is not None and each.reason_code == "rate_limited" for each in (*found, judge_service(error)))
 
 
 def judge_kind(kind: str) -> Judgement | None:

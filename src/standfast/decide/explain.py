@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 
-from standfast import gates
+from standfast import gates, holds
 from standfast.decide.settle import RECOVERED
 from standfast.failure import Failure
 from standfast.gates import Closing, Row
@@ -45,9 +47,13 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """Due jobs of its queue, this one included; counting stops at a bound."""
     running: int = 0
     deferrals: int = 0
+    refused_by: str | None = None
+    """The destination that refused it last, for now, and said when to come back."""
     gates: tuple[Row, ...] = ()
     """The gates that stand before it: the one it is parked at, and those that all jobs of its queue pass."""
     now: float = 0.0
+    skew: float = 0.0
+    """What is added to `now` for the time on the wall."""
 
 
 def explain(job: Circumstances) -> str:
@@ -113,7 +119,7 @@ def _waits_for_an_answer(job: Circumstances, triage: Triage) -> str:
 
 def _queued(job: Circumstances) -> str:
     if job.parked_on:
-        at = next((_at(row, job.now) for row in job.gates if row.key == job.parked_on), None)
+        at = next((_at(row, job.now, job.skew) for row in job.gates if row.key == job.parked_on), None)
         return f"{at or f'It has waited behind {job.parked_on} for {_span(job.waited)}.'}{_deferred(job)}"
     if job.due_in > 0:
         return _later(job)
@@ -139,7 +145,7 @@ def _shut(row: Row, now: float) -> str | None:
     return _at(row, now) if full or empty or row.kind == "gate" else None
 
 
-def _at(row: Row, now: float) -> str | None:
+def _at(row: Row, now: float, skew: float = 0.0) -> str | None:
     """Say what a gate waits for."""
     match row.kind:
         case "limit":
@@ -155,6 +161,8 @@ def _at(row: Row, now: float) -> str | None:
             return _circuit(row, now)
         case "probe":
             return _disabled(row, now)
+        case holds.KIND:
+            return _postponed(row, now, skew)
         case _:
             return None
 
@@ -171,6 +179,18 @@ def _circuit(row: Row, now: float) -> str:
         f"It waits for {name}, which failed {_count(row.used, 'time')} in a row: its breaker has been open for "
         f"{_span(now - found.since)}, and {following}. No attempt is spent."
     )
+
+
+def _postponed(row: Row, now: float, skew: float) -> str:
+    name, until = holds.destination_of(row.key), holds.read(row).until
+    if until <= now:
+        return f"It waits for its turn: {name} asked to wait until {_clock(until + skew)}, and jobs follow in batches."
+    when = f"{_clock(until + skew)}, which is in {_span(until - now)}"
+    return f"{name} asked to wait until {when}. No attempt is spent."
+
+
+def _clock(wall: float) -> str:
+    return datetime.fromtimestamp(wall, UTC).strftime("%H:%M:%S UTC")
 
 
 def _disabled(row: Row, now: float) -> str:
@@ -191,6 +211,10 @@ def _held_up(job: Circumstances) -> str:
 
 
 def _later(job: Circumstances) -> str:
+    if job.failure is not None and job.refused_by is not None:
+        until = f"{_clock(job.now + job.due_in + job.skew)}, which is in {_span(job.due_in)}"
+        asked = f"{job.refused_by} refused it for now ({job.failure.reason_code}) and asked to wait until {until}"
+        return f"{asked}. No attempt was spent.{_deferred(job)}"
     if job.failure is not None and job.attempts:
         return (
             f"Attempt {job.attempts} of {job.max_attempts} failed ({job.failure.reason_code}); "

@@ -60,6 +60,8 @@ class QueueFacts(msgspec.Struct, frozen=True):
     """Running jobs whose worker is silent, while no worker is alive to take them back."""
     deferred: int = 0
     """Jobs that a gate has held back for more than an hour."""
+    long_holds: tuple[tuple[str, float], ...] = ()
+    """The destinations that asked to wait for more than an hour, and for how many seconds."""
     paused: bool = False
     overdue: int = 0
     """Attempts that passed their timeout and, as their worker says, still run: plain functions cannot be stopped."""
@@ -224,6 +226,8 @@ def _unmoved(facts: QueueFacts) -> Iterator[Finding]:
     if facts.deferred:
         text = f"{facts.queue}: {_count(facts.deferred, 'job')} deferred for more than an hour"
         yield Finding(text, AlertKind.STALLED, facts.deferred)
+    for name, seconds in facts.long_holds:
+        yield Finding(f"{facts.queue}: {name} asked its callers to wait for {seconds / 3600:.1f} h")
     if starved(facts):
         hours = (facts.oldest_due_seconds or 0) / 3600
         yield Finding(f"{facts.queue}: a job has been due for {hours:.1f} h while others ran", AlertKind.STALLED)

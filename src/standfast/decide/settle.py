@@ -8,6 +8,7 @@ import msgspec
 
 from standfast.decide.backoff import delay, honour_retry_after
 from standfast.decide.breaker import heard
+from standfast.decide.refusal import postponed
 from standfast.decide.triage import PRESENT, Present, judged
 from standfast.decide.verdict import doubted
 from standfast.failure import Class, Failure, Landed, reason
@@ -48,7 +49,8 @@ def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float, prese
 
     Whether somebody cancelled the job meanwhile is known where this is written: see `lifecycle.unwanted`.
     """
-    return _judged(claim, heard(claim, outcome, rules, _settled(claim, outcome, rules, roll)), roll, present)
+    decided = postponed(claim, outcome, rules, _settled(claim, outcome, rules, roll))
+    return _judged(claim, heard(claim, outcome, rules, decided), roll, present)
 
 
 def _judged(claim: Claim, decided: Transition, roll: float, present: Present) -> Transition:

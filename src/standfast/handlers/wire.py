@@ -29,6 +29,8 @@ KEPT_HEADERS = (
     "etag",
     "location",
     "retry-after",
+    "retry-after-ms",
+    "x-ms-retry-after-ms",
     "x-request-id",
 )
 

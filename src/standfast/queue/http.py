@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from standfast.decide.backoff import read_retry_after
+from standfast.decide.backoff import wait_asked_for
 from standfast.decide.classify import of_http
 from standfast.errors import PayloadRejected
 from standfast.handlers.destinations import Refused, destinations, known_addresses, refusal
@@ -96,9 +96,7 @@ def _refused(url: str, entries: tuple[str, ...]) -> Refused | None:
 
 def judged(reply: Reply) -> dict[str, Any] | Failed:
     """Turn a reply into the job's result, or into how it failed."""
-    asked = reply.headers.get("retry-after")
-    wait = read_retry_after(asked, reply.headers.get("date")) if asked else None
-    failed = of_http(reply.status or 0, wait)
+    failed = of_http(reply.status or 0, wait_asked_for(lambda name: reply.headers.get(name.lower())))
     if failed is None:
         return kept(reply)
     return replace(failed, failure=replace(failed.failure, message=_told(reply)))

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from standfast import holds
 from standfast.chain import Decision
 from standfast.decide.backoff import delay
 from standfast.decide.explain import Circumstances, explain
@@ -20,9 +21,10 @@ from standfast.failure import Verdict
 from standfast.gates import Row, of_key, of_queue
 from standfast.handlers.http import Sender
 from standfast.handlers.probes import LONGEST_ANSWER, Probe, check_probe, says_no
-from standfast.job import JobView
+from standfast.job import HTTP, JobView
 from standfast.lifecycle import LETTERS, State
 from standfast.printable import printable
+from standfast.profiles import defaults_for
 from standfast.queue import overview
 from standfast.queue.admission import Admission
 from standfast.queue.ids import id_of
@@ -31,7 +33,7 @@ from standfast.queue.overview import SILENT_AFTER
 from standfast.queue.replies import NOT_REPLAYED, not_replayed, parked, reply, still_down
 from standfast.queue.returning import standing
 from standfast.queue.view import job_view, waits
-from standfast.rules import Seconds, exponential
+from standfast.rules import QueueRules, Seconds, exponential
 from standfast.store.reads import Facts, Holder, JobRecord, JobRow
 from standfast.store.store import Store
 
@@ -133,7 +135,7 @@ class Operations:
         facts, tallies = await self._store.survey(silent_after=SILENT_AFTER)
         running = tallies.doing.get((record.row.queue, "running"), 0)
         before = await self._store.gates(_before(record.row)) if record.row.state == State.QUEUED else ()
-        found = _circumstances(record, facts, self._store.now(), running, before)
+        found = _circumstances(record, facts, running, before, now=self._store.now(), skew=self._store.skew())
         return explain(found if record.holder is None else _with_holder(found, record.holder, self._store))
 
     async def view(self, id: str | None) -> JobView:
@@ -198,7 +200,16 @@ def _before(row: JobRow) -> list[str]:
     return [*whole, row.parked_on] if row.parked_on else whole
 
 
-def _circumstances(record: JobRecord, facts: Facts, now: float, running: int, before: Sequence[Row]) -> Circumstances:
+def _refused_by(row: JobRow) -> str:
+    """Name the destination of a job, as far as its queue says what that is."""
+    rules = msgspec.json.decode(row.rules, type=QueueRules) if row.rules else defaults_for(row.queue)
+    gate = holds.gate_of(row.queue, rules, msgspec.json.decode(row.payload), request=row.handler == HTTP)
+    return "Its receiver" if gate is None else holds.destination_of(gate)
+
+
+def _circumstances(
+    record: JobRecord, facts: Facts, running: int, before: Sequence[Row], *, now: float, skew: float
+) -> Circumstances:
     row, view = record.row, job_view(record, now=now, skew=0.0)
     queue = next(queue for queue in facts.queues if queue.name == row.queue)
     since = row.finished_at or row.claimed_at or row.created_at
@@ -227,6 +238,8 @@ def _circumstances(record: JobRecord, facts: Facts, now: float, running: int, be
         ahead=queue.due,
         running=running,
         deferrals=row.deferrals,
+        refused_by=_refused_by(row) if view.history and view.history[-1].refused else None,
         gates=tuple(before),
         now=now,
+        skew=skew,
     )

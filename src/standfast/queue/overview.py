@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from standfast import gates
+from standfast import gates, holds
 from standfast.decide.alerts import conditions
 from standfast.decide.health import DENIALS_WITHIN, GROWTH_WITHIN, LATE_SWEEPS, QueueFacts, StoreFacts, issues, status
 from standfast.decide.redrive import issues_of_halts
@@ -147,6 +147,8 @@ def _gate(row: Row, now: float) -> dict[str, Any]:
     elif row.kind == "probe":
         word = gates.disabled(row)
         shown |= {"closed_seconds": round(now - word.since, 3), "why": word.why, "up": word.up}
+    elif row.kind == holds.KIND:
+        shown |= {"closed_seconds": round(now - holds.read(row).since, 3), "why": holds.ASKED}
     opens_in = None if row.opens_at is None or row.kind == "probe" else round(max(0.0, row.opens_at - now), 3)
     return {**shown, "opens_in": opens_in}
 
@@ -244,10 +246,18 @@ def _queue_facts(queue: QueueRow, facts: Facts, serving: int, now: float) -> Que
         abandoned=facts.abandoned.get(queue.name, 0),
         silent=facts.silent.get(queue.name, 0),
         deferred=dict(facts.deferred).get(queue.name, 0),
+        long_holds=_long_holds(facts, queue.name, now),
         idle_seconds=None if queue.claimed_at is None else now - queue.claimed_at,
         paused=bool(queue.paused),
         at_least=(*queue.at_least, "silent") if queue.name in facts.silent_more else queue.at_least,
     )
+
+
+def _long_holds(facts: Facts, queue: str, now: float) -> tuple[tuple[str, float], ...]:
+    """Give the destinations that have a queue's jobs wait for long, and for how many seconds in all."""
+    rows = [row for row in facts.gates if holds.is_shut(row, now) and gates.queue_of(row.key) == queue]
+    found = [(holds.destination_of(row.key), holds.read(row)) for row in rows]
+    return tuple((name, hold.until - hold.since) for name, hold in found if hold.until - hold.since > holds.LONG)
 
 
 def _serving(facts: Facts) -> Counter[str]:

@@ -43,6 +43,10 @@ DEFERRED = (
     "It is not done yet: it was taken in, and a worker runs it once. Do not submit it again; wait for it, or look with "
     "status."
 )
+POSTPONED = (
+    "It is not done: its receiver refused it for now and said when to come back; it is tried again by itself, next at "
+    "{due}. Do not call again; wait for it, or look with status."
+)
 SCHEDULED = "It is not done yet: it is due at {due}. Do not call again; look with status, or wait for it."
 WAITING = "It is not done yet: it waits for earlier steps of its workflow. Look with status, or wait for it."
 GOES_ON = (
@@ -113,7 +117,8 @@ def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
     result = _result(job) if status == "ok" else {}
     said: dict[str, Any] = {"operation_id": job.id, "status": status, "hint": hint or _hint(job, status), **result}
     if status == "queued":
-        said |= {"queue_reason": job.queue_reason, "queued_for_retry": job.attempts > 0, "retry_at": _due(job)}
+        tried = job.attempts > 0 or _was_refused(job)
+        said |= {"queue_reason": job.queue_reason, "queued_for_retry": tried, "retry_at": _due(job)}
     if job.failure is not None:
         kind = {"error_kind": job.failure.error_kind} if job.failure.error_kind else {}
         said |= {"error": job.failure.message, "reason_code": job.failure.reason_code, **kind}
@@ -221,7 +226,14 @@ def _hint_of_done(job: JobView) -> str | None:
     return CUT if _is_long(job) else None
 
 
+def _was_refused(job: JobView) -> bool:
+    """Tell whether its receiver refused it for now, so that no attempt counts."""
+    return bool(job.history) and job.history[-1].refused
+
+
 def _hint_of_queued(job: JobView) -> str | None:
+    if _was_refused(job):
+        return POSTPONED.format(due=_due(job))
     if job.attempts:
         return RETRYING.format(due=_due(job))
     if job.queue_reason == "deferred_submit":

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast import gates
+from standfast import gates, holds
 from standfast.gates import Candidate, Closing, Room, Row
 from standfast.job import HTTP
 from standfast.rules import QueueRules
@@ -32,6 +32,8 @@ class Barrier(NamedTuple):
     rules: QueueRules
     breakers: frozenset[str]
     """The breakers that are not closed."""
+    holds: frozenset[str] = frozenset()
+    """The destinations that asked to wait, by their gates."""
     shut: Mapping[str, str] = NONE
     """The handlers that are disabled, and the gates at which their jobs are parked."""
 
@@ -39,9 +41,13 @@ class Barrier(NamedTuple):
         """Name the gates a job must pass, those first that may be shut for long."""
         limit, rate = self.rules.concurrency, self.rules.rate
         keyed = any(each is not None and each.key is not None for each in (limit, rate))
-        read = _read_payload(payload) if keyed or (self.breakers and handler == HTTP) else None
+        called = handler == HTTP and (self.breakers or self.holds)
+        read = _read_payload(payload) if keyed or called else None
         found = [depends_on(handler, read, self.rules)] if self.breakers else []
         named = [self.shut[handler]] if handler in self.shut else []
+        if self.holds:
+            hold = holds.gate_of(self.queue, self.rules, read, request=handler == HTTP)
+            named += [hold] if hold in self.holds else []
         named += [gate for gate in found if gate in self.breakers]
         if rate is not None:
             named.append(_gate("rate", self.queue, rate.key, read))
@@ -65,6 +71,8 @@ class Barrier(NamedTuple):
             return gates.breaker_room(row) or Room(EVERYTHING, stays=False)
         if kind == "probe":
             return Room(0 if key in self.shut.values() else EVERYTHING, stays=False)
+        if kind == holds.KIND:
+            return Room(0 if key in self.holds else EVERYTHING, stays=False)
         return Room(EVERYTHING, stays=kind != "rate")  # the rules have changed since it got a ticket
 
 
@@ -78,16 +86,19 @@ def depends_on(handler: str, payload: Any, rules: QueueRules) -> str | None:
 
 
 def barrier(
-    queue: str, rules: QueueRules, handlers: Collection[str], disabled: Mapping[str, str] = NONE
+    round_: Round, queue: str, rules: QueueRules, handlers: Collection[str], disabled: Mapping[str, str] = NONE
 ) -> Generator[Step, Rows, Barrier | None]:
     """Look what stands before a queue's jobs: nothing, for most queues, and then this costs nothing."""
     shut: frozenset[str] = frozenset()
-    if rules.breaker is not None and (rules.breaker.dependency is not None or HTTP in handlers):
-        known = [Row(*row) for row in (yield "breaker_gates", {})]
-        shut = frozenset(row.key for row in known if gates.blocks(row))
-    if rules.concurrency is None and rules.rate is None and not shut and not disabled:
+    held: frozenset[str] = frozenset()
+    if HTTP in handlers or holds.names_destinations(rules):
+        known = [Row(*row) for row in (yield "destination_gates", {})]
+        shut = frozenset(row.key for row in known if rules.breaker and row.kind == "breaker" and gates.blocks(row))
+        asked = (row for row in known if holds.is_shut(row, round_.now) and gates.queue_of(row.key) == queue)
+        held = frozenset(row.key for row in asked)
+    if rules.concurrency is None and rules.rate is None and not (shut or held or disabled):
         return None
-    return Barrier(queue, rules, shut, disabled)
+    return Barrier(queue, rules, shut, held, disabled)
 
 
 def room_for(round_: Round, before: Barrier) -> Generator[Step, Rows, tuple[int, float | None]]:

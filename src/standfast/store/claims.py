@@ -56,7 +56,7 @@ def claim_queue(
     lanes = yield from _lanes(want)
     if not lanes:
         return NOTHING
-    before = yield from barriers.barrier(want.queue, rules, {handler for handler, _ in lanes}, disabled)
+    before = yield from barriers.barrier(round_, want.queue, rules, {handler for handler, _ in lanes}, disabled)
     again: float | None = None
     if before is None:
         numbers = yield from _pick(round_, want, rules, lanes, already=already, wanted=want.slots)
@@ -77,7 +77,7 @@ def claim_this(round_: Round, worker: str, want: Want, rules: QueueRules, n: int
         yield from probes.heed(round_, want.queue, want.ready)
     if rules.gate is not None and not (yield from _admitted(round_, want, rules, 0)):
         return []
-    before = yield from barriers.barrier(want.queue, rules, want.handlers)
+    before = yield from barriers.barrier(round_, want.queue, rules, want.handlers)
     if before is not None:
         room, _ = yield from barriers.room_for(round_, before)
         passed = (yield from barriers.passing(round_, before, [n], 1)) if room > 0 else None

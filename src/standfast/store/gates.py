@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 
-from standfast import gates
+from standfast import gates, holds
 from standfast.gates import Row, Word
 from standfast.rules import QueueRules
 from standfast.store import threads
@@ -23,7 +23,7 @@ LOOKED_AT_FOR_A_PROBE = 1000
 """How many of those who wait at a breaker are looked at for one that can start now."""
 UNTAKEN_AFTER = 60.0
 """Seconds after which a ticket that nobody claimed with goes to somebody else."""
-COUNTED = frozenset({"limit", "breaker", "probe"})
+COUNTED = frozenset({"limit", "breaker", "probe", "hold"})
 """Kinds of gates that say nothing while nothing is counted and no time is set."""
 NOTHING = Word(None, 1, 0.0)
 
@@ -125,6 +125,8 @@ def _opened(round_: Round, row: Row, served: Collection[str]) -> Generator[Step,
         moved = (yield from let_through(round_, {row.key: tokens}))[row.key]
         waiting = moved == tokens or (yield from _anyone(row.key))
         return gates.metered(row, found.spent(round_.now, moved), round_.now, waited_for=waiting)
+    if row.kind == holds.KIND:
+        return (yield from _follow(round_, row))
     if row.kind == "probe":  # whoever said so is gone, or says it no more
         yield from let_through(round_, {row.key: OPENED_PER_CLAIM}, ticket=False)
         return row._replace(opens_at=round_.now if (yield from _anyone(row.key)) else None)
@@ -164,6 +166,15 @@ def _probe(round_: Round, row: Row, served: Collection[str]) -> Generator[Step, 
     return gates.probing(row, n, round_.now)
 
 
+def _follow(round_: Round, row: Row) -> Generator[Step, Rows, Row]:
+    """Let the next batch of those follow that waited for a destination, and forget it once nobody waits."""
+    batch = holds.read(row).batch
+    moved = yield from let_through(round_, {row.key: batch}, ticket=False)
+    if moved[row.key] < batch and not (yield from _anyone(row.key)):
+        return row._replace(detail=None, opens_at=None)
+    return holds.next_batch(row, round_.now)
+
+
 def _recover(round_: Round, row: Row) -> Generator[Step, Rows, Row]:
     """Let the next batch follow a probe that was answered."""
     batch = gates.circuit(row).batch
@@ -182,7 +193,8 @@ def settle(round_: Round) -> Script:
     if ends:
         yield from _heard(round_, ends)
         places = Counter(key for end in ends for key in end.places if key.startswith("limit:"))
-        yield from threads.lock(round_, places)
+        yield from threads.lock(round_, {*places, *_held(ends)})
+        yield from _hold_back(round_, ends)
         if places:
             yield from free_places(round_, places, {key: end.queue for end in ends for key in end.places})
     if round_.mends:
@@ -199,7 +211,7 @@ def _heard(round_: Round, ends: Sequence[End]) -> Script:
     doubted = {end.dependency for end in ends if end.dependency and end.word and end.word.answers is False}
     concerned = sorted(doubted | known.keys())
     places = {key for end in ends for key in end.places if key.startswith("limit:")}
-    yield from threads.lock(round_, {*concerned, *places} if concerned else ())
+    yield from threads.lock(round_, {*concerned, *places, *_held(ends)} if concerned else ())
     known = (yield from read_gates(concerned)) if concerned else {}
     for key in concerned:
         theirs = [end for end in ends if end.dependency == key or key in end.places]
@@ -224,6 +236,23 @@ def _judged(round_: Round, row: Row, ends: Sequence[End]) -> Script:
     elif gates.circuit(row).state == "recovering" and was != "recovering":
         row = yield from _recover(round_, row)
     yield from write_gates([row])
+
+
+def _held(ends: Sequence[End]) -> set[str]:
+    return {end.hold.gate for end in ends if end.hold is not None}
+
+
+def _hold_back(round_: Round, ends: Sequence[End]) -> Script:
+    """Have destinations left alone for as long as they asked; whoever is chosen for them meanwhile is parked."""
+    asked = [(end, end.hold) for end in ends if end.hold is not None]
+    if not asked:
+        return
+    known: dict[str, Row | None] = {**(yield from read_gates(_held(ends)))}
+    for end, hold in asked:
+        until = round_.now + hold.seconds
+        known[hold.gate] = holds.extended(known.get(hold.gate), hold.gate, until, round_.now)
+        round_.work_in(end.queue, hold.seconds)
+    yield from write_gates(row for row in known.values() if row is not None)
 
 
 # --- mending

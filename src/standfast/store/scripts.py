@@ -204,7 +204,7 @@ def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Generator
         yield from _move(round_.now, movable)
         yield from _write_down(round_, movable)
         yield from threads.release(round_, movable)
-        round_.ends += [_end(each, places) for each in movable if each.n in places or each.dependency is not None]
+        round_.ends += [_end(each, places) for each in movable if each.n in places or each.dependency or each.hold]
         if steps:
             yield from _follow(round_, movable, steps)
     return [_landed(each, state, moved.get(each.n)) for each, state in pairs]
@@ -241,7 +241,7 @@ def _landed(decided: Transition, state: str | None, moved: Transition | None) ->
 
 def _end(moved: Transition, places: dict[int, list[str]]) -> End:
     held, waits = places.get(moved.n, []), moved.target == State.QUEUED and moved.waits
-    return End(moved.n, moved.id, moved.queue, held, moved.dependency, moved.word, waits)
+    return End(moved.n, moved.id, moved.queue, held, moved.dependency, moved.word, waits, moved.hold)
 
 
 def _move(now: float, transitions: Sequence[Transition]) -> Script:
@@ -347,8 +347,9 @@ def _line(round_: Round, transition: Transition) -> tuple[int, str]:
     line |= {name: value for name, value in asked.items() if value is not None}
     if transition.target == State.QUEUED:
         line["delay"] = transition.delay
-    if transition.possible_duplicate:
-        line["possible_duplicate"] = True
+    for mark in ("possible_duplicate", "refused"):
+        if getattr(transition, mark):
+            line[mark] = True
     return (transition.n, text(line))
 
 

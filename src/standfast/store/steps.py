@@ -10,6 +10,7 @@ import msgspec
 
 from standfast.chain import Decision, Head
 from standfast.gates import Word
+from standfast.holds import HoldRequest
 from standfast.workflow import Tally
 
 _encode = msgspec.json.encode
@@ -32,6 +33,7 @@ class End(NamedTuple):
     word: Word | None = None
     waits: bool = False
     """Whether it goes back to wait for the dependency."""
+    hold: HoldRequest | None = None
 
 
 class Round:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from standfast.aside import aside
 from standfast.decide import admission
 from standfast.decide.admission import Said
-from standfast.decide.backoff import read_retry_after
+from standfast.decide.backoff import wait_asked_for
 from standfast.gates import Closing
 from standfast.handlers.beside import staying
 from standfast.handlers.request import Reply
@@ -92,8 +92,7 @@ class Doorkeeper:
 
     async def _get(self, url: str) -> Said:
         reply = await self._ask(url, WITHIN)
-        asked = reply.headers.get("retry-after")
-        return admission.of_reply(reply.status, read_retry_after(asked, reply.headers.get("date")) if asked else None)
+        return admission.of_reply(reply.status, wait_asked_for(lambda name: reply.headers.get(name.lower())))
 
     async def _call(self, queue: str) -> Said:
         """Call a function, beside the loop if it is a plain one; it may take the queue's name."""

@@ -22,13 +22,16 @@ def tell(end: Transition, handler: str, allowed: int, span: Any = None) -> None:
 
     Where traces are on, the line belongs to the attempt's.
     """
-    if end.failure is None or end.failure.reason_code == "cancelled":
-        return
     attempt = end.last_failure or end.failure
+    if attempt is None or attempt.reason_code == "cancelled" or (end.failure is None and not end.refused):
+        return
     told = f"{attempt.reason_code}: {redacted_text(attempt.message)}" if attempt.message else attempt.reason_code
     about = (end.id, end.queue, handler, end.attempt, allowed, told)
     traced = None if span is None else {"traceparent": written(span.get_span_context())}
-    if end.move == Move.RETRY:
+    if end.failure is None:
+        what = "%s; its receiver asked to wait %.3g s, and no attempt is spent"
+        log.info(what, SUBJECT % about, end.delay, extra=traced)
+    elif end.move == Move.RETRY:
         log.warning("%s; it is tried again in %.3g s", SUBJECT % about, end.delay, extra=traced)
     elif end.triage is not None and end.triage.replay_status == "scheduled":
         why = (end.target, end.failure.reason_code, end.triage.rule)

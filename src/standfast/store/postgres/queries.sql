@@ -152,7 +152,10 @@ SELECT coalesce(json_agg(json_build_array(j.n, j.token, b.id, j.queue, j.handler
   b.details::json, j.thread_gate, b.coalesced::json, j.landed, j.occupies::json, CASE WHEN j.token > :since THEN (
     SELECT json_agg(json_build_array(f.name, f.state, f.receipt, f.verdict, f.late)) FROM effect AS f WHERE f.n = j.n) END,
   coalesce(b.first_seen_at, b.created_at),
-  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at
+  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at,
+  CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
+    WHERE h.n = j.n AND h.entry::json->>'refused' = 'true' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
+      AND o.entry::json->>'refused' IS NULL AND (o.entry::json->>'class' IS NOT NULL OR o.entry::json->>'reason_code' = 'replayed')), -1)) ELSE 0 END
   ) ORDER BY e.place), '[]')::text
 FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
@@ -161,8 +164,9 @@ JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
 -- Field order is that of gates.Row.
 SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb)))
 
--- name: breaker_gates
+-- name: destination_gates
 SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind = 'breaker'
+UNION ALL SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind = 'hold'
 
 -- name: candidates
 SELECT j.n, j.handler, b.payload, j.occupies

@@ -130,15 +130,19 @@ SELECT json_group_array(json_array(j.n, j.token, b.id, j.queue, j.handler, j.wor
   json(b.details), j.thread_gate, json(b.coalesced), j.landed, json(j.occupies), json(CASE WHEN j.token > :since THEN (
     SELECT nullif(json_group_array(json_array(f.name, f.state, f.receipt, f.verdict, f.late)), '[]')
     FROM effect AS f WHERE f.n = j.n) END), coalesce(b.first_seen_at, b.created_at),
-  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at))
+  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at,
+  CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
+    WHERE h.n = j.n AND h.entry->>'refused' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
+      AND o.entry->>'refused' IS NULL AND (o.entry->>'class' IS NOT NULL OR o.entry->>'reason_code' = 'replayed')), -1)) ELSE 0 END))
 FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
 
 -- name: read_gates
 -- Field order is that of gates.Row.
 SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE key IN (SELECT value FROM json_each(:gates))
 
--- name: breaker_gates
+-- name: destination_gates
 SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind = 'breaker'
+UNION ALL SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind = 'hold'
 
 -- name: candidates
 SELECT j.n, j.handler, b.payload, j.occupies
