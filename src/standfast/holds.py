@@ -6,7 +6,7 @@ rate or limit. Jobs of a queue that names none of these wait each for itself.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -14,7 +14,7 @@ from standfast import gates
 from standfast.gates import Row
 from standfast.rules import QueueRules
 
-KIND = "hold"
+KIND: Literal["hold"] = "hold"
 MOST_IN_A_ROW = 50
 """How often in a row a job may be refused for now without spending an attempt."""
 ASKED = "it asked its callers to wait"

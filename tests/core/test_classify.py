@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.decide.classify import LONGEST_MESSAGE, MOST_LOOKED_AT, of_exception, of_http, of_result
+from standfast.decide.classify import LONGEST_MESSAGE, of_exception, of_http, of_result
 from standfast.decide.evidence import CARRIERS
+from standfast.decide.reply import MOST_LOOKED_AT
 from standfast.errors import HandlerFailure, Permanent, Transient, Uncertain
 from tests.core.raised import UNCLASSIFIED, Kind, foreign, hostile, raised_for, told, while_handling, wrapped
 

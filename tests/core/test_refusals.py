@@ -7,6 +7,7 @@ import json
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
@@ -278,6 +279,30 @@ def test_a_chain_that_bites_its_tail_ends():
 def test_a_handler_that_says_when_spends_an_attempt_unless_it_says_that_it_was_refused(error, refused, wait):
     failed = of_exception(error)
     assert (failed.refused, failed.retry_after) == (refused, wait)
+
+
+class Homemade(Exception):
+    """An exception of somebody's own client."""
+
+    def __init__(self, **kept: object) -> None:
+        super().__init__("refused")
+        vars(self).update(kept)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"status_code": 429, "retry_after": 20},
+        {"status_code": 429, "retry_after": "20"},
+        {"status_code": 503, "retry_after": timedelta(seconds=20)},
+        {"status_code": 429, "headers": {"RETRY-AFTER": "20"}},
+        {"status_code": 429, "headers": {"retry-after": 20}},
+        {"error_kind": "rate_limited", "retry_after": 20},
+    ],
+)
+def test_exceptions_of_your_own_say_it_likewise(kept):
+    failed = of_exception(Homemade(**kept))
+    assert (failed.refused, failed.retry_after) == (True, 20.0)
 
 
 def test_so_does_a_result_and_a_reply():

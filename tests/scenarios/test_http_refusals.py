@@ -10,7 +10,7 @@ import pytest
 from standfast import fixed
 from standfast.testing import drain
 from tests.receiver import Receiver, Spot
-from tests.waiting import job_of
+from tests.waiting import failure_of, job_of
 
 
 @pytest.fixture
@@ -57,4 +57,4 @@ async def test_without_a_time_a_refusal_spends_an_attempt(app, spot):
     receipt = await app.enqueue_http("feedback", "POST", spot.url(status="429"), body={})
     await drain(app)
     job = await job_of(app, receipt.id)
-    assert (job.state, job.attempts, job.failure.cause) == ("dead", 1, "rate_limited")
+    assert (job.state, job.attempts, failure_of(job).cause) == ("dead", 1, "rate_limited")

@@ -6,13 +6,15 @@ from itertools import cycle
 
 import pytest
 
-from standfast import Permanent, Standfast, Transient, Uncertain
+from standfast import JobView, Permanent, Standfast, Transient, Uncertain
+from standfast.errors import HandlerFailure
+from standfast.lifecycle import Triage
 from standfast.store.migrations import migrations
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.testing import drain
 from tests.core.test_policy_load import AS_PUBLISHED
 from tests.store import behind
-from tests.waiting import job_of
+from tests.waiting import failure_of, job_of
 from tests.worker.governing import redriver
 
 EXHAUSTED = """
@@ -27,6 +29,11 @@ dlq_rules:
 """
 APPROVAL = "  - match: {{{key}: unknown_commit_state}}\n    action: require_approval\n    approver_group: governance"
 NOTE = "dlq_rules#1 would replay it, but its effect may have landed, and the rule does not say `landed: maybe`"
+
+
+def triage_of(job: JobView) -> Triage:
+    assert job.triage is not None
+    return job.triage
 
 
 def policy(more: str = "", following: str = "") -> str:
@@ -49,10 +56,9 @@ def failing(sf: Standfast, *errors: Exception, attempts: int = 5, queue: str = "
 
 async def dead(sf, queue: str = "mail") -> str:
     """Let a job use up its attempts."""
-    receipt = await sf.enqueue(queue, {"to": "ann"}, requester="rita")
-    assert receipt.id is not None
-    await settle(sf, receipt.id)
-    return receipt.id
+    job_id: str = (await sf.enqueue(queue, {"to": "ann"}, requester="rita")).id
+    await settle(sf, job_id)
+    return job_id
 
 
 async def settle(sf, job_id: str) -> None:
@@ -74,9 +80,13 @@ async def test_what_may_have_landed_runs_its_attempts_and_waits_for_the_person_a
     job = await job_of(sf, await dead(sf))
     assert runs == [1, 2, 3, 4, 5]
     assert (job.state, job.replays) == ("held", 0)
-    assert (job.failure.reason_code, job.failure.cause) == ("max_attempts", "unknown_commit_state")
-    assert (job.failure.cls, job.failure.landed) == ("transient", "maybe")
-    assert (job.triage.action, job.triage.rule, job.triage.note) == ("require_approval", "dlq_rules#2", NOTE)
+    assert (failure_of(job).reason_code, failure_of(job).cause) == ("max_attempts", "unknown_commit_state")
+    assert (failure_of(job).cls, failure_of(job).landed) == ("transient", "maybe")
+    assert (triage_of(job).action, triage_of(job).rule, triage_of(job).note) == (
+        "require_approval",
+        "dlq_rules#2",
+        NOTE,
+    )
     [asked] = await sf.approvals.list()
     assert (asked["job"], asked["approver_groups"]) == (job.id, ["governance"])
 
@@ -85,8 +95,13 @@ async def test_what_may_have_landed_waits_for_a_person_where_no_other_rule_fits(
     runs = failing(sf, Uncertain("no reply"))
     await sf.policy.load(policy())
     job = await job_of(sf, await dead(sf))
-    assert (len(runs), job.state, job.triage.action, job.triage.owner) == (5, "dead", "manual_review", "mail-team")
-    assert (job.triage.rule, job.triage.note) == ("dlq_rules#1 (its effect may have landed)", NOTE)
+    assert (len(runs), job.state, triage_of(job).action, triage_of(job).owner) == (
+        5,
+        "dead",
+        "manual_review",
+        "mail-team",
+    )
+    assert (triage_of(job).rule, triage_of(job).note) == ("dlq_rules#1 (its effect may have landed)", NOTE)
     assert job.settled
     sentence = await sf.explain(job.id)
     assert "max_attempts of unknown_commit_state (Uncertain: no reply" in sentence
@@ -98,22 +113,27 @@ async def test_a_rule_that_says_landed_maybe_replays_it(sf, landed):
     runs = failing(sf, Uncertain("no reply"))
     await sf.policy.load(policy(more=f", landed: {landed}"))
     job = await job_of(sf, await dead(sf))
-    assert (len(runs), job.replays, job.triage.rule) == (15, 2, "dlq_rules#1 (2 of 2 replays used)")
+    assert (len(runs), job.replays, triage_of(job).rule) == (15, 2, "dlq_rules#1 (2 of 2 replays used)")
 
 
 async def test_a_doubt_that_an_earlier_attempt_left_keeps_a_letter_from_being_replayed_too(sf):
     runs = failing(sf, Uncertain("no reply"), Transient("refused"), attempts=2)
     await sf.policy.load(policy())
     job = await job_of(sf, await dead(sf))
-    assert (len(runs), job.failure.landed, job.triage.action) == (2, "no", "manual_review")
-    assert job.triage.note == NOTE
+    assert (len(runs), failure_of(job).landed, triage_of(job).action) == (2, "no", "manual_review")
+    assert triage_of(job).note == NOTE
 
 
 async def test_what_certainly_did_not_land_is_replayed(sf):
     runs = failing(sf, Transient("refused"), attempts=2)
     await sf.policy.load(policy())
     job = await job_of(sf, await dead(sf))
-    assert (len(runs), job.replays, job.failure.cause, job.triage.note) == (6, 2, "dependency_unavailable", None)
+    assert (len(runs), job.replays, failure_of(job).cause, triage_of(job).note) == (
+        6,
+        2,
+        "dependency_unavailable",
+        None,
+    )
 
 
 async def test_a_replay_that_another_policy_scheduled_is_not_carried_out(sf):
@@ -124,12 +144,12 @@ async def test_a_replay_that_another_policy_scheduled_is_not_carried_out(sf):
     for _ in range(5):
         await drain(sf)
         sf.clock.advance(300)
-    assert (await job_of(sf, receipt.id)).triage.replay_status == "scheduled"
+    assert triage_of(await job_of(sf, receipt.id)).replay_status == "scheduled"
     await sf.policy.load(policy())
     sf.clock.advance("3d")
     await settle(sf, receipt.id)
     job = await job_of(sf, receipt.id)
-    assert (len(runs), job.replays, job.triage.replay_status) == (5, 0, "pending_review")
+    assert (len(runs), job.replays, triage_of(job).replay_status) == (5, 0, "pending_review")
     [refused] = [each for each in await sf.audit.entries() if each["kind"] == "deny"]
     assert (refused["rule"], refused["outcome"]) == ("dlq_rules#1", "approval_required")
 
@@ -166,8 +186,8 @@ async def test_the_published_policy_routes_as_it_says(sf, queue, codes, triage, 
     sf.clock.advance(10)
     await drain(sf)
     job = await job_of(sf, receipt.id)
-    assert (job.failure.reason_code, job.failure.cause) == codes
-    assert ((job.triage.action, job.triage.rule), job.state) == (triage, state)
+    assert (failure_of(job).reason_code, failure_of(job).cause) == codes
+    assert ((triage_of(job).action, triage_of(job).rule), job.state) == (triage, state)
 
 
 # --- found by reason and by cause
@@ -217,9 +237,10 @@ async def test_jobs_are_found_by_the_cause_of_their_death_too(letters):
 
 
 async def test_letters_of_one_cause_are_one_group_whether_or_not_they_spent_their_attempts(sf):
-    crm, ledger = {"reason_code": "crm_down"}, {"reason_code": "ledger_down"}
-    errors = [Permanent("gone", error_kind="Gone", **crm), Transient("gone", error_kind="Gone", **crm)]
-    failing(sf, *errors, Transient("gone", error_kind="Gone", **ledger), attempts=1)
+    def gone(kind: type[HandlerFailure], code: str) -> HandlerFailure:
+        return kind("gone", error_kind="Gone", reason_code=code)
+
+    failing(sf, gone(Permanent, "crm_down"), gone(Transient, "crm_down"), gone(Transient, "ledger_down"), attempts=1)
     for _ in range(3):
         await dead(sf)
     found = [(group["count"], group["reason_code"], group["cause"]) for group in await sf.dead_letters.groups()]
@@ -240,7 +261,7 @@ async def test_letters_of_an_older_library_get_their_cause(letters):
     assert await queues(letters, cause="dependency_unavailable") == ["down"]
     assert await queues(letters, cause="unknown_commit_state") == ["by_hand", "unsure"]
     [job] = await letters.dead_letters.list({"queue": "down"})
-    assert (job.failure.reason_code, job.failure.landed, job.failure.cause) == (
+    assert (failure_of(job).reason_code, failure_of(job).landed, failure_of(job).cause) == (
         "max_attempts",
         "no",
         "dependency_unavailable",

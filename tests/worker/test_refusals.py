@@ -11,7 +11,7 @@ import pytest
 from standfast import Standfast, Transient
 from standfast.holds import MOST_IN_A_ROW
 from standfast.testing import drain
-from tests.waiting import job_of
+from tests.waiting import failure_of, job_of
 
 
 def refusal(seconds: float = 60, status: int = 429) -> Exception:
@@ -95,7 +95,7 @@ async def test_after_fifty_refusals_in_a_row_an_attempt_counts(sf):
         await drain(sf)
     job = await job_of(sf, receipt.id)
     assert (len(runs), job.state, job.attempts) == (2 * MOST_IN_A_ROW + 2, "dead", 2)
-    assert (job.failure.reason_code, job.failure.cause) == ("max_attempts", "rate_limited")
+    assert (failure_of(job).reason_code, failure_of(job).cause) == ("max_attempts", "rate_limited")
 
 
 async def test_refusals_are_counted_by_the_store_not_by_the_process(url):
@@ -137,7 +137,7 @@ async def test_max_age_bounds_how_long_a_job_is_refused(sf):
         await drain(sf)
         sf.clock.advance(70)
     job = await job_of(sf, receipt.id)
-    assert (job.state, job.failure.reason_code, job.deferrals) == ("dead", "max_age", 2)
+    assert (job.state, failure_of(job).reason_code, job.deferrals) == ("dead", "max_age", 2)
 
 
 @pytest.mark.parametrize("mode", ["replay", "manual"])
@@ -167,7 +167,11 @@ async def test_what_may_have_landed_before_it_was_refused_is_not_run_again_by_ha
     receipt = await sf.enqueue("crm", {})
     await drain(sf)
     job = await job_of(sf, receipt.id)
-    assert (job.state, job.failure.reason_code, job.failure.cause) == ("dead", "unknown_commit_state", "rate_limited")
+    assert (job.state, failure_of(job).reason_code, failure_of(job).cause) == (
+        "dead",
+        "unknown_commit_state",
+        "rate_limited",
+    )
 
 
 async def test_a_possible_duplicate_is_written_down_before_a_refused_job_runs_again(sf):

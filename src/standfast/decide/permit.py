@@ -72,8 +72,8 @@ def _by_dlq_rules(facts: Facts, policy: Policy) -> Permission:
     found, passed_over = policy.triages(facts)
     action = None if found is None else found[1].action
     if facts.automatic and facts.may_have_landed and action is not Action.AUTO_REPLAY:
-        rule = dlq_rule(passed_over[0][0]) if passed_over else "dlq_rules"
-        return Permission("require_approval", rule, GUARDED)
+        guarded = dlq_rule(passed_over[0][0]) if passed_over else "dlq_rules"
+        return Permission("require_approval", guarded, GUARDED)
     if found is None or action is not Action.REQUIRE_APPROVAL:
         return BUILT_IN
     place, rule = found

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 from standfast.asking import asked
-from standfast.decide.backoff import honour_retry_after, wait_asked_for
+from standfast.decide.backoff import honour_retry_after, read_retry_after, wait_asked_for
 from standfast.decide.evidence import STATUS_ATTRIBUTES, attribute, is_rate_limit, type_names
 from standfast.errors import HandlerFailure
 
@@ -46,7 +47,11 @@ def wait_of(error: BaseException) -> float | None:
 
 
 def as_wait(value: object) -> float | None:
-    """Read a number of seconds to wait; None if it is none."""
+    """Read a time to wait: seconds as a number or as text, or a timedelta; None if it is none."""
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, str):
+        return read_retry_after(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, float) and math.isnan(value):
@@ -101,17 +106,17 @@ def _within(found: object, path: tuple[str, ...]) -> Any:
 
 
 def _header(error: BaseException, name: str) -> str | None:
-    """Read a header of the reply an exception carries. Most clients' headers ignore case; dicts have it lower."""
+    """Read a header of the reply an exception carries. Most clients' headers ignore case; plain dicts do not."""
     kept = [attribute(reply, "headers") for reply in (attribute(error, "response"), error)]
     values = (_look_up(headers, name) for headers in (*kept, _within(_metadata(error), _HEADERS)))
-    return next((value for value in values if isinstance(value, str)), None)
+    return next((str(value) for value in values if isinstance(value, str | int)), None)
 
 
 def _look_up(headers: object, name: str) -> object:
+    if isinstance(headers, dict):
+        return next((value for key, value in headers.items() if str(key).lower() == name.lower()), None)
     get = attribute(headers, "get")
-    if not callable(get):
-        return None
-    return asked(lambda: get(name) or get(name.lower()), lambda _error: None)
+    return asked(lambda: get(name), lambda _error: None) if callable(get) else None
 
 
 def _retry_info(error: BaseException) -> float | None:

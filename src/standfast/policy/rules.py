@@ -78,7 +78,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknow
 
     def triages(self, facts: Facts) -> Ruled:
         """Give the rule that says what becomes of this letter, and those that were passed over for it."""
-        passed_over = []
+        passed_over: list[tuple[int, DlqRule]] = []
         for each in self._dlq.all(facts):
             if not each[1].is_guarded(facts):
                 return Ruled(each, tuple(passed_over))
