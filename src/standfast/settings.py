@@ -24,6 +24,14 @@ LOGS = ("auto", "text", "json")
 """How log lines are written; `auto` is text on a terminal and JSON elsewhere."""
 READERS = 500
 """Live views that one server process serves at once, unless the file says otherwise."""
+SESSION_IDLE = 3600.0
+"""Seconds after which a browser that asks for nothing is signed out, unless the file says otherwise."""
+SESSION_LIFETIME = 12 * 3600.0
+"""Seconds after which a browser signs in again in any case, unless the file says otherwise."""
+CONNECTIONS = 1000
+"""Connections that one server process keeps open at once, unless the file says otherwise."""
+CONNECTIONS_PER_ADDRESS = 250
+"""How many of those that have shown no token may come from one address, unless the file says otherwise."""
 KEEP_INBOX = 7 * 86400.0
 """Seconds a message that was read is kept, unless the file says otherwise."""
 SWITCH = {"": None, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
@@ -87,6 +95,15 @@ class Settings(msgspec.Struct, frozen=True):
     metrics: Literal["token", "loopback"] = "token"
     """Who gets `/metrics`: whoever shows a token, or also whoever asks from the server's own host."""
 
+    session_idle: Setting = Setting(SESSION_IDLE, "default")
+    """Seconds after which a browser that asks for nothing is signed out."""
+    session_lifetime: Setting = Setting(SESSION_LIFETIME, "default")
+    """Seconds after which a browser signs in again in any case."""
+    connections: int = CONNECTIONS
+    """How many connections one server process keeps open at once."""
+    connections_per_address: int = CONNECTIONS_PER_ADDRESS
+    """How many of those that have shown no token may come from one address."""
+
     def over(self, queue: str, declared: QueueRules) -> QueueRules:
         """Put what the file says about a queue over what the code says, rule by rule."""
         named = {rule: getattr(self.queues[queue], rule) for rule in self.written.get(queue, ())}
@@ -124,6 +141,10 @@ class ServerTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     readers: Annotated[int, msgspec.Meta(ge=0)] = READERS
     metrics: Literal["token", "loopback"] = "token"
     viewer_payloads: bool = True
+    session_idle: float | str | None = None
+    session_lifetime: float | str | None = None
+    connections: Annotated[int, msgspec.Meta(ge=1)] = CONNECTIONS
+    connections_per_address: Annotated[int, msgspec.Meta(ge=1)] = CONNECTIONS_PER_ADDRESS
 
 
 class RedactTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -172,6 +193,12 @@ def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> 
         otel=_otel(environment, file.store.otel),
         readers=file.server.readers,
         metrics=file.server.metrics,
+        session_idle=_lasting(config.value, "session_idle", file.server.session_idle, SESSION_IDLE, "server"),
+        session_lifetime=_lasting(
+            config.value, "session_lifetime", file.server.session_lifetime, SESSION_LIFETIME, "server"
+        ),
+        connections=file.server.connections,
+        connections_per_address=file.server.connections_per_address,
         written={name: tuple(given) for name, given in file.queues.items()},
     )
 
@@ -190,15 +217,15 @@ def _rules(path: str, name: str, given: dict[str, Any]) -> QueueRules:
         raise ConfigurationError(f"{path} [queues.{name}]: {error}") from error
 
 
-def _lasting(path: str, name: str, given: float | str | None, default: float) -> Setting:
+def _lasting(path: str, name: str, given: float | str | None, default: float, table: str = "store") -> Setting:
     """Read how long something lasts."""
     found = _first(None, None, given, default)
     try:
         read = seconds(found.value)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{path} [store] {name}: {error}") from error
+        raise ConfigurationError(f"{path} [{table}] {name}: {error}") from error
     if read is None or not 0 < read < float("inf"):
-        raise ConfigurationError(f"{path} [store] {name} must be more than 0 seconds, not {given!r}")
+        raise ConfigurationError(f"{path} [{table}] {name} must be more than 0 seconds, not {given!r}")
     return Setting(read, found.source)
 
 

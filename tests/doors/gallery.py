@@ -135,10 +135,9 @@ def pages(made: dict[str, str]) -> dict[str, str]:
 
 def take(house: House, browser: Browser, made: dict[str, str], to: Path) -> None:
     """Take every picture."""
-    link = f"{house.url}/sign-in?code={house.server.gate.link(house.token('olga', 'admin'))}"
     context = browser.new_context(viewport=WIDE)  # type: ignore[arg-type]
     page = context.new_page()
-    page.goto(link)
+    page.goto(house.link("olga", "admin"))
     page.wait_for_url(f"{house.url}/")
     page.wait_for_timeout(9000)  # so that the charts have something to show
     for name, address in pages(made).items():

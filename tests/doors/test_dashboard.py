@@ -90,7 +90,7 @@ async def press(client: httpx2.AsyncClient, address: str, **fields: str) -> http
 
 async def test_a_link_signs_one_browser_in_once(sf: Standfast, browsers: Browsers) -> None:
     made = await sf.tokens.create("ann", person="ann", role="admin")
-    code = browsers.server.gate.link(made["token"])
+    code = browsers.server.gate.link(made["id"])
     assert "set-cookie" not in (await browsers.anybody().head("/sign-in", params={"code": code})).headers  # a preview
     first, second = browsers.anybody(), browsers.anybody()
     answer = await first.get("/sign-in", params={"code": code})

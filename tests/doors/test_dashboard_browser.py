@@ -96,10 +96,10 @@ def visitor(house: House, browser: Browser) -> Iterator[Visitor]:
     contexts: list[BrowserContext] = []
 
     def arrive(name: str, role: str, *, groups: tuple[str, ...] = (), **options: Any) -> Page:
-        token = house.token(f"{name}-{role}-{os.urandom(3).hex()}", role, groups=groups)
+        link = house.link(f"{name}-{role}-{os.urandom(3).hex()}", role, groups=groups)
         contexts.append(browser.new_context(**options))
         contexts[-1].set_default_timeout(SLOW)
-        contexts[-1].add_cookies([{"name": "standfast_token", "value": token, "url": house.url, "sameSite": "Strict"}])
+        contexts[-1].request.get(link)
         return contexts[-1].new_page()
 
     yield arrive
@@ -250,9 +250,9 @@ def test_nothing_that_others_wrote_is_run_on_any_page(
 
 
 def _admin(house: House, context: BrowserContext) -> Page:
-    token = house.token(f"root-{os.urandom(3).hex()}", "admin")
+    link = house.link(f"root-{os.urandom(3).hex()}", "admin")
     context.set_default_timeout(SLOW)
-    context.add_cookies([{"name": "standfast_token", "value": token, "url": house.url}])
+    context.request.get(link)
     return context.new_page()
 
 

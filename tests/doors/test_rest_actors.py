@@ -16,7 +16,8 @@ from standfast.dashboard.actions import ACTIONS
 from standfast.dashboard.site import PAGES
 from standfast.server import Server
 from standfast.server.app import API, ROUTES
-from standfast.server.auth import COOKIE, CSRF_FIELD, _csrf
+from standfast.server.auth import CSRF_FIELD
+from tests.doors.browsing import sign_in
 from tests.doors.deeds import Deed, declare, made_ready
 
 HERE = "http://127.0.0.1"
@@ -115,9 +116,10 @@ async def test_a_viewer_views(sf: Standfast) -> None:
             answer = await asked(program, deed)
             expected = 200 if deed.route == "/policy/check" else 403
             assert answer.status_code == expected, (deed, answer.text)
-    async with client(server, cookies={COOKIE: token}) as browser:
+    async with client(server) as browser:
+        known = await sign_in(browser, token)
         for address, fields in [*forms(deeds), ("/jobs/many", {"verb": "cancel", "filter.queue": "echo"})]:
-            answer = await browser.post(address, data={CSRF_FIELD: _csrf(token), **fields})
+            answer = await browser.post(address, data={CSRF_FIELD: known, **fields})
             expected = 200 if address == "/policy/check" else 403
             assert answer.status_code == expected, (address, answer.text)
     assert await state(sf) == before
@@ -191,9 +193,10 @@ async def test_a_page_of_another_origin_changes_nothing(sf: Standfast, origin: s
     server = Server(sf)
     token = (await sf.tokens.create("root", person="ann", role="admin"))["token"]
     before = await state(sf)
-    fields = {CSRF_FIELD: _csrf(token), "token": token, "reason": "x"}
-    shown = {"Origin": origin, "X-CSRF-Token": _csrf(token), "Sec-Fetch-Site": "cross-site"}
-    async with client(server, cookies={COOKIE: token}, headers=shown) as browser:
+    async with client(server) as browser:
+        known = await sign_in(browser, token)
+        fields = {CSRF_FIELD: known, "token": token, "reason": "x"}
+        browser.headers.update({"Origin": origin, "X-CSRF-Token": known, "Sec-Fetch-Site": "cross-site"})
         for path in paths(server):
             for method in (path.methods or {"POST"}) - {"GET", "HEAD"}:
                 answer = await browser.request(method, concrete(path.path), data=fields)
@@ -209,7 +212,8 @@ async def test_what_a_browser_sends_by_itself_is_not_enough(sf: Standfast) -> No
     server = Server(sf)
     token = (await sf.tokens.create("root", person="ann", role="admin"))["token"]
     before = await state(sf)
-    async with client(server, cookies={COOKIE: token}) as browser:
+    async with client(server) as browser:
+        await sign_in(browser, token)
         for path in paths(server):
             if plain(path.path) in OPEN | SIGNING:
                 continue

@@ -12,9 +12,10 @@ import pytest
 from standfast import ConfigurationError, Permanent, Standfast
 from standfast.server import Server, jobs
 from standfast.server.app import API
-from standfast.server.auth import COOKIE, CSRF_HEADER, _csrf
+from standfast.server.auth import CSRF_HEADER
 from standfast.store.sqlite.files import Files
 from standfast.testing import drain
+from tests.doors.browsing import sign_in
 
 HERE = "http://127.0.0.1"
 POLICY = """
@@ -226,20 +227,18 @@ async def test_a_query_that_does_not_fit_is_refused(sf: Standfast, query: str) -
 async def test_a_browser_changes_something_only_from_a_page_of_ours(sf: Standfast) -> None:
     """Its cookie comes by itself; what the page knows does not."""
     token = (await sf.tokens.create("b", person="bea", role="operator"))["token"]
-    cookies = {COOKIE: token}
     transport = httpx2.ASGITransport(app=Server(sf).app)
-    async with httpx2.AsyncClient(transport=transport, base_url=f"{HERE}{API}", cookies=cookies) as browser:
+    async with httpx2.AsyncClient(transport=transport, base_url=f"{HERE}{API}") as browser:
+        known = await sign_in(browser, token)
         assert status(await browser.get("/stats")) == 200
         answers = [
             await browser.post("/queues/ours/pause"),
             await browser.post("/queues/ours/pause", headers={CSRF_HEADER: "wrong"}),
-            await browser.post(
-                "/queues/ours/pause", headers={CSRF_HEADER: _csrf(token), "Origin": "http://evil.example"}
-            ),
-            await browser.post("/queues/ours/pause", headers={CSRF_HEADER: _csrf(token), "Origin": "null"}),
-            await browser.post("/queues/ours/pause", headers={CSRF_HEADER: _csrf(token), "Origin": HERE}),
+            await browser.post("/queues/ours/pause", headers={CSRF_HEADER: known, "Origin": "http://evil.example"}),
+            await browser.post("/queues/ours/pause", headers={CSRF_HEADER: known, "Origin": "null"}),
+            await browser.post("/queues/ours/pause", headers={CSRF_HEADER: known, "Origin": HERE}),
         ]
-        token_in_form = {"csrf": _csrf(token), "queue": "ours"}
+        token_in_form = {"csrf": known, "queue": "ours"}
         form = await browser.post("/jobs", data=token_in_form, headers={"Origin": HERE})
     assert [status(each) for each in (*answers, form)] == [403, 403, 403, 403, 200, 415]
 

@@ -16,7 +16,8 @@ import pytest
 from standfast import Permanent, Standfast, StoreUnavailable
 from standfast.queue import following
 from standfast.queue.notices import row_of
-from standfast.server import Server, auth, notices, parting
+from standfast.server import Server, notices, parting, remembered
+from standfast.server.cookies import name_at
 from standfast.store import scripts
 from standfast.store.upkeep import Prune
 from standfast.testing import FrozenClock, drain
@@ -146,7 +147,7 @@ async def test_a_token_for_some_queues_hears_of_no_other(sf: InMemory, stage: St
 
 async def test_a_revoked_token_hears_no_more(sf: InMemory, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notices, "RECHECK", 0.02)
-    monkeypatch.setattr(auth, "REMEMBERED", 0.0)
+    monkeypatch.setattr(remembered, "LASTS", 0.0)
     monkeypatch.setattr(notices, "LAST_WORD", 0.01)
     revoked, other = await stage.shown(), await stage.shown()
     async with (
@@ -278,8 +279,9 @@ async def test_more_readers_than_are_served_are_told_so(sf: InMemory) -> None:
 
 
 async def test_a_browser_listens_with_its_cookie_and_only_to_its_own_server(sf: InMemory, stage: Stage) -> None:
-    token = (await stage.shown())["authorization"].removeprefix("Bearer ")
-    cookie = {"cookie": f"{auth.COOKIE}={token}"}
+    address = "http://127.0.0.1"
+    token = (await sf.tokens.create("b", person="bea", role="viewer"))["id"]
+    cookie = {"cookie": f"{name_at(address)}={await sf.browser_sessions.open(token, address)}"}
     async with stage.listener(**cookie, sec_fetch_site="same-origin") as listener:
         await sf.enqueue("echo")
         assert kinds(await listener.next()) == ["enqueued"]
@@ -356,7 +358,7 @@ async def test_a_stream_outlives_an_outage_of_the_store(
     own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "RECHECK", 0.05)
-    monkeypatch.setattr(auth, "REMEMBERED", 0.0)
+    monkeypatch.setattr(remembered, "LASTS", 0.0)
     async with Standfast(in_schema(own_server.url, fresh_schema())) as sf:
         stage = Stage(sf)
         async with stage.listener(**await stage.shown()) as listener:

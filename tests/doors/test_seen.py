@@ -19,9 +19,10 @@ from standfast.dashboard.site import PAGES
 from standfast.rules import Breaker, QueueRules
 from standfast.server import Server, notices
 from standfast.server.app import API, ROUTES
-from standfast.server.auth import COOKIE, CSRF_FIELD, _csrf
+from standfast.server.auth import CSRF_FIELD
 from standfast.server.seen import gates_of, health_for, issues_for
 from standfast.testing import drain, memory
+from tests.doors.browsing import sign_in
 from tests.waiting import seen
 
 SECRET = "hunter2sekret"  # noqa: S105 - nobody's
@@ -255,8 +256,7 @@ async def test_the_api_takes_no_field_of_a_form_for_its_header() -> None:
     """What reads forms is not installed with the server; and a name that no store can be asked for is refused."""
     async with memory() as sf, await client_of(sf, "admin") as client:
         token = client.headers.pop("Authorization").removeprefix("Bearer ")
-        client.cookies.set(COOKIE, token)
-        fields, shown = {CSRF_FIELD: _csrf(token)}, {"Origin": "http://127.0.0.1"}
+        fields, shown = {CSRF_FIELD: await sign_in(client, token)}, {"Origin": "http://127.0.0.1"}
         await sf.enqueue("echo", 1)
         assert (await client.post(f"{API}/queues/echo/pause", data=fields, headers=shown)).status_code == 403
         assert (await client.post("/queues/echo/pause", data=fields, headers=shown)).status_code == 303

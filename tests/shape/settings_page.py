@@ -44,7 +44,9 @@ it), `approval_ttl` (how long an approval waits for its answer, such as `"12h"`;
 a [message](sessions.md) is kept that was read; default seven days), `consent_lifetime` (how long a consent lives at
 most; default 30 days) and `otel` (the same as `STANDFAST_OTEL`). `[server]` takes `hosts`: the names the
 [server](rest.md) answers to, beside the loopback's, and `readers`: how many [live views](notices.md) it serves at once
-(default 500).
+(default 500); `connections` (1000) and `connections_per_address` (250), its [limits](rest.md#limits);
+`session_idle` (`"1h"`) and `session_lifetime` (`"12h"`), after which a
+[browser](dashboard.md#signing-in) is signed out.
 `metrics = "loopback"` opens [`/metrics`](alerts.md#metrics) to the server's own host without a token.
 `viewer_payloads = false` leaves payloads, results and receipts out of everything that viewers are shown (default
 `true`: they see them [without secrets](rest.md#what-is-hidden)).

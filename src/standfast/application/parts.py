@@ -22,6 +22,7 @@ from standfast.notify.telling import Teller
 from standfast.queue.accept import Acceptor
 from standfast.queue.admission import Admission
 from standfast.queue.audit import Audit
+from standfast.queue.browser_sessions import BrowserSessions
 from standfast.queue.consent import Consent
 from standfast.queue.declarations import Declarations
 from standfast.queue.fallback import Fallbacks
@@ -81,6 +82,7 @@ class Parts:
         self.schedules = Schedules(self._store, self._ready, self._acceptor, self._admission, self.clock)
         self.audit = Audit(self._store, self._ready)
         self.tokens = Tokens(self._store, self._ready, viewer_payloads=self.settings.viewer_payloads)
+        self.browser_sessions = self._new_browser_sessions()
         self._operations = Operations(self._store, self.dead_letters, self._sender)
         self._fallbacks = Fallbacks(self._store)
         self._reception = self._new_reception()
@@ -137,6 +139,11 @@ class Parts:
             groups_of=self.shared_settings.groups_of,
             ttl=self.settings.approval_ttl.value,
         )
+
+    def _new_browser_sessions(self) -> BrowserSessions:
+        """Make what signs browsers in."""
+        lasting = {"idle": self.settings.session_idle.value, "lifetime": self.settings.session_lifetime.value}
+        return BrowserSessions(self._store, self._ready, self.tokens, **lasting)
 
     def _new_caller(self) -> Caller:
         """Make what runs the calls of one event loop."""

@@ -141,9 +141,9 @@ async def _greet(sf: Standfast, server: Server, address: str) -> None:
 
 
 async def _first_token(sf: Standfast) -> str | None:
-    """Make the first token; None where a server that began at the same moment made it."""
+    """Make the first token, and give its id; None where a server that began at the same moment made it."""
     try:
-        return str((await sf.tokens.create(FIRST, person=user(), role="admin"))["token"])
+        return str((await sf.tokens.create(FIRST, person=user(), role="admin"))["id"])
     except ConfigurationError:
         if not await sf.tokens.list():
             raise

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from standfast.errors import PayloadRejected
 from standfast.queue.payload import parse
-from standfast.server.api import whole_body
+from standfast.server.api import LARGEST_BODY, whole_body
 from standfast.server.auth import CSRF_FIELD, check_ours
 from standfast.server.problems import Problem, misfit
 
@@ -31,9 +31,9 @@ class Entry(NamedTuple):
     long: bool
 
 
-async def read(request: Request) -> dict[str, str]:
+async def read(request: Request, largest: int = LARGEST_BODY) -> dict[str, str]:
     """Read the fields of a form."""
-    raw = await whole_body(request)
+    raw = await whole_body(request, largest)
     try:
         return dict(parse_qsl(raw.decode("ascii"), max_num_fields=MOST_FIELDS, errors="strict"))
     except ValueError as error:

@@ -15,7 +15,8 @@ from standfast.dashboard.beside import Beside, Told
 from standfast.dashboard.drawing import draw
 from standfast.dashboard.messages import DONE
 from standfast.errors import StandfastError
-from standfast.server.auth import COOKIE, Gatekeeper, check_right, csrf_of
+from standfast.server import cookies
+from standfast.server.auth import Gatekeeper, check_right
 from standfast.server.problems import Problem, of_error
 
 SEE_OTHER = 303
@@ -136,8 +137,8 @@ def drawn(request: Request, found: Drawn, grant: Grant | None = None) -> Respons
         "address": _address(request),
         "grant": grant,
         "may": frozenset() if grant is None else frozenset(str(right) for right in Right if grant.may(right)),
-        "csrf": csrf_of(request),
-        "signs_out": COOKIE in request.cookies,
+        "csrf": cookies.csrf_of(request),
+        "signs_out": cookies.shown(request) is not None,
         "done": DONE.get(request.query_params.get("done", "")),
     }
     text = draw(found.template, {**about, **found.context})

@@ -11,11 +11,14 @@ from standfast.application import Standfast
 from standfast.dashboard.forms import read
 from standfast.dashboard.pages import NOT_KEPT, SEE_OTHER, Drawn, ask_to_sign_in, drawn, refused, root_of
 from standfast.errors import StandfastError
-from standfast.server.auth import CSRF_FIELD, Gatekeeper, is_ours, sign_in, sign_out
+from standfast.server import cookies
+from standfast.server.auth import CSRF_FIELD, Gatekeeper
 from standfast.server.problems import Problem, of_error
 
 Serves = Callable[[Request], Awaitable[Response]]
 LONGEST_TOKEN = 200
+LONGEST_FORM = 16 << 10
+"""Bytes of a form that are read of somebody who has shown nothing yet."""
 ASIDE = ("//", "/\\", "/sign-in", "/sign-out")
 """Where nobody who just signed in is led: to another site, or round in a circle."""
 
@@ -30,8 +33,7 @@ def by_link(gate: Gatekeeper) -> Serves:
         token = gate.redeem(code)
         if token is None:
             return await _too_late(request, gate)
-        # Not a redirect: to a browser that came from another site, it would still be that site's request.
-        return _welcomed(request, token, "")
+        return await _welcomed(gate, request, token, "")
 
     return serve
 
@@ -47,38 +49,51 @@ async def _too_late(request: Request, gate: Gatekeeper) -> Response:
     return ask_to_sign_in(request, wrong="This link was used before, or is older than ten minutes.")
 
 
-def by_token(sf: Standfast) -> Serves:
+def by_token(sf: Standfast, gate: Gatekeeper) -> Serves:
     """Sign in with a token that was pasted."""
 
     async def serve(request: Request) -> Response:
         try:
-            fields = await read(request)
+            fields = await read(request, LONGEST_FORM)
             token = fields.get("token", "").strip()[:LONGEST_TOKEN]
-            known = token.isascii() and await sf.tokens.grant(token) is not None
+            known = await sf.tokens.grant(token) if token.isascii() else None
         except Problem as problem:
             return refused(request, None, problem)
         except StandfastError as error:
             return refused(request, None, of_error(error))
-        if not known:
+        if known is None:
             return ask_to_sign_in(request, wrong="This token does not count: it is mistyped, revoked or expired.")
-        return _welcomed(request, token, fields.get("wanted", ""))
+        return await _welcomed(gate, request, known.id, fields.get("wanted", ""))
 
     return serve
 
 
-async def out(request: Request) -> Response:
-    """Have the browser forget its token."""
-    response: Response = RedirectResponse(f"{root_of(request)}/sign-in", SEE_OTHER, NOT_KEPT)
-    try:
-        if is_ours(request, (await read(request)).get(CSRF_FIELD, "")):
-            sign_out(response)
-    except Problem as problem:
-        return refused(request, None, problem)
-    return response
+def out(gate: Gatekeeper) -> Serves:
+    """End the session of a browser."""
+
+    async def serve(request: Request) -> Response:
+        response: Response = RedirectResponse(f"{root_of(request)}/sign-in", SEE_OTHER, NOT_KEPT)
+        try:
+            if cookies.is_ours(request, (await read(request, LONGEST_FORM)).get(CSRF_FIELD, "")):
+                await gate.sign_out(request, response)
+        except Problem as problem:
+            return refused(request, None, problem)
+        except StandfastError as error:
+            return refused(request, None, of_error(error))
+        return response
+
+    return serve
 
 
-def _welcomed(request: Request, token: str, wanted: str) -> Response:
+async def _welcomed(gate: Gatekeeper, request: Request, token: str, wanted: str) -> Response:
+    """Sign in with the token of an id, and lead on.
+
+    Not by a redirect: to a browser that came from another site, it would still be that site's request.
+    """
     local = wanted if wanted.startswith("/") and not wanted.startswith(ASIDE) else "/"
     response = drawn(request, Drawn("signed_in.html", {"onward": f"{root_of(request)}{local}"}))
-    sign_in(response, token, secure=request.url.scheme == "https")
+    try:
+        await gate.sign_in(request, response, token)
+    except StandfastError as error:
+        return refused(request, None, of_error(error))
     return response

@@ -70,8 +70,8 @@ class Site:
         self.paths = [
             Path("/static/{name:path}", statics.serve, methods=["GET"]),
             Path("/sign-in", signing_in.by_link(gate), methods=["GET"]),
-            Path("/sign-in", signing_in.by_token(sf), methods=["POST"]),
-            Path("/sign-out", signing_in.out, methods=["POST"]),
+            Path("/sign-in", signing_in.by_token(sf, gate), methods=["POST"]),
+            Path("/sign-out", signing_in.out(gate), methods=["POST"]),
             Path("/live/series", self._lines, methods=["GET"]),
             Path("/jobs/many", many.endpoint(sf, gate), methods=["POST"]),
             *forms,

@@ -92,9 +92,11 @@ class Tokens:
             return None
         await self._ready()
         row = await self._store.tokens.one(taken[0])
-        if row is None or not same(row.hash, taken[1]) or row.revoked_at is not None:
-            return None
-        if row.expires_at is not None and row.expires_at <= self._store.now():
+        return self.standing(row) if row is not None and same(row.hash, taken[1]) else None
+
+    def standing(self, row: TokenRow) -> Grant | None:
+        """Tell what a token stands for now; None for one that was revoked or has expired."""
+        if row.revoked_at is not None or (row.expires_at is not None and row.expires_at <= self._store.now()):
             return None
         return self.bounded(_grant(row))
 

@@ -1,9 +1,7 @@
-"""Who is asking: a bearer token, or the cookie of a browser that signed in with one. Loopback is not trust."""
+"""Who is asking: a bearer token, or the session of a browser that signed in with one. Loopback is not trust."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -13,21 +11,18 @@ from starlette.responses import Response
 
 from standfast.access import Grant, Right
 from standfast.application import Standfast
+from standfast.server import cookies
 from standfast.server.origin import SAFE
 from standfast.server.problems import Problem
+from standfast.server.remembered import Remembered
 from standfast.server.shown import header
 
-COOKIE = "standfast_token"
 CSRF_HEADER = "x-csrf-token"
 CSRF_FIELD = "csrf"
-REMEMBERED = 1.0
-"""Seconds a token's grant is remembered, so that not every request asks the store.
-
-One that is revoked in another process lives so long; one that is revoked in this process is forgotten at once.
-"""
-MOST_REMEMBERED = 1000
 LINK_LASTS = 600.0
 """Seconds within which a sign-in link must be used."""
+LONGEST_SHOWN = 256
+"""Characters of a token or a cookie that are looked at; none of ours has so many."""
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="standfast"'}
 SIGN_IN = "Send Authorization: Bearer TOKEN; make one with: standfast token create NAME --role viewer --person YOU"
 
@@ -37,27 +32,26 @@ HostAuth = Callable[[Request], Grant | Awaitable[Grant | None] | None]
 
 
 class Gatekeeper:
-    """Tells who is asking, and hands out the links by which a browser signs in."""
+    """Tells who is asking, hands out the links by which a browser signs in, and signs browsers in and out."""
 
     def __init__(self, sf: Standfast, host: HostAuth | None = None) -> None:
         self._sf = sf
         self._host = host
-        self._known: dict[bytes, tuple[float, Grant | None]] = {}
-        self._revocations = 0
+        self._remembered = Remembered(lambda: sf.tokens.revocations + sf.browser_sessions.closed)
         self._links: dict[str, tuple[float, str]] = {}
 
     async def grant(self, request: Request) -> Grant:
         """Tell who is asking; refuse what cannot be told."""
-        text, by_cookie = _shown(request)
         if self._host is not None and (known := await self._by_host(request, self._host)) is not None:
             _check_page(request)
             return known
-        if text is None:
+        token, session = _bearer(request), cookies.shown(request)
+        if token is None and session is None:
             raise Problem(401, "unauthenticated", "no token was shown", SIGN_IN, headers=CHALLENGE)
-        found = await self._look_up(text)
+        found = await self._look_up(request, token, session)
         if found is None:
             raise Problem(401, "unauthenticated", "the token does not count", SIGN_IN, headers=CHALLENGE)
-        if by_cookie and request.method not in SAFE:
+        if token is None and request.method not in SAFE:
             check_ours(request, request.headers.get(CSRF_HEADER, ""))
         return found
 
@@ -65,59 +59,48 @@ class Gatekeeper:
         """Tell who is asking, if anybody we know."""
         if self._host is not None and (known := await self._by_host(request, self._host)) is not None:
             return known
-        text, _ = _shown(request)
-        return None if text is None else await self._look_up(text)
+        return await self._look_up(request, _bearer(request), cookies.shown(request))
 
     async def _by_host(self, request: Request, host: HostAuth) -> Grant | None:
         said = host(request)
         grant = await said if isinstance(said, Awaitable) else said
         return None if grant is None else self._sf.tokens.bounded(grant)
 
-    async def _look_up(self, text: str) -> Grant | None:
-        now, revocations = time.monotonic(), self._sf.tokens.revocations
-        key = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
-        if len(self._known) >= MOST_REMEMBERED or self._revocations != revocations:
-            self._known.clear()
-            self._revocations = revocations
-        until, grant = self._known.get(key, (0.0, None))
-        if now < until:
-            return grant
-        grant = await self._sf.tokens.grant(text)
-        if revocations == self._sf.tokens.revocations:  # else what was read may be of before
-            self._known[key] = (now + REMEMBERED, grant)
-        return grant
+    async def _look_up(self, request: Request, token: str | None, session: str | None) -> Grant | None:
+        """Tell what a request shows; a token in a header goes before a cookie, and neither counts as the other."""
+        if token is not None:
+            return await self._remembered.grant(token, lambda: self._sf.tokens.grant(token))
+        if session is None or len(session) > LONGEST_SHOWN or not session.isascii():
+            return None
+        address, visit = cookies.audience(request), cookies.is_visit(request)
+        return await self._remembered.grant(
+            f"{address} {visit} {session}",
+            lambda: self._sf.browser_sessions.grant(session, address, renew=visit),
+        )
 
     def link(self, token: str) -> str:
-        """Give a code that signs one browser in, once."""
+        """Give a code that signs one browser in, once, with the token of an id."""
         code = secrets.token_urlsafe(24)
         self._links[code] = (time.monotonic() + LINK_LASTS, token)
         return code
 
     def redeem(self, code: str) -> str | None:
-        """Give the token a code stands for; it counts no more."""
+        """Give the id of the token that a code stands for; it counts no more."""
         until, token = self._links.pop(code, (0.0, ""))
         return token if time.monotonic() < until else None
 
+    async def sign_in(self, request: Request, response: Response, token: str) -> None:
+        """Sign a browser in with the token of an id. Its session is always a new one; the one it had before ends."""
+        before = cookies.shown(request)
+        secret = await self._sf.browser_sessions.open(token, cookies.audience(request), replaces=before)
+        cookies.keep(request, response, secret)
 
-def sign_in(response: Response, token: str, *, secure: bool) -> None:
-    """Have a browser show a token with every request of its own."""
-    response.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure, path="/")
-
-
-def sign_out(response: Response) -> None:
-    """Have a browser forget it."""
-    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
-
-
-def csrf_of(request: Request) -> str:
-    """Give what a form of ours must carry: only a page that this browser was given can know it."""
-    return _csrf(request.cookies.get(COOKIE, ""))
-
-
-def is_ours(request: Request, given: str) -> bool:
-    """Tell whether something comes from a page that was given to this very browser."""
-    shown = request.cookies.get(COOKIE)
-    return bool(shown) and hmac.compare_digest(given.encode(), csrf_of(request).encode())
+    async def sign_out(self, request: Request, response: Response) -> None:
+        """End a browser's session here and at every other server of the store."""
+        session = cookies.shown(request)
+        if session is not None:
+            await self._sf.browser_sessions.close(session)
+        cookies.forget(request, response)
 
 
 def check_ours(request: Request, given: str) -> None:
@@ -125,9 +108,9 @@ def check_ours(request: Request, given: str) -> None:
 
     Without a cookie of ours, they are known by the host's session or by a header: the page is then told by its origin.
     """
-    if not request.cookies.get(COOKIE):
+    if cookies.shown(request) is None:
         _check_page(request)
-    elif not is_ours(request, given):
+    elif not cookies.is_ours(request, given):
         hint = "Load the page again and repeat; nothing was changed."
         raise Problem(403, "csrf", "the request does not come from a page of ours", hint)
 
@@ -173,13 +156,10 @@ def reaches(grant: Grant, queue: str | None) -> bool:
     return grant.queues is None if queue is None else grant.reaches(queue)
 
 
-def _shown(request: Request) -> tuple[str | None, bool]:
-    """Give the token a request shows, and whether a browser showed it by itself."""
+def _bearer(request: Request) -> str | None:
+    """Give the token that a request shows in its header."""
     scheme, _, text = (header(request, b"authorization") or "").partition(" ")
-    if scheme.lower() == "bearer" and text:
-        return text.strip(), False
-    cookie = request.cookies.get(COOKIE)
-    return (cookie, True) if cookie else (None, False)
+    return text.strip()[:LONGEST_SHOWN] if scheme.lower() == "bearer" and text else None
 
 
 def _check_page(request: Request) -> None:
@@ -193,7 +173,3 @@ def _check_page(request: Request) -> None:
     if request.method not in SAFE and not ours and not by_itself:
         hint = "Send an Origin header, or a bearer token, with it."
         raise Problem(403, "csrf", "nothing tells that a page of this server asks", hint)
-
-
-def _csrf(token: str) -> str:
-    return hmac.new(token.encode("utf-8", "surrogateescape"), b"standfast csrf", hashlib.sha256).hexdigest()

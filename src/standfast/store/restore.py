@@ -30,12 +30,13 @@ def restore(url: str, path: str, holding: Holding | None, decided: Decision) -> 
 
 
 def _settle(path: str, holding: Holding | None, decided: Decision) -> None:
-    """Open the copy once: bring its schema forward, and hold what would run."""
+    """Open the copy once: bring its schema forward, hold what would run, and sign every browser out."""
     store = Store(path)
     store.open()
     try:
         while holding is not None and store.hold_restored_blocking(holding):
             pass  # in bites, so that no transaction grows without bound
+        store.browser_sessions.close_all_blocking()
         store.trail.add_blocking([decided])
     finally:
         store.close()

@@ -33,6 +33,7 @@ from standfast.store import (
 )
 from standfast.store.agents import Agents
 from standfast.store.births import Burial, Holding
+from standfast.store.browser_sessions import SessionShelf
 from standfast.store.calling import Calls
 from standfast.store.carrying import Carrying, carry
 from standfast.store.disposal import Disposal
@@ -84,6 +85,7 @@ class Store:
         self.agents = Agents(lambda: self._engine)
         self.tokens = TokenShelf(lambda: self._engine)
         self.shared_settings = SharedSettings(lambda: self._engine)
+        self.browser_sessions = SessionShelf(lambda: self._engine)
         self.lookout = Lookout(lambda: self._engine)
         self.calls = Calls(lambda: self._engine, ROOM_TO_ACCEPT)
         self._clock = clock or SystemClock()

@@ -228,6 +228,7 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
         yield from schedules.prune(now, limit)
         yield from sessions.prune(now, limit, prune_.keep_messages, prune_.keep_unread)
         yield from consents.prune(now, limit)
+        yield "delete_sessions", {"now": now, "limit": limit}
         yield from conditions.prune(now, limit)
         yield from timings.fold()
         yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}

@@ -1408,6 +1408,31 @@ SET value = excluded.value, published_by = excluded.published_by, published_at =
 WHERE shared_setting.value <> excluded.value
 RETURNING name
 
+-- name: open_session
+INSERT INTO browser_session (hash, token, audience, created_at, ends_at, expires_at)
+VALUES (:hash, :token, :audience, :now, :ends_at, :expires_at)
+
+-- name: trim_sessions
+-- A token has so many browsers at most: the oldest are signed out.
+DELETE FROM browser_session WHERE hash IN (
+  SELECT hash FROM browser_session WHERE token = :token ORDER BY created_at DESC, hash LIMIT :limit OFFSET :most FOR UPDATE SKIP LOCKED)
+
+-- name: session
+-- The token of a session, in the field order of TokenRow, and when the session ends.
+SELECT t.id, t.name, t.hash, t.person, t.role, t.groups, t.queues, t.created_by, t.created_at, t.expires_at, t.revoked_at,
+  t.sessions, t.created_with, s.expires_at
+FROM browser_session AS s JOIN token AS t ON t.id = s.token WHERE s.hash = :hash AND s.audience = :audience
+
+-- name: renew_session
+UPDATE browser_session SET expires_at = LEAST(ends_at, :until) WHERE hash = :hash AND expires_at > :now
+
+-- name: close_session
+DELETE FROM browser_session WHERE hash = :hash
+
+-- name: delete_sessions
+DELETE FROM browser_session WHERE hash IN (
+  SELECT hash FROM browser_session WHERE expires_at <= :now LIMIT :limit FOR UPDATE SKIP LOCKED) RETURNING 1
+
 -- name: schedule_rows
 -- Field order is that of Schedule, here and below. Schedules.
 SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
