@@ -78,6 +78,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     thread_key: str | None = None
     first_seen_at: float | None = None
     """Since when it is wanted, if that is longer than it is here. It gives no place in the line."""
+    body_key: str | None = None
+    """Another key of a job that has one: what came from outside is known by its content too, whatever it is called."""
 
 
 class Folded(TypedDict):

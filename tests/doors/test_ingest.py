@@ -18,6 +18,7 @@ import pytest
 
 from standfast import ConfigurationError, Standfast
 from standfast.ingest import check, receive
+from standfast.server import Server
 from standfast.testing import drain, memory
 from tests.core.deliveries import SECRET, encoded, event, github, pull_request
 from tests.doors.stages import told
@@ -96,6 +97,101 @@ async def test_a_delivery_over_http_is_stored_once():
         assert len(await sf.jobs(queue="github")) == 1
         assert (job.idempotency_key, job.thread_key, job.priority) == ("d-1", "github:acme/site#7", 30)
         assert (job.requester, job.payload["body_sha256"]) == ("ingest:github", hashlib.sha256(BODY).hexdigest())
+
+
+@pytest.mark.usefixtures("_configured", "every_store")
+async def test_a_body_of_github_under_another_id_is_no_second_job():
+    """The signature covers the body and not the id: whoever caught one delivery could send it again and again."""
+    async with Standfast() as sf:
+        first = await receive(sf, "github", github("pull_request", BODY), BODY)
+        replayed = await receive(sf, "github", github("pull_request", BODY, "d-2"), BODY)
+        assert (first[0], replayed) == (201, (200, {**first[1], "outcome": "duplicate"}))
+        sf.handler("github")(lambda _job: None)
+        await drain(sf)
+        late = await receive(sf, "github", github("pull_request", BODY, "d-3"), BODY)
+        assert (late[0], late[1]["outcome"], late[1]["id"]) == (200, "duplicate", first[1]["id"])
+        twice = await asyncio.gather(*(receive(sf, "github", github("pull_request", OTHER, d), OTHER) for d in "ab"))
+        assert sorted(answer[1]["outcome"] for answer in twice) == ["accepted", "duplicate"]
+        assert len({answer[1]["id"] for answer in twice}) == 1
+        assert len(await sf.jobs(queue="github")) == 2
+        third = encoded(event("opened", pull_request=pull_request(9)))
+        taken = await receive(sf, "github", github("pull_request", third, "d-2"), third)
+        assert (taken[0], taken[1]["outcome"]) == (201, "accepted"), "a replay takes no id from its owner"
+
+
+@pytest.mark.usefixtures("_configured", "every_store")
+async def test_a_body_that_was_folded_into_a_waiting_job_is_known_too():
+    """Deliveries about one pull request wait as one job."""
+    async with Standfast() as sf:
+        sf.queue("github", coalesce="latest")
+        first = await receive(sf, "github", github("pull_request", BODY), BODY)
+        edited = encoded(event("reopened", pull_request=pull_request()))
+        folded = await receive(sf, "github", github("pull_request", edited, "d-2"), edited)
+        assert folded[1]["outcome"] == "coalesced"
+        replayed = await receive(sf, "github", github("pull_request", edited, "d-3"), edited)
+        assert (replayed[1]["outcome"], replayed[1]["id"]) == ("duplicate", first[1]["id"])
+
+
+OTHER = encoded(event("opened", pull_request=pull_request(8)))
+
+
+class Unread:
+    """A request whose body nobody may ask for."""
+
+    def __init__(self, sf: Standfast) -> None:
+        self._app = Server(sf).app
+
+    async def status(self, source: str, headers: dict[str, str]) -> int:
+        """Deliver; give the status."""
+        sent: list[Any] = []
+
+        async def receive_() -> Any:
+            raise AssertionError("the body was asked for")
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        shown = {"host": "127.0.0.1", "content-length": "1000000", **headers}
+        pairs = [(name.lower().encode(), value.encode()) for name, value in shown.items()]
+        path = f"/api/v1/ingest/{source}"
+        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": pairs}
+        await self._app({**scope, "raw_path": path.encode(), "root_path": "", "scheme": "http"}, receive_, send)
+        return int(sent[0]["status"])
+
+
+SOURCES = """
+[ingest.github]
+secret_env = "HOOK"
+[ingest.pay]
+kind = "standard-webhooks"
+queue = "pay"
+secret_env = "HOOK"
+[ingest.shop]
+kind = "cloudevents"
+queue = "shop"
+secret_env = "HOOK"
+[ingest.own]
+kind = "json"
+queue = "own"
+secret_env = "HOOK"
+signature_header = "X-Own"
+"""
+
+
+async def test_a_delivery_without_a_signature_is_refused_unread(here, monkeypatch):
+    """And so is one whose signature is too old, or whose token is wrong: none needs the body."""
+    (here / "standfast.toml").write_text(SOURCES)
+    monkeypatch.setenv("HOOK", SECRET)
+    async with Standfast() as sf:
+        unread = Unread(sf)
+        assert await unread.status("github", {"X-GitHub-Event": "push", "X-GitHub-Delivery": "d-1"}) == 401
+        assert await unread.status("pay", {}) == 401
+        old = {"webhook-id": "a", "webhook-timestamp": "1", "webhook-signature": "v1,x"}
+        assert await unread.status("pay", old) == 401
+        assert await unread.status("shop", {"authorization": "Bearer guess"}) == 401
+        assert await unread.status("own", {"x-hub-signature-256": "x"}) == 401
+        with pytest.raises(AssertionError, match="asked for"):
+            await unread.status("own", {"x-own": "x"})
 
 
 @pytest.mark.usefixtures("_configured")

@@ -48,14 +48,15 @@ class Accepting(Parts):
             return await self._fallbacks.unless_stored(queue, otherwise, self._accept(job, tx), FALLBACK)
         return await self._accept(job, tx)
 
-    async def ingest(self, queue: str, payload: Any = None, **options: Any) -> Receipt:
+    async def ingest(self, queue: str, payload: Any = None, *, body_key: str | None = None, **options: Any) -> Receipt:
         """Store one job that came from outside; it is on disk when this returns.
 
         Where `enqueue` refuses a payload that does not fit its handler, this takes it: it dies as `schema_invalid` at
-        its first claim, where somebody here sees it.
+        its first claim, where somebody here sees it. `body_key` is a second key beside `idempotency_key`: what has
+        either is a duplicate.
         """
         [job] = self._acceptor.jobs(queue, (payload,), from_outside=True, **options)
-        return await self._accept(job, None)
+        return await self._accept(msgspec.structs.replace(job, body_key=body_key), None)
 
     async def ignored(self, queue: str) -> None:
         """Count what came from outside for a queue and asked for nothing: `stats` shows how much that was."""

@@ -22,6 +22,8 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     payload: Any
     key: str | None = None
+    body_key: str | None = None
+    """Another key: the hash of what is signed, where the signature does not cover the key."""
     thread_key: str | None = None
     priority: int | None = None
     handler: str | None = None

@@ -68,6 +68,7 @@ def _arrival(event: Event, external_id: str, delivery: Delivery, table: GithubTa
         queue=table.queue,
         payload=_payload(found, repository, external_id, sender, delivery.body),
         key=name(external_id),
+        body_key=f"body:{hashlib.sha256(delivery.body).hexdigest()}",
         thread_key=_thread_key(found, repository),
         priority=int(priority),
         labels=labelled(

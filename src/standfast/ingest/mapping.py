@@ -8,7 +8,7 @@ from standfast.errors import PayloadRejected
 from standfast.ingest import signatures
 from standfast.ingest.arrival import Arrival, Delivery, Reading, Refused, labelled, name, text
 from standfast.ingest.paths import MISSING, is_path, value_at
-from standfast.ingest.sources import USUAL, MappedTable, Source
+from standfast.ingest.sources import USUAL, MappedTable, Signature, Source
 from standfast.queue.payload import parse
 from standfast.rules import TRIGGER_PRIORITIES
 
@@ -19,14 +19,33 @@ def refusal(delivery: Delivery, source: Source, table: MappedTable, now: float) 
     """Check who sent it, as its source says; None is fine."""
     if not source.secrets:
         return None
-    header = None if table.signature_header is None else table.signature_header.lower()
-    match table.signature or USUAL[table.kind]:
-        case "standard-webhooks":
+    match _signature(table):
+        case "standard-webhooks", _:
             return signatures.standard(delivery, source.secrets, now)
-        case "bearer":
-            return signatures.bearer(delivery, source.secrets, header or "authorization")
-        case _:
-            return signatures.hub(delivery, source.secrets, header or "x-hub-signature-256")
+        case "bearer", header:
+            return signatures.bearer(delivery, source.secrets, header)
+        case _, header:
+            return signatures.hub(delivery, source.secrets, header)
+
+
+def early_refusal(delivery: Delivery, source: Source, table: MappedTable, now: float) -> Refused | None:
+    """Check as much of who sent it as its headers tell; None is fine so far."""
+    if not source.secrets:
+        return None
+    match _signature(table):
+        case "standard-webhooks", _:
+            return signatures.standard_is_there(delivery, now)
+        case "bearer", header:
+            return signatures.bearer(delivery, source.secrets, header)
+        case _, header:
+            return signatures.hub_is_there(delivery, header)
+
+
+def _signature(table: MappedTable) -> tuple[Signature, str]:
+    """Give how a source signs, and the header that holds it."""
+    kind = table.signature or USUAL[table.kind]
+    usual = "authorization" if kind == "bearer" else signatures.HUB
+    return kind, (table.signature_header or usual).lower()
 
 
 def body_of(delivery: Delivery) -> Any:

@@ -18,8 +18,9 @@ from standfast.errors import (
     StoreUnavailable,
     UnknownQueue,
 )
-from standfast.ingest import cloudevents, github, standard_webhooks
+from standfast.ingest import cloudevents, github, signatures, standard_webhooks
 from standfast.ingest.arrival import Arrival, Delivery, Ignored, Reading, Refused, ambiguous, delivery
+from standfast.ingest.mapping import early_refusal
 from standfast.ingest.sources import GITHUB, MappedTable, Source, source
 from standfast.printable import printable
 
@@ -56,6 +57,20 @@ async def receive(sf: Standfast, name: str, headers: Headers, raw: Body) -> Answ
         hint = f"write [ingest.{printable(name[:50])}] into standfast.toml, with the secret_env that names its secret"
         return _problem(Refused(404, "there is no such source", hint))
     return await take(sf, found, headers, raw)
+
+
+def refused_unread(sf: Standfast, found: Source, headers: Headers) -> Answer | None:
+    """Refuse a delivery by its headers alone, before anything of its body is read; None if it may be read."""
+    came = delivery(headers, b"")
+    refused = ambiguous(came, getattr(found.table, "signature_header", None))
+    if refused is None and isinstance(found.table, MappedTable):
+        refused = early_refusal(came, found, found.table, sf.clock.wall())
+    elif refused is None and found.secrets:
+        refused = signatures.hub_is_there(came)
+    if refused is None:
+        return None
+    log.warning("a delivery of %s is refused unread: %s", found.name, printable(refused.detail))
+    return _problem(refused)
 
 
 async def take(sf: Standfast, found: Source, headers: Headers, raw: Body) -> Answer:
@@ -122,6 +137,7 @@ async def _enqueued(sf: Standfast, name: str, arrival: Arrival) -> Answer:
             arrival.payload,
             handler=arrival.handler,
             idempotency_key=arrival.key,
+            body_key=arrival.body_key,
             thread_key=arrival.thread_key,
             priority=arrival.priority,
             requester=f"ingest:{name}",

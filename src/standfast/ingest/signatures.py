@@ -23,29 +23,44 @@ UNSIGNED = "sign it, with the secret that this source was configured with"
 WRONG = "check that both sides have the same secret, and that nothing on the way changes the body"
 
 
-def hub(delivery: Delivery, secrets: Sequence[str], header: str = "x-hub-signature-256") -> Refused | None:
+HUB = "x-hub-signature-256"
+
+
+def hub_is_there(delivery: Delivery, header: str = HUB) -> Refused | None:
+    """Check, before the body is read, that there is a signature; None is fine."""
+    return None if delivery.headers.get(header) else Refused(401, f"the delivery has no {header} header", UNSIGNED)
+
+
+def hub(delivery: Delivery, secrets: Sequence[str], header: str = HUB) -> Refused | None:
     """Check a hexadecimal HMAC-SHA256 of the body, as GitHub sends it; None is fine."""
-    given = delivery.headers.get(header, "")
-    if not given:
-        return Refused(401, f"the delivery has no {header} header", UNSIGNED)
-    seen = given.removeprefix("sha256=").strip().lower().encode()
+    missing = hub_is_there(delivery, header)
+    if missing is not None:
+        return missing
+    seen = delivery.headers[header].removeprefix("sha256=").strip().lower().encode()
     good = [_hexadecimal(secret, delivery.body) for secret in secrets]
     return None if _any_equal([seen], good) else Refused(401, "the signature does not fit the body", WRONG)
 
 
-def standard(delivery: Delivery, secrets: Sequence[str], now: float) -> Refused | None:
-    """Check a signature of Standard Webhooks over id, time and body; None is fine."""
-    headers = delivery.headers
-    told = [headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature")]
-    if not all(told):
+def standard_is_there(delivery: Delivery, now: float) -> Refused | None:
+    """Check, before the body is read, that there is a signature of now; None is fine."""
+    identity, stamp, signatures = _standard(delivery)
+    if not (identity and stamp and signatures):
         return Refused(401, "the delivery lacks webhook-id, webhook-timestamp or webhook-signature", UNSIGNED)
-    identity, stamp, signatures = told
     if not (stamp.isascii() and stamp.isdecimal()) or abs(now - int(stamp[:15])) > WINDOW:
         return Refused(
             401,
             f"webhook-timestamp is not within {WINDOW:g} seconds of now",
             "send it again with a fresh signature; if that does not help, one of the two clocks is wrong",
         )
+    return None
+
+
+def standard(delivery: Delivery, secrets: Sequence[str], now: float) -> Refused | None:
+    """Check a signature of Standard Webhooks over id, time and body; None is fine."""
+    missing = standard_is_there(delivery, now)
+    if missing is not None:
+        return missing
+    identity, stamp, signatures = _standard(delivery)
     signed = f"{identity}.{stamp}.".encode() + delivery.body
     seen = [each[3:].encode() for each in signatures.split()[:MOST_SIGNATURES] if each.startswith("v1,")]
     good = [base64.b64encode(hmac.digest(key, signed, hashlib.sha256)) for secret in secrets for key in _keys(secret)]
@@ -61,6 +76,11 @@ def bearer(delivery: Delivery, secrets: Sequence[str], header: str = "authorizat
         return Refused(401, f"the delivery has no token in its {header} header", UNSIGNED)
     good = [secret.encode() for secret in secrets]
     return None if _any_equal([seen.encode()], good) else Refused(401, "the token is not the secret", WRONG)
+
+
+def _standard(delivery: Delivery) -> tuple[str, str, str]:
+    headers = delivery.headers
+    return headers.get("webhook-id", ""), headers.get("webhook-timestamp", ""), headers.get("webhook-signature", "")
 
 
 def _hexadecimal(secret: str, body: bytes) -> bytes:

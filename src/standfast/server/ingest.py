@@ -12,7 +12,8 @@ from starlette.responses import Response
 from standfast.application import Standfast
 from standfast.errors import ConfigurationError
 from standfast.ingest import receive
-from standfast.ingest.sources import source
+from standfast.ingest.reception import refused_unread
+from standfast.ingest.sources import Source, source
 from standfast.server.api import ANSWERED, GONE, checked_path, whole_body
 from standfast.server.problems import RETRY_AFTER, Problem
 
@@ -38,19 +39,20 @@ def endpoint(sf: Standfast) -> Callable[[Request], Awaitable[Response]]:
 
 async def _delivered(sf: Standfast, request: Request) -> Response:
     name = checked_path(request)["source"]
-    largest = _largest(sf, name)
-    raw = b"" if largest is None else await whole_body(request, largest)
-    status, answer = await receive(sf, name, request.headers.items(), raw)
+    found = _expected(sf, name)
+    shown = request.headers.items()
+    early = None if found is None else refused_unread(sf, found, shown)
+    raw = b"" if found is None or early is not None else await whole_body(request, found.largest)
+    status, answer = early or await receive(sf, name, shown, raw)
     headers = RETRY_AFTER if status in AGAIN else {}
     if status >= REFUSED and "detail" in answer:
         raise Problem(status, "delivery-refused", answer["detail"], answer["hint"], headers=headers)
     return Response(msgspec.json.encode(answer), status, {**ANSWERED, **headers}, media_type="application/json")
 
 
-def _largest(sf: Standfast, name: str) -> int | None:
-    """Tell how much of a delivery is read; of one that nobody expects nothing is."""
+def _expected(sf: Standfast, name: str) -> Source | None:
+    """Find the source of a delivery; of one that nobody expects nothing is read."""
     try:
-        found = source(name, sf.settings.ingest, os.environ)
+        return source(name, sf.settings.ingest, os.environ)
     except ConfigurationError:
         return None
-    return None if found is None else found.largest

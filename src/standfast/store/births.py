@@ -35,7 +35,7 @@ def bury(round_: Round, burials: Sequence[Burial]) -> Script:
     answers = []
     kept = yield from policies.kept()
     for job, failure, judge in burials:
-        bare = msgspec.structs.replace(job, idempotency_key=None, fingerprint=None, thread_key=None)
+        bare = msgspec.structs.replace(job, idempotency_key=None, fingerprint=None, thread_key=None, body_key=None)
         [answer] = yield from enqueue(round_, [bare])
         if not isinstance(answer, Full):
             [row] = yield "job_by_id", {"id": job.id}

@@ -59,19 +59,26 @@ def _settle_keys(round_: Round, keyed: Sequence[NewJob]) -> Generator[Step, Rows
     if not keyed:
         return {}
     keys = [(job.queue, job.idempotency_key, job.id, job.fingerprint, round_.now) for job in keyed]
+    twice = [job for job in keyed if job.body_key is not None]
+    keys += [(job.queue, job.body_key, job.id, job.body_key, round_.now) for job in twice]
     owners: Rows = []
     while len(owners) < len(keys):  # a key that just expired may be deleted between the two statements
         yield "take_keys", sorted(keys, key=lambda row: row[:2])  # in the order every transaction takes them
         owners = yield "key_owners", {"keys": text(keys)}
-    prints = {job.id: job.fingerprint for job in keyed}
+    prints = {job.id: (job.fingerprint, job.body_key) for job in keyed}
+    if twice:  # who has the body goes before who has the name
+        owners = sorted(owners, key=lambda row: row[2] == prints[row[0]][1])
     answers: dict[str, Receipt | Conflict] = {}
     for job_id, owner, fingerprint, state, final in owners:
-        if owner != job_id and fingerprint != prints[job_id]:
+        if owner != job_id and fingerprint not in prints[job_id]:
             answers[job_id] = Conflict(owner)
         elif owner != job_id:
             answers[job_id] = Receipt(owner, "duplicate", state or (State.QUEUED if owner in prints else None))
         elif final and state is None:  # it came before, with a commit nobody knew of, has ended, and is pruned
             answers[job_id] = Receipt(job_id, "accepted", None)
+    known = [job.id for job in twice if job.id in answers]
+    if known:  # of two keys, one may be new: a job that is not stored keeps neither
+        yield "forget_keys", {"ids": text(known)}
     return answers
 
 

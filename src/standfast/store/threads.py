@@ -181,8 +181,9 @@ def _hasten(round_: Round, into: Member, job: NewJob, expiry: float | None) -> S
 
 def _taken_in(round_: Round, into: Member, job: NewJob) -> Script:
     """Have the job that took another in answer for it: for its key, its id, and in the journal."""
-    if job.idempotency_key is not None:
-        yield "hand_key_over", {"queue": job.queue, "key": job.idempotency_key, "id": into.id}
+    for key in (job.idempotency_key, job.body_key):
+        if key is not None:
+            yield "hand_key_over", {"queue": job.queue, "key": key, "id": into.id}
     yield "write_aliases", [(job.id, into.id, round_.now)]
     round_.told["coalesced", job.queue].append(into.id)
 
