@@ -13,6 +13,8 @@ import uvicorn
 
 from standfast import Standfast
 from standfast.server import Server
+from standfast.server.connections import Connections
+from standfast.server.wire import Wire
 
 T = TypeVar("T")
 
@@ -20,13 +22,15 @@ T = TypeVar("T")
 class House:
     """Serves one queue until it is left; `ask` runs something beside the server, and gives what it gave."""
 
-    def __init__(self, sf: Standfast, *, working: bool = True) -> None:
+    def __init__(self, sf: Standfast, *, working: bool = True, connections: Connections | None = None) -> None:
         self.sf = sf
+        self.connections = connections or Connections(1000, 1000)
         self._working = working
         self._open = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), daemon=True)
         self._socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.port: int = self._socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
         self._loop: asyncio.AbstractEventLoop
         self._serving: uvicorn.Server
         self.server: Server
@@ -36,7 +40,13 @@ class House:
         async with self.sf:
             self.server = Server(self.sf)
             config = uvicorn.Config(
-                self.server.app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+                self.server.app,
+                http=Wire.limited(self.connections),
+                ws="none",
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=1,
             )
             self._serving = uvicorn.Server(config)
             if self._working:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Self
@@ -25,6 +27,7 @@ from tests.warm import Warm
 ENDS_WITHIN = 5.0
 SLOW = """
 import asyncio
+import resource
 from standfast import Standfast
 sf = Standfast({url!r})
 @sf.handler("slow")
@@ -192,3 +195,51 @@ def served(tmp_path_factory: pytest.TempPathFactory):
     with Serving(tmp_path_factory.mktemp("served") / "queue.db", "--no-worker") as serving:
         host, port = serving.address().removeprefix("http://").split(":")
         yield host, int(port)
+
+
+WORKING = """
+from standfast import Standfast
+sf = Standfast({url!r})
+@sf.handler("echo")
+async def echo(job):
+    return job.payload
+"""
+CROWD = 1000
+FEW_FILES = 700
+"""Files that the server may open: with so many the crowd would leave none for the store and the jobs."""
+
+
+async def test_a_thousand_slow_connections_harm_nobody(tmp_path: Path) -> None:
+    """Enqueueing, health and the worker in the same process go on, from the address that the crowd has too."""
+    url = tmp_path / "queue.db"
+    (tmp_path / "working.py").write_text(WORKING.format(url=str(url)))
+    shown = {"Authorization": f"Bearer {await token(url)}"}
+    with (
+        Serving(url, "working:sf", PYTHONPATH=f"{PACKAGES}:{tmp_path}") as serving,
+        enough_files(CROWD + 500),
+        ExitStack() as stack,
+    ):
+        address = serving.address()
+        resource.prlimit(serving.process.pid, resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
+        host, port = address.removeprefix("http://").split(":")
+        for _ in range(CROWD):
+            slow = stack.enter_context(socket.create_connection((host, int(port)), 20))
+            slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+        async with httpx2.AsyncClient(base_url=address, headers=shown, timeout=20) as client:
+            for number in range(5):
+                taken = await client.post("/api/v1/jobs", json={"queue": "echo", "payload": number})
+                assert taken.status_code == 201, taken.text
+                assert (await client.get("/healthz")).text == "up"
+            job = taken.json()["id"]
+            assert (await client.get("/api/v1/health")).status_code == 200
+            while (await client.get(f"/api/v1/jobs/{job}")).json()["state"] != "completed":  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+@contextmanager
+def enough_files(wanted: int) -> Iterator[None]:
+    """Let this process open so many files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -27,6 +28,11 @@ FIRST = "first"
 """The name of the token that the first `serve` makes."""
 LAST_WORD = 2
 """Seconds that open connections, live views above all, are given when the server is told to stop; then the jobs."""
+BACKLOG = 256
+"""Connections that wait to be taken in, and that are taken in at once."""
+FEWEST = 16
+OWN_FILES = 256
+"""Files that the store, the worker and its jobs may have open beside the server's connections."""
 LOOK_FOR_GARBAGE = 5_000
 """New objects after which the server looks for garbage among them; Python itself does so after 700."""
 ENDING = (signal.SIGTERM, signal.SIGINT)
@@ -61,13 +67,16 @@ def serve(*, app: str | None, host: str, port: int, worker: bool, url: str | Non
 async def _serve(sf: Standfast, server: Server, host: str, port: int, *, worker: bool) -> None:
     import uvicorn  # noqa: PLC0415 - an extra
 
+    from standfast.server.connections import Connections  # noqa: PLC0415 - likewise
     from standfast.server.wire import Wire  # noqa: PLC0415 - likewise
 
     config = uvicorn.Config(
         server.app,
         host,
         port,
-        http=Wire,
+        http=Wire.limited(Connections(_room(sf.settings.connections), sf.settings.connections_per_address)),
+        ws="none",
+        backlog=BACKLOG,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=LAST_WORD,
@@ -90,6 +99,27 @@ async def _serve(sf: Standfast, server: Server, host: str, port: int, *, worker:
         if host in EVERYWHERE and "*" not in sf.settings.hosts:
             click.echo(f"standfast: {AT_OTHER_NAMES}", err=True)
         await serving.serve([listening])
+
+
+def _room(connections: int) -> int:
+    """Give how many connections there is room for among the files this process may open; raise that as far as it goes.
+
+    A server that runs out of them could not open the store's files either, nor run its jobs.
+    """
+    wanted = connections + BACKLOG + OWN_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    room = max(FEWEST, soft - BACKLOG - OWN_FILES)
+    click.echo(
+        f"standfast: this process may open {soft} files, so that it keeps {room} connections open and not "
+        f"{connections}; raise its limit (ulimit -n) to {wanted}",
+        err=True,
+    )
+    return room
 
 
 def _listening(host: str, port: int, backlog: int) -> socket.socket:

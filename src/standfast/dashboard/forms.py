@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from standfast.errors import PayloadRejected
 from standfast.queue.payload import parse
@@ -33,9 +33,11 @@ class Entry(NamedTuple):
 
 async def read(request: Request, largest: int = LARGEST_BODY) -> dict[str, str]:
     """Read the fields of a form."""
-    raw = await whole_body(request, largest)
     try:
+        raw = await whole_body(request, largest)
         return dict(parse_qsl(raw.decode("ascii"), max_num_fields=MOST_FIELDS, errors="strict"))
+    except ClientDisconnect as error:
+        raise Problem(400, "gone", "the form was not sent whole", "Load the page again and repeat.") from error
     except ValueError as error:
         raise Problem(400, "not-a-form", "the form cannot be read", "Load the page again and repeat.") from error
 

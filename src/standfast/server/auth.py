@@ -12,6 +12,7 @@ from starlette.responses import Response
 from standfast.access import Grant, Right
 from standfast.application import Standfast
 from standfast.server import cookies
+from standfast.server.connections import prove
 from standfast.server.origin import SAFE
 from standfast.server.problems import Problem
 from standfast.server.remembered import Remembered
@@ -44,6 +45,7 @@ class Gatekeeper:
         """Tell who is asking; refuse what cannot be told."""
         if self._host is not None and (known := await self._by_host(request, self._host)) is not None:
             _check_page(request)
+            prove(request.scope)
             return known
         token, session = _bearer(request), cookies.shown(request)
         if token is None and session is None:
@@ -53,13 +55,17 @@ class Gatekeeper:
             raise Problem(401, "unauthenticated", "the token does not count", SIGN_IN, headers=CHALLENGE)
         if token is None and request.method not in SAFE:
             check_ours(request, request.headers.get(CSRF_HEADER, ""))
+        prove(request.scope)
         return found
 
     async def signed_in(self, request: Request) -> Grant | None:
         """Tell who is asking, if anybody we know."""
         if self._host is not None and (known := await self._by_host(request, self._host)) is not None:
             return known
-        return await self._look_up(request, _bearer(request), cookies.shown(request))
+        found = await self._look_up(request, _bearer(request), cookies.shown(request))
+        if found is not None:
+            prove(request.scope)
+        return found
 
     async def _by_host(self, request: Request, host: HostAuth) -> Grant | None:
         said = host(request)

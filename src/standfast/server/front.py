@@ -21,6 +21,9 @@ LARGEST_DELIVERY = LARGEST_OF_GITHUB
 """Bytes of a webhook that may come in at all; most sources take less."""
 PROBES = frozenset({"/healthz", "/readyz"})
 """Asked by what keeps the server running, at whatever address it has there; they tell nothing but up or down."""
+ECHOED = frozenset({"TRACE", "TRACK", "CONNECT"})
+"""Methods that give a request back, or lead elsewhere: no route has them."""
+ALLOWED = {"Allow": "GET, HEAD, POST, DELETE"}
 SAID_ONCE = frozenset({b"host", b"authorization", b"idempotency-key"})
 """Headers of which nobody can tell which counts where one comes twice: a proxy may have read the other."""
 LONGEST_LENGTH = 12
@@ -72,6 +75,8 @@ class Front:
         await served(scope, receive, _with_headers(send))
 
     def _refusal(self, scope: Scope) -> Problem | None:
+        if scope["method"] in ECHOED:
+            return Problem(405, "method-not-allowed", "this method is not served", "Use another.", headers=ALLOWED)
         shown = headers(scope)
         if len(shown) < len(scope["headers"]) and (twice := _said_twice(scope)):
             detail = f"the request has more than one {twice} header"

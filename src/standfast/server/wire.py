@@ -1,12 +1,35 @@
-"""How answers leave: head and body of one go out together, where uvicorn alone would send each by itself."""
+"""How requests come and answers leave: within limits that hold before anybody is known, and in one piece."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from enum import Enum
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from httptools import HttpParserError, HttpParserUpgrade
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from standfast.server.connections import KEY, Connections, group
+from standfast.server.problems import Problem
+from standfast.server.refusals import (
+    body_without_content,
+    head_too_large,
+    no_room,
+    not_http,
+    too_far_ahead,
+    too_slow,
+    trailer,
+)
+from standfast.settings import CONNECTIONS, CONNECTIONS_PER_ADDRESS
+
+LARGEST_HEAD = 64 << 10
+"""Bytes that a request may have before its body."""
+MOST_HEADERS = 100
+MOST_AHEAD = 16
+"""Requests that may be sent before the first of them is answered."""
+MOST_AROUND = 8
+"""Bytes that may come for each byte of a body: chunks of one byte have six."""
 LARGE = 1 << 16
 """Bytes that are not gathered: whoever writes so much must learn when the other side does not read."""
 
@@ -46,13 +69,220 @@ class Gathering:
         self.flush()
         self._transport.close()
 
+    def write_eof(self) -> None:
+        """Send what there is, and that it was all."""
+        self.flush()
+        with suppress(OSError):  # nobody is there any more
+            if not self._transport.is_closing():
+                self._transport.write_eof()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
 
+class Phase(Enum):
+    """What a connection waits for."""
+
+    HEAD = "head"
+    BODY = "body"
+    ANSWER = "answer"
+    IDLE = "idle"
+    REST = "rest"
+    """The rest of a body whose request is answered already."""
+    END = "end"
+    """That the other side closes: it has been told why."""
+
+
+ALLOWED = {
+    Phase.HEAD: 10.0,
+    Phase.BODY: 30.0,
+    Phase.ANSWER: 60.0,
+    Phase.IDLE: 20.0,  # uvicorn closes it after five, but waits for whoever does not read
+    Phase.REST: 3.0,
+    Phase.END: 2.0,
+}
+"""Seconds that a connection may wait for each; an answer takes as long as it likes to whoever is known."""
+
+
+class Refused(Exception):
+    """A request that is not read any further; raised where the parser calls, to stop it."""
+
+
 class Wire(HttpToolsProtocol):
-    """A connection of uvicorn's, whose answers go out in one piece."""
+    """A connection of uvicorn's that keeps to the server's limits, and whose answers go out in one piece."""
+
+    limits = Connections(CONNECTIONS, CONNECTIONS_PER_ADDRESS)
+
+    @classmethod
+    def limited(cls, connections: Connections) -> type[Wire]:
+        """Give the connections of one server."""
+        return type("LimitedWire", (cls,), {"limits": connections})
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Put the gathering between uvicorn and the socket."""
+        """Put the gathering between uvicorn and the socket, and take a place."""
         super().connection_made(Gathering(transport, self.loop))  # type: ignore[arg-type]
+        self.address = group(self.client[0]) if self.client else ""
+        self.proven = False
+        self.held = 0
+        self._size = 0
+        self._given = 0
+        self._reading = False
+        self._problem: Problem | None = None
+        self._enter(Phase.HEAD)
+        self.limits.enter(self, self.loop)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place back."""
+        self.limits.leave(self)
+        super().connection_lost(exc)
+
+    def prove(self) -> None:
+        """Note that a request showed a token or a session that counts."""
+        self.proven = True
+        self.limits.prove(self)
+
+    # --- what a request is made of
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, within the limits."""
+        self._unset_keepalive_if_required()
+        if not self.proven:
+            self.limits.hold(self, len(data))
+        if self._phase is Phase.END:
+            return
+        self._size += len(data)
+        try:
+            self.parser.feed_data(data)
+            self._check_progress()
+        except HttpParserUpgrade:  # it is answered as if it had not asked, and nothing after it is read
+            self.cycle.keep_alive = False
+        except (HttpParserError, Refused):
+            self._refuse(self._problem or not_http())
+
+    def on_message_begin(self) -> None:
+        """Begin to count."""
+        super().on_message_begin()
+        self.scope[KEY] = self  # type: ignore[literal-required]
+        self._reading = True
+        self._given = 0
+        self._enter(Phase.HEAD)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; behind a body there are none that anybody reads."""
+        if self._phase is not Phase.HEAD:
+            raise self._refused(trailer())
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Serve a request whose head is not too large."""
+        if self._size > LARGEST_HEAD and _size(self.url, self.headers) > LARGEST_HEAD:
+            raise self._refused(head_too_large())
+        if len(self.headers) > MOST_HEADERS:
+            raise self._refused(head_too_large())
+        if len(self.pipeline) >= MOST_AHEAD:
+            raise self._refused(too_far_ahead())
+        self._size = 0
+        self._enter(Phase.BODY)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        self._given += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that it is all here."""
+        self._reading = False
+        self._size = 0
+        self._enter(Phase.IDLE if self.cycle.response_complete else Phase.ANSWER)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request; the rest of one that was refused is waited for no longer than for its end."""
+        super().on_response_complete()
+        if not self.proven:
+            self.limits.release(self)
+        if not self._reading:
+            self._enter(Phase.ANSWER if self._has_more() else Phase.IDLE)
+        elif self._phase is Phase.BODY:
+            self._enter(Phase.REST)
+
+    def _has_more(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _check_progress(self) -> None:
+        """Refuse a head that is too large before it ends, and bytes between the parts of a body without end."""
+        if self._phase is Phase.HEAD and self._size > LARGEST_HEAD:
+            raise self._refused(head_too_large())
+        if self._phase is Phase.BODY and self._size > LARGEST_HEAD + self._given * MOST_AROUND:
+            raise self._refused(body_without_content())
+
+    # --- what ends it
+
+    @property
+    def answering(self) -> bool:
+        """Whether a whole request is here, and its answer is not yet."""
+        return self._phase is Phase.ANSWER
+
+    def is_overdue(self, now: float) -> bool:
+        """Tell whether what it waits for should have come by now."""
+        if self._phase is Phase.ANSWER and self.proven:
+            return False
+        return now - self._since > ALLOWED[self._phase]
+
+    def overdue(self) -> None:
+        """Refuse what did not come in time; where nothing came at all, nobody waits for an answer."""
+        if self._reading and self._phase in {Phase.HEAD, Phase.BODY}:
+            self._refuse(too_slow())
+        else:
+            self.abort()
+
+    def overfull(self) -> None:
+        """Refuse a request for which there is no room."""
+        self._refuse(no_room())
+
+    def abort(self) -> None:
+        """Close at once."""
+        self.transport.abort()
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._since = self.loop.time()
+
+    def _refused(self, problem: Problem) -> Refused:
+        self._problem = problem
+        return Refused()
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer a request that is not read any further, if no other answer is under way, and end.
+
+        What still comes is thrown away for a moment: closing at once would take the answer from its reader too.
+        """
+        self._enter(Phase.END)
+        self.limits.release(self)
+        cycle = self.cycle
+        begun = cycle is not None and cycle.response_started and not cycle.response_complete
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if begun or self.pipeline or self.transport.is_closing():
+            self.transport.close()
+            return
+        self.transport.write(_written(problem))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+
+def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
+    return len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
+
+
+def _written(problem: Problem) -> bytes:
+    """Write a refusal as it goes over the wire."""
+    response = problem.response()
+    response.headers["connection"] = "close"
+    lines = [STATUS_LINE[response.status_code]]
+    lines += [b"%b: %b\r\n" % (name, value) for name, value in response.raw_headers]
+    return b"".join([*lines, b"\r\n", bytes(response.body)])

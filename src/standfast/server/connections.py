@@ -1,0 +1,162 @@
+"""How many connections a server keeps open, how much it holds for whoever has shown nothing, and for how long.
+
+A connection is proven once a request on it showed a token or a session that counts. When there are too many, a
+newcomer takes the place of the oldest unproven one that is not being answered: a crowd of slow connections loses its
+own places, and keeps nobody out. All deadlines are looked after by one timer, so that a request costs no timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import time
+from collections import defaultdict
+from functools import lru_cache
+from itertools import islice
+from typing import Protocol
+
+from starlette.types import Scope
+
+log = logging.getLogger("standfast.server")
+
+KEY = "standfast.connection"
+"""Under this name a request's scope has its connection."""
+EVERY = 1.0
+"""Seconds between two looks for what is overdue."""
+MOST_BYTES = 64 << 20
+"""Bytes that are held for unproven connections at once: two of the largest deliveries, and many small ones."""
+LOOKED_AT = 50
+"""Connections among which one is sought that may be closed for a newcomer."""
+WORDS_EVERY = 60.0
+"""Seconds between two lines in the log about what had to be closed."""
+
+
+class Connection(Protocol):
+    """What is asked of a connection."""
+
+    address: str
+    proven: bool
+    held: int
+    """Bytes of a request that is not answered yet."""
+
+    @property
+    def answering(self) -> bool:
+        """Whether a whole request is here, and its answer is not yet."""
+
+    def is_overdue(self, now: float) -> bool:
+        """Tell whether what it waits for should have come by now."""
+
+    def overdue(self) -> None:
+        """Refuse what is overdue, and close."""
+
+    def overfull(self) -> None:
+        """Refuse a request for which there is no room, and close."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
+class Connections:
+    """The open connections of one server."""
+
+    def __init__(self, most: int, per_address: int, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most
+        self._per_address = per_address
+        self._most_bytes = most_bytes
+        self._open: set[Connection] = set()
+        self._unproven: dict[Connection, None] = {}
+        self._by_address: defaultdict[str, dict[Connection, None]] = defaultdict(dict)
+        self._bytes = 0
+        self._closed_for_room = 0
+        self._said_at = -WORDS_EVERY
+        self._timer: asyncio.TimerHandle | None = None
+
+    def enter(self, newcomer: Connection, loop: asyncio.AbstractEventLoop) -> None:
+        """Take a connection in, in the place of another if there are too many; without one to close, it is refused."""
+        theirs = self._by_address[newcomer.address]
+        among = theirs if len(theirs) >= self._per_address else self._unproven
+        crowded = among is theirs or len(self._open) >= self._most
+        victim = self._least(among) if crowded else None
+        self._open.add(newcomer)
+        self._unproven[newcomer] = theirs[newcomer] = None
+        if crowded:
+            self._close(victim or newcomer)
+        if self._timer is None:
+            self._timer = loop.call_later(EVERY, self._look, loop)
+
+    def _close(self, connection: Connection) -> None:
+        self._say()
+        self.leave(connection)  # at once: the next newcomer must find another
+        connection.abort()
+
+    def leave(self, connection: Connection) -> None:
+        """Forget a connection that is closed."""
+        self._open.discard(connection)
+        self.prove(connection)
+
+    def prove(self, connection: Connection) -> None:
+        """Note that a connection is proven, and no more among those that may be closed for others."""
+        self.release(connection)
+        self._unproven.pop(connection, None)
+        theirs = self._by_address[connection.address]
+        theirs.pop(connection, None)
+        if not theirs:
+            del self._by_address[connection.address]
+
+    def hold(self, connection: Connection, size: int) -> None:
+        """Count bytes of an unproven connection. Beyond the bound, the oldest with more than its share is refused."""
+        connection.held += size
+        self._bytes += size
+        if self._bytes > self._most_bytes:
+            self._say()
+            share = self._bytes / len(self._unproven)
+            next(each for each in self._unproven if each.held >= share).overfull()
+
+    def release(self, connection: Connection) -> None:
+        """Count the bytes of a request no more: it is answered, or its connection is proven."""
+        self._bytes -= connection.held
+        connection.held = 0
+
+    @staticmethod
+    def _least(among: dict[Connection, None]) -> Connection | None:
+        """Give the oldest of some connections that is not being answered."""
+        return next((each for each in islice(among, LOOKED_AT) if not each.answering), None)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        self._timer = loop.call_later(EVERY, self._look, loop) if self._open else None
+        for each in [each for each in self._open if each.is_overdue(now)]:
+            each.overdue()
+
+    def _say(self) -> None:
+        """Tell the log now and then that connections had to be closed."""
+        self._closed_for_room += 1
+        if time.monotonic() - self._said_at >= WORDS_EVERY:
+            self._said_at = time.monotonic()
+            log.warning(
+                "%d connections that had shown no token were closed for new ones, now %d are open; if these are yours, "
+                "raise connections or connections_per_address in [server] of standfast.toml",
+                self._closed_for_room,
+                len(self._open),
+            )
+            self._closed_for_room = 0
+
+
+def prove(scope: Scope) -> None:
+    """Note that a request's connection is proven, where the server looks after its connections."""
+    connection = scope.get(KEY)
+    if connection is not None and not connection.proven:
+        connection.prove()
+
+
+@lru_cache(maxsize=4096)
+def group(address: str) -> str:
+    """Give whom an address belongs to: of IPv6, everybody has a whole network of them."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is None:
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(getattr(found, "ipv4_mapped", None) or found)
