@@ -1,4 +1,7 @@
-"""Text from outside, made safe to show: no character of it acts on a terminal or turns the direction of writing."""
+"""Text from outside, made safe to show: no character of it acts, hides, or turns the direction of writing.
+
+Joiners count too: two names that look alike must not differ unseen. An emoji that is made of several comes apart.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,11 @@ _ACTING = (
     r"|[\ud800-\udfff]"  # half a surrogate pair: no database and no JSON takes it
     r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # turns the direction of writing
     r"|[\u2028\u2029]"  # ends a line or a paragraph
+    r"|[\xad\u034f\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufeff]"  # has no width: joiners, soft hyphen
+    r"|[\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]"  # letters that show nothing
+    r"|[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff9-\ufffb]"  # says how others are shown
+    r"|[\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]"  # likewise
+    r"|[\U000e0000-\U000e0fff]"  # tags and selectors, in which whole sentences hide
 )
 _SEQUENCE = r"\x1b\[[0-?]*[ -/]*[@-~]"  # a terminal's escape sequence, whole
 
@@ -31,5 +39,11 @@ def escaped(text: str) -> str:
     return _character.sub(_escape, text)
 
 
+def visible(text: str) -> str:
+    """Do the same with a text of many lines, and keep its lines."""
+    return text if text.isprintable() else "\n".join(map(escaped, text.split("\n")))
+
+
 def _escape(match: re.Match[str]) -> str:
-    return _SHORT.get(match[0]) or f"\\u{ord(match[0]):04x}"
+    units = match[0].encode("utf-16-be", "surrogatepass")  # JSON writes what is beyond 16 bits as two
+    return _SHORT.get(match[0]) or "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

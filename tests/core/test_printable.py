@@ -1,10 +1,11 @@
 """Text from outside never acts on a terminal."""
 
 import json
+import unicodedata
 
 import pytest
 
-from standfast.printable import escaped, printable
+from standfast.printable import escaped, printable, visible
 
 
 @pytest.mark.parametrize(
@@ -25,8 +26,32 @@ def test_what_could_act_is_shown_as_an_escape(text, shown):
     assert escaped(text) == shown
 
 
+INVISIBLE = (
+    *"\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202a\u202e\u2060\u2066\u2069\ufeff\u00ad\u180e\u3164\u115f\u034f",
+)
+TAGS = ("\U000e0001", "\U000e0041", "\U000e007f", "\U000e0100")
+
+
+@pytest.mark.parametrize("character", [*INVISIBLE, *TAGS], ids=lambda each: f"U+{ord(each):04X}")
+def test_what_nobody_can_see_is_shown_as_an_escape(character):
+    """Two names that look alike must not differ, and no sentence hides in a word."""
+    text = f"pay{character}pal"
+    assert character not in escaped(text)
+    assert json.loads(f'"{escaped(text)}"') == text
+    assert character not in printable(text)
+    assert visible(f"{text}\n{text}").count("\n") == 1
+
+
+def test_every_character_that_formats_or_controls_is_known():
+    """As this version of Unicode has them."""
+    acting = [
+        chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    ]
+    assert [each for each in acting if each in escaped(each)] == []
+
+
 def test_escaped_json_is_the_same_json():
-    value = {"\u202ekey": ["\x1b[2J", "\x7f\x85", "line\nline", 'quote"\\'], "n": 1}
+    value = {"\u202ekey": ["tag \U000e0041", "\x1b[2J", "\x7f\x85", "line\nline", 'quote"\\'], "n": 1}
     text = json.dumps(value, ensure_ascii=False)
     assert "\x7f" in text
     assert escaped(text).isprintable()

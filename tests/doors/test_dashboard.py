@@ -121,6 +121,19 @@ async def test_after_signing_in_nobody_is_led_to_another_site(sf: Standfast, bro
         assert 'url=/"' in answer.text, wanted
 
 
+async def test_nothing_invisible_is_on_a_page(sf: Standfast, browsers: Browsers) -> None:
+    """Neither what has no width nor what turns the direction of writing, wherever it was written."""
+    hidden = "pay\u200bpal\u202etxt\U000e0041"
+    job = await sf.enqueue("refused", {hidden: hidden})
+    await drain(sf)
+    await sf.dead_letters.quarantine(str(job.id), by="ann", reason=hidden, owner="ann")
+    client = await browsers.of("admin")
+    for address in (f"/jobs/{job.id}", "/dead-letters", "/audit", f"/jobs?q={hidden}", f"/jobs/{hidden}"):
+        page = html.unescape((await client.get(address)).text)
+        assert not [each for each in "\u200b\u202e\U000e0041" if each in page], address
+    assert "pay\\u200bpal" in html.unescape((await client.get(f"/jobs/{job.id}")).text)
+
+
 @pytest.mark.parametrize("role", [None, *Role])
 async def test_every_page_is_for_those_with_its_right(sf: Standfast, browsers: Browsers, role: Role | None) -> None:
     """With nothing in the store too: every empty page teaches."""

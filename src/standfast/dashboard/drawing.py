@@ -12,8 +12,8 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from standfast.dashboard.statics import versioned
-from standfast.printable import escaped
 from standfast.printable import printable as on_one_line
+from standfast.printable import visible
 
 LONGEST_SHOWN = 20_000
 """Characters of a payload or a result that a page shows; the API gives the whole."""
@@ -41,6 +41,7 @@ def _environment() -> Environment:
         loader=PackageLoader("standfast.dashboard"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -58,6 +59,11 @@ def _environment() -> Environment:
     }
     made.globals |= {"counted": counted, "static": versioned, "longest_shown": LONGEST_SHOWN}
     return made
+
+
+def shown(value: Any) -> Any:
+    """Have nothing invisible on a page, wherever a value stands there."""
+    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def read_moment(value: Any) -> datetime | None:
@@ -112,18 +118,14 @@ def counted(value: int, what: str, bounded: Iterable[str]) -> str:
 
 def as_json(value: Any) -> str:
     """Write a value for reading, cut where it is long; no character of it turns the direction of writing."""
-    return _in_lines(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()[:LONGEST_SHOWN])
+    return visible(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()[:LONGEST_SHOWN])
 
 
 def whole_json(value: Any) -> str:
     """Write a value with nothing left out, for somebody who answers for all of it."""
     raw = msgspec.json.encode(value)
     indented = msgspec.json.format(raw, indent=2)
-    return _in_lines((indented if len(indented) <= MOST_INDENTED else raw).decode())
-
-
-def _in_lines(text: str) -> str:
-    return "\n".join(escaped(each) for each in text.split("\n"))
+    return visible((indented if len(indented) <= MOST_INDENTED else raw).decode())
 
 
 def line(value: Any, longest: int = 300) -> str:
