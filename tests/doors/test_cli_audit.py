@@ -62,6 +62,16 @@ class TestVerify:
         shown = cli("audit", "verify")
         assert (shown.exit_code, "link 1 is missing" in shown.stdout) == (1, True)
 
+    @pytest.mark.usefixtures("replayed")
+    def test_what_was_noted_too_late_exits_2(self, cli, here):
+        """The lines outside were removed, or the file is new: what is there fits, and tells of the end only."""
+        [anchor] = [path for path in here.iterdir() if path.name.startswith("standfast.db") and "audit" in path.name]
+        anchor.unlink()
+        code, answer = told(cli, "audit", "verify")
+        assert (code, answer["ok"], answer["anchored_from"]) == (2, True, 2)
+        shown = cli("audit", "verify")
+        assert (shown.exit_code, "begins with link 2" in shown.stdout) == (2, True)
+
     def test_a_store_that_is_not_there_exits_3(self, cli):
         assert cli("audit", "verify").exit_code == 3
 

@@ -404,9 +404,12 @@ async def test_lines_that_were_taken_out_show_for_good(chained, clock, left):
 
 
 async def test_a_file_that_is_new_tells_from_where_on_it_knows(chained):
+    whole = await chained.verified()
+    assert "begins_late" not in whole
     chained.anchor.unlink()
     found = await chained.verified()
     assert (found["ok"], found["anchored_from"], found["anchored"]) == (True, 4, 4)
+    assert "begins with link 4" in found["begins_late"]
 
 
 async def test_a_line_that_is_not_ours_is_found(chained):

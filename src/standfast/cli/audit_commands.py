@@ -9,7 +9,7 @@ import click
 
 from standfast.application import Standfast
 from standfast.chain import KINDS
-from standfast.cli.door import DONE, FAILED, look, shared
+from standfast.cli.door import DONE, FAILED, USAGE, look, shared
 from standfast.cli.terminal import Cell, Table, as_text, show, show_json, show_line
 from standfast.cli.words import counted
 from standfast.queue.audit import Decisions
@@ -55,13 +55,16 @@ def _wanted(
 @audit.command()
 @shared
 def verify(*, url: str | None, as_json: bool) -> None:
-    """Tell whether the chain is what was written, here and where its heads were noted. Exits 1 if it is not."""
+    """Tell whether the chain is what was written, here and where its heads were noted.
+
+    Exits 1 if it is not, and 2 if what was noted outside begins too late to tell of the whole.
+    """
     answer = look(url, lambda sf: sf.audit.verify())
     if as_json:
         show_json(answer)
     else:
         show_line(*_told(answer))
-    raise click.exceptions.Exit(DONE if answer["ok"] else FAILED)
+    raise click.exceptions.Exit(FAILED if not answer["ok"] else USAGE if "begins_late" in answer else DONE)
 
 
 @audit.command()
@@ -99,6 +102,9 @@ def _told(answer: dict[str, Any]) -> tuple[str, str]:
         return f"the audit chain is broken: {answer['problem']['why']}; {advice}", "bold red"
     if answer["head"] is None:
         return "the audit chain is whole: nothing was decided yet", "green"
+    if "begins_late" in answer:
+        advice = "compare with an export of before, or put the older lines in front of the file again"
+        return f"the audit chain fits, as far as that can be told: {answer['begins_late']}; {advice}", "bold yellow"
     where = _anchored(answer["anchored_from"], answer["anchored"])
     return (
         f"the audit chain is whole: {counted(answer['entries'], 'decision')}, {where}, head {answer['head']}",

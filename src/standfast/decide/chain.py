@@ -80,6 +80,17 @@ def compare(noted: Head, anchors: Iterable[Head], hashes: Mapping[int, str]) -> 
     return None
 
 
+def late_beginning(head: Head, begins: int | None, *, noted: bool) -> str | None:
+    """Say what is not known of a chain whose heads are noted outside, but not from its beginning; None if all is.
+
+    Whoever can write the store could have written the earlier links anew, and nothing outside would differ.
+    """
+    if not noted or head.seq < 1 or (begins is not None and begins <= 1):
+        return None
+    known = "nothing of it was noted outside" if begins is None else f"what was noted outside begins with link {begins}"
+    return f"{known}, so that the {'' if begins is None else 'earlier '}links could have been written anew unseen"
+
+
 def misfit(line: int, missing: tuple[int, int] | None) -> Problem:
     """Judge a line outside that is no head."""
     if missing is None:

@@ -11,7 +11,7 @@ import msgspec
 
 from standfast.aside import aside
 from standfast.chain import KINDS, Head, Link, decisions_of
-from standfast.decide.chain import UNBEGUN, Problem, Walk, compare, first, follow, judge, misfit
+from standfast.decide.chain import UNBEGUN, Problem, Walk, compare, first, follow, judge, late_beginning, misfit
 from standfast.errors import ConfigurationError, StandfastError
 from standfast.queue.view import one_of
 from standfast.store.store import Store
@@ -78,7 +78,8 @@ class Audit:
 
         `head` is the last link's hash, `anchored` the number of the last one that was noted outside, None where none
         was, and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed,
-        removed, moved or cut off, or that should have been noted outside and was not.
+        removed, moved or cut off, or that should have been noted outside and was not. `begins_late` is there if heads
+        are noted outside, but not from the beginning, and says what that leaves open.
         """
         await self._ready()
         noted_so_far = self._trail.noted_so_far()  # first: what is noted later may be of links that come after the walk
@@ -89,6 +90,8 @@ class Audit:
         head = None if walk.head == UNBEGUN else walk.head.hash
         anchored = {"anchored": last, "anchored_from": begins}
         answer = {"ok": problem is None, "entries": walk.entries, "head": head, **anchored}
+        late = late_beginning(walk.head, begins, noted=self._trail.path is not None)
+        answer |= {} if late is None else {"begins_late": late}
         return answer if problem is None else {**answer, "problem": msgspec.to_builtins(problem)}
 
     async def _walk(self) -> tuple[Walk, str | None, Head]:

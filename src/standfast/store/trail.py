@@ -41,6 +41,11 @@ class Trail:
         """Read the hashes of these links."""
         return await self._engine().read(audit.hashes(numbers))  # type: ignore[no-any-return]
 
+    @property
+    def path(self) -> str | None:
+        """The file outside where heads are noted; None where there is none."""
+        return self._engine().anchor.path
+
     def noted_so_far(self) -> int:
         """Tell how much was noted outside by now. What is noted was committed before."""
         return anchor.size(self._engine().anchor.path)
