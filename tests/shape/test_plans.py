@@ -102,6 +102,7 @@ SCANS = {
     "silent_jobs": "what runs or is parked, by partial indexes and up to a bound",
     "contents": "every row, once for a backup",
     "restored_jobs": "every job, once for a restore",
+    "forget_queues": "what runs, is scheduled or parked, by partial indexes and up to a bound",
     "waiting_lanes": "the first entry of an index, to begin a loose scan",
     "unknown_handlers": "what is scheduled or parked, by partial indexes and up to a bound",
     "delete_journal": "as many of the oldest rows as a bite takes",

@@ -18,6 +18,12 @@ from standfast.timing import BOUNDS
 __all__ = ["CONTENT_TYPE", "text"]
 
 
+MOST_QUEUES = 500
+"""Queues that a scrape shows: each is some sixty series, and callers may make names up."""
+MOST_SUBJECTS = 1000
+"""Alerts and breakers that a scrape shows."""
+
+
 class Gauge(NamedTuple):
     """One number of each queue."""
 
@@ -67,7 +73,9 @@ class _Scrape(Collector):
     def __init__(self, measures: Measures, grant: Grant | None) -> None:
         self._measures = measures
         self._whole = grant is None or grant.queues is None
-        self._queues = {name: each for name, each in measures.queues.items() if grant is None or grant.reaches(name)}
+        reached = {name: each for name, each in measures.queues.items() if grant is None or grant.reaches(name)}
+        self._queues = dict(sorted(reached.items(), key=_weight)[:MOST_QUEUES])
+        self._left_out = len(reached) - len(self._queues)
 
     def describe(self) -> Iterable[Metric]:
         """Say nothing ahead: what there is depends on the queues."""
@@ -75,6 +83,7 @@ class _Scrape(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Give every family."""
+        yield _one("queues_left_out", "Queues beyond those that are shown: the ones with least to do.", self._left_out)
         yield from self._of_queues()
         yield from self._counters()
         yield from self._timings()
@@ -121,7 +130,7 @@ class _Scrape(Collector):
 
     def _alerts(self) -> Metric:
         family = _gauge("alert_started_timestamp_seconds", "Since when an alert is open.", "alert", "queue", "subject")
-        for kind, queue, subject, since in self._measures.alerts:
+        for kind, queue, subject, since in self._measures.alerts[:MOST_SUBJECTS]:
             if self._whole or queue in self._queues:
                 family.add_metric([kind, queue, subject], since)
         return family
@@ -138,13 +147,19 @@ class _Scrape(Collector):
         yield _one("spool_oldest_seconds", "How long the oldest of them has waited.", waited)
         state = _gauge("breaker_open", "1 if nothing is sent there until a probe succeeds.", "dependency")
         failures = _gauge("breaker_failures", "Failures in a row.", "dependency")
-        for name, blocks, number in found.breakers:
+        for name, blocks, number in found.breakers[:MOST_SUBJECTS]:
             state.add_metric([name], blocks)
             failures.add_metric([name], number)
         sinks = _gauge("sink_failing_seconds", "How long a surface has taken nothing.", "surface")
         for name, seconds in found.sinks:
             sinks.add_metric([name], seconds)
         yield from (state, failures, sinks)
+
+
+def _weight(named: tuple[str, QueueMeasures]) -> tuple[int, int, int, str]:
+    """Order queues by what matters: those that workers serve first, then those with jobs, then the used ones."""
+    name, each = named
+    return -each.workers, -sum(each.jobs.values()), -sum(each.counters.values()), name
 
 
 def _gauge(name: str, about: str, *labels: str) -> GaugeMetricFamily:

@@ -23,6 +23,12 @@ JUMPED = "clock jumped"
 LARGEST_SKEW = 60.0
 """Seconds by which wall time may move between two sweeps before it counts as a jump."""
 NO_JUMP = 1.0
+FORGOTTEN = "forgotten "
+"""Before a queue, the name under which it is kept when the queue was forgotten."""
+IDLE = 3600.0
+"""Seconds without a claim after which an empty queue that nobody declared is forgotten."""
+MOST_UNINDEXED = 10_000
+"""Jobs that are looked at one by one to see which queues they are in."""
 BLOCKED = "blocked "
 """Before queue/handler, the name under which it is kept when that handler last blocked its worker's event loop."""
 
@@ -194,6 +200,15 @@ def _with_risks(claims: list[Claim]) -> Generator[Step, Rows, list[Claim]]:
     return found
 
 
+def _forget_queues(now: float, limit: int) -> Script:
+    """Forget queues that nobody declared and nobody uses, whose names callers made up."""
+    yield "return_queues", {}
+    yield "delete_forgotten", {"before": now - IDLE}
+    gone = yield "forget_queues", {"before": now - IDLE, "limit": limit, "most": MOST_UNINDEXED}
+    for (name,) in gone:
+        yield "mark_upkeep", {"name": f"{FORGOTTEN}{name}", "now": now}
+
+
 class Prune(msgspec.Struct, frozen=True):
     """How much one pruning may delete, and how long notices and silent workers are kept."""
 
@@ -229,6 +244,7 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
         yield from sessions.prune(now, limit, prune_.keep_messages, prune_.keep_unread)
         yield from consents.prune(now, limit)
         yield "delete_sessions", {"now": now, "limit": limit}
+        yield from _forget_queues(now, limit)
         yield from conditions.prune(now, limit)
         yield from timings.fold()
         yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}

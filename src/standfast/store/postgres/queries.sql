@@ -639,6 +639,38 @@ WHERE q.name = :queue AND (q.rules IS NOT NULL OR EXISTS (SELECT 1 FROM handler 
 -- name: queue_names
 SELECT name FROM queue
 
+-- name: forget_queues
+-- Those that nobody declared and that have been empty and idle for a while. Jobs that are neither ready nor ended have no
+-- index by queue: with many of them, nothing is forgotten.
+DELETE FROM queue WHERE name IN (
+  SELECT q.name FROM queue AS q
+  WHERE q.rules IS NULL AND q.paused = 0 AND NOT EXISTS (SELECT 1 FROM tally AS t WHERE t.queue = q.name AND t.claimed_at >= :before)
+    AND NOT EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name)
+    AND NOT EXISTS (SELECT 1 FROM schedule AS s WHERE s.queue = q.name)
+    AND (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.finished_at IS NOT NULL ORDER BY j.queue, j.state, j.finished_at LIMIT 1) IS NULL
+    AND (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'queued' AND j.ready_at IS NOT NULL ORDER BY j.queue, j.handler, j.priority LIMIT 1) IS NULL
+    AND (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'waiting' ORDER BY j.queue LIMIT 1) IS NULL
+  LIMIT :limit)
+  AND (SELECT count(*) FROM (SELECT 1 FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL LIMIT :most) AS due) < :most
+  AND (SELECT count(*) FROM (SELECT 1 FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most) AS parked) < :most
+  AND name NOT IN (SELECT queue FROM (SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL LIMIT :most) AS later)
+  AND name NOT IN (SELECT queue FROM (SELECT queue FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most) AS aside)
+  AND name NOT IN (SELECT queue FROM job WHERE state = 'running')
+RETURNING name
+
+-- name: return_queues
+-- A job may have come in the moment its queue was forgotten, by a transaction that had seen it: then it is back.
+INSERT INTO queue (name)
+SELECT substr(u.name, 11) FROM upkeep AS u
+WHERE u.name LIKE 'forgotten %' AND (
+  (SELECT 1 FROM job AS j WHERE j.queue = substr(u.name, 11) AND j.state = 'queued' AND j.ready_at IS NOT NULL ORDER BY j.queue, j.handler, j.priority LIMIT 1) IS NOT NULL
+  OR (SELECT 1 FROM job AS j WHERE j.queue = substr(u.name, 11) AND j.state = 'waiting' ORDER BY j.queue LIMIT 1) IS NOT NULL
+  OR (SELECT 1 FROM job AS j WHERE j.queue = substr(u.name, 11) AND j.finished_at IS NOT NULL ORDER BY j.queue, j.state, j.finished_at LIMIT 1) IS NOT NULL)
+ON CONFLICT (name) DO NOTHING
+
+-- name: delete_forgotten
+DELETE FROM upkeep WHERE name LIKE 'forgotten %' AND at < :before
+
 -- name: last_journal_number
 -- Grows with every commit that told something, whether it is numbered yet or not.
 SELECT coalesce((SELECT max(seq) FROM journal), 0) + (SELECT count(*) FROM told)
