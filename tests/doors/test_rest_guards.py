@@ -296,6 +296,15 @@ async def test_probes_are_answered_at_any_address_and_nothing_else_is(sf: Standf
         assert status(await viewer.get("/stats", headers=inside)) == 421
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil@127.0.0.1", "127.0.0.1#.evil.example", "127.0.0.1/x", "127.0.0.1, evil", "localhost.", ""],
+)
+async def test_a_host_that_only_resembles_ours_is_refused(sf: Standfast, host: str) -> None:
+    async with await client(sf, "viewer") as viewer:
+        assert status(await viewer.get("/stats", headers={"Host": host})) == 421
+
+
 @pytest.mark.parametrize("name", ["Host", "Authorization", "Idempotency-Key"])
 async def test_a_header_that_must_be_one_is_refused_as_two(sf: Standfast, name: str) -> None:
     """Somebody before us may have read the other one; what may come twice does."""

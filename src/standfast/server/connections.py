@@ -28,6 +28,8 @@ MOST_BYTES = 64 << 20
 """Bytes that are held for unproven connections at once: two of the largest deliveries, and many small ones."""
 LOOKED_AT = 50
 """Connections among which one is sought that may be closed for a newcomer."""
+GRACE = 1.0
+"""Seconds that a connection has before another of its address may take its place."""
 WORDS_EVERY = 60.0
 """Seconds between two lines in the log about what had to be closed."""
 
@@ -37,6 +39,8 @@ class Connection(Protocol):
 
     address: str
     proven: bool
+    since: float
+    """Since when it waits for what it waits for, by the loop's clock."""
     held: int
     """Bytes of a request that is not answered yet."""
 
@@ -73,15 +77,19 @@ class Connections:
         self._timer: asyncio.TimerHandle | None = None
 
     def enter(self, newcomer: Connection, loop: asyncio.AbstractEventLoop) -> None:
-        """Take a connection in, in the place of another if there are too many; without one to close, it is refused."""
+        """Take a connection in, in the place of another if there are too many; without one to close, it is refused.
+
+        One address may have too many for a moment: many callers may come at once, and their requests are on the way.
+        """
         theirs = self._by_address[newcomer.address]
-        among = theirs if len(theirs) >= self._per_address else self._unproven
-        crowded = among is theirs or len(self._open) >= self._most
-        victim = self._least(among) if crowded else None
+        full = len(self._open) >= self._most
+        victim = self._least(theirs, loop.time() - GRACE) if len(theirs) >= self._per_address else None
+        if full and victim is None:
+            victim = self._least(self._unproven, loop.time()) or newcomer
         self._open.add(newcomer)
         self._unproven[newcomer] = theirs[newcomer] = None
-        if crowded:
-            self._close(victim or newcomer)
+        if victim is not None:
+            self._close(victim)
         if self._timer is None:
             self._timer = loop.call_later(EVERY, self._look, loop)
 
@@ -119,9 +127,10 @@ class Connections:
         connection.held = 0
 
     @staticmethod
-    def _least(among: dict[Connection, None]) -> Connection | None:
-        """Give the oldest of some connections that is not being answered."""
-        return next((each for each in islice(among, LOOKED_AT) if not each.answering), None)
+    def _least(among: dict[Connection, None], before: float) -> Connection | None:
+        """Give the oldest of some connections that is not being answered, and has waited since some time."""
+        oldest = islice(among, LOOKED_AT)
+        return next((each for each in oldest if not each.answering and each.since <= before), None)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()

@@ -116,9 +116,10 @@ def _size_refusal(length: bytes | None, path: str) -> Problem | None:
 @lru_cache(maxsize=64)
 def _name(address: str) -> str | None:
     try:
-        return urlsplit(address).hostname
+        parts = urlsplit(address)
     except ValueError:
         return None
+    return parts.hostname if f"//{parts.netloc}" == address and "@" not in address else None
 
 
 def _with_headers(send: Send) -> Send:

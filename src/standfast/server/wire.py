@@ -228,7 +228,7 @@ class Wire(HttpToolsProtocol):
         """Tell whether what it waits for should have come by now."""
         if self._phase is Phase.ANSWER and self.proven:
             return False
-        return now - self._since > ALLOWED[self._phase]
+        return now - self.since > ALLOWED[self._phase]
 
     def overdue(self) -> None:
         """Refuse what did not come in time; where nothing came at all, nobody waits for an answer."""
@@ -247,7 +247,7 @@ class Wire(HttpToolsProtocol):
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
-        self._since = self.loop.time()
+        self.since = self.loop.time()
 
     def _refused(self, problem: Problem) -> Refused:
         self._problem = problem
