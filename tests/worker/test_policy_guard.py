@@ -257,7 +257,7 @@ async def test_letters_of_an_older_library_get_their_cause(letters):
     behind.change(store, gone[dialect])
     assert await queues(letters, cause="dependency_unavailable") == []
     [step] = [each.sql for each in migrations(dialect) if "their cause too" in each.sql]
-    behind.change(store, step)
+    behind.change(store, step.partition(";")[0])
     assert await queues(letters, cause="dependency_unavailable") == ["down"]
     assert await queues(letters, cause="unknown_commit_state") == ["by_hand", "unsure"]
     [job] = await letters.dead_letters.list({"queue": "down"})
