@@ -60,6 +60,11 @@ def failure_of(job: JobView) -> Failure:
     return job.failure
 
 
+def effects_of(job: JobView) -> list[dict[str, Any]]:
+    """Give a job's effects without when, and by which attempt, each was last looked at."""
+    return [{name: value for name, value in each.items() if name not in {"at", "attempt"}} for each in job.effects]
+
+
 def stamp(at: datetime | None) -> float:
     """Give a moment that must be known, in seconds."""
     assert at is not None

@@ -16,11 +16,12 @@ from standfast.errors import (
     Uncertain,
     UnknownJob,
     UnknownQueue,
+    ValueNotKept,
 )
 from standfast.handlers.effects import Effect, FileEffect, HttpEffect
 from standfast.handlers.job import Job, current_session
 from standfast.job import JobView, Receipt
-from standfast.outcome import Cancel, Snooze
+from standfast.outcome import Cancel, Found, Snooze
 from standfast.rules import QueueRules, adaptive, exponential, fixed, no_backoff
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "ConfigurationError",
     "Effect",
     "FileEffect",
+    "Found",
     "HttpEffect",
     "IdempotencyConflict",
     "Job",
@@ -48,6 +50,7 @@ __all__ = [
     "Uncertain",
     "UnknownJob",
     "UnknownQueue",
+    "ValueNotKept",
     "adaptive",
     "current_session",
     "default",

@@ -24,6 +24,7 @@ StandfastError
 └── HandlerFailure        what a handler raises to say how it failed
     ├── Transient         repeating can help, and nothing happened yet
     ├── Permanent         repeating cannot help, and nothing happened
+    │   └── ValueNotKept  an effect or step is done, and what came of it cannot be kept
     └── Uncertain         it may have happened
 """
 
@@ -220,3 +221,16 @@ class Permanent(HandlerFailure):
 
 class Uncertain(HandlerFailure):
     """It may have happened: look before repeating."""
+
+
+class ValueNotKept(Permanent):
+    """An effect or step is done, but its receipt or value is not JSON or too big. Nothing is repeated by itself."""
+
+    reason_code = "value_not_kept"
+
+    @classmethod
+    def because(cls, name: str, why: str) -> ValueNotKept:
+        """Word it for a refusal of the value."""
+        why = why.replace("the payload", "it").replace(" at payload", " at value").removesuffix("; nothing was written")
+        instead = "return or record what names it, such as an id"
+        return cls(f"{name!r} is done, but what came of it cannot be kept: {why}; {instead}")

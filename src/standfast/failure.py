@@ -142,6 +142,18 @@ CATALOGUE: dict[str, Reason] = {
             "If its effects have checks, replay: it looks first, and runs only what is missing. If not, look at the "
             "receiver yourself, and replay only if the effect is not there.",
         ),
+        _transient("look_failed", "Whether its effect is there could not be looked up; that is tried again by itself."),
+        _stopped(
+            "value_not_kept",
+            "The effect or step is done, but what it returned cannot be kept. Have it return what names it, such as an "
+            "id. A replay runs a step again; an effect stays done, and its verify may give the receipt (Found).",
+        ),
+        _stopped(
+            "arguments_changed",
+            "An effect was called with other arguments than before, and may be done already. See what is there; give "
+            "it the same arguments on every attempt, then replay, or resolve the letter.",
+        ),
+        _stopped("too_many_steps", "One job keeps only so many steps; enqueue the rest as jobs of their own."),
         _unknown("unverified", "The handler could not confirm its own effect; look whether it landed."),
         _unknown("unclassified_error", "Nobody classified this error; read it, then raise Transient or Permanent."),
         _stopped("cancelled", "Somebody cancelled it."),

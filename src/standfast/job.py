@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
 
@@ -103,6 +104,12 @@ ASKED = "asked"
 """The verdict on an open intent once a person had the job run again: their word that it may be done again."""
 DOUBTED = "doubted"
 """The verdict on an effect that counted as done until its own handler could not find it."""
+UNKEPT = "unkept"
+"""The verdict on an effect that is done, and whose value could not be kept."""
+OTHER_ARGUMENTS = "\x1f"
+"""Stands in a ledger key between the name that a handler used and the hash of the arguments it gave."""
+STEP = "s"
+"""Begins the hash in the key of a step: nothing is declared about it, and nobody can look for it."""
 
 
 class Note(msgspec.Struct, frozen=True, gc=False):
@@ -130,6 +137,31 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     verdict: str | None = None
     late: int = 0
     """Whether its receipt came from a worker that had lost the job."""
+    left_out: int = 0
+    """The bytes of a receipt that is too big to be brought along; it is read when somebody asks for it."""
+    at: float = 0.0
+    attempt: int | None = None
+    """When it was last written or looked for, and by which attempt, where a job is read."""
+
+    @property
+    def label(self) -> str:
+        """The name that its handler used."""
+        return label_of(self.name)
+
+    @property
+    def arguments(self) -> str | None:
+        """The hash of the arguments it was called with, where it was called."""
+        return self.name.partition(OTHER_ARGUMENTS)[2].removeprefix(STEP) or None
+
+    @property
+    def is_step(self) -> bool:
+        """Whether nothing is declared about it: it is run again if nobody knows how it ended."""
+        return f"{OTHER_ARGUMENTS}{STEP}" in self.name
+
+
+def label_of(key: str) -> str:
+    """Give the name that a handler used for what has this key in the ledger."""
+    return key.partition(OTHER_ARGUMENTS)[0]
 
 
 class Parent(msgspec.Struct, frozen=True, gc=False):
@@ -177,19 +209,34 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     due_at: float = 0.0
     refusals: int = 0
     """How often in a row its receiver refused it for now and said when to come back."""
+    progress_start: int | None = None
+    """How many attempts there were when one last made progress: attempts count from there."""
+    failed_looks: int = 0
+    """How many looks in a row failed for now."""
+    progressed: int = 0
+    """Whether this attempt made progress: it recorded at least one receipt or step that was not there before."""
     handler_risk: Risk | None = None
     parents: dict[str, Parent] | None = None
     """By name, the steps of its workflow that came before it."""
 
     @property
     def repeat(self) -> int:
-        """Number the repeat that would follow this attempt in its round, from 1."""
-        return self.attempts - self.round_start
+        """Number the repeat that would follow this attempt in its round, from 1. Progress opens a round."""
+        return 1 if self.progressed else self.attempts - self._counted_from
+
+    @property
+    def _counted_from(self) -> int:
+        return max(self.round_start, self.progress_start or 0)
+
+    @property
+    def allowed(self) -> int:
+        """How many attempts a round has."""
+        return self.max_attempts - self._counted_from
 
     @property
     def exhausted(self) -> bool:
-        """Whether this was the round's last attempt."""
-        return self.attempts >= self.max_attempts
+        """Whether this was the round's last attempt: one that made progress is not counted."""
+        return self.attempts >= self.max_attempts and not self.progressed
 
     @property
     def identity(self) -> str:
@@ -212,19 +259,32 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def replayed(self) -> bool:
         """Whether this is the first attempt of a round that a replay opened."""
-        return self.round_start > 0 and self.repeat == 1
+        return self.round_start > 0 and self.attempts - self.round_start == 1
 
     @property
     def open_intents(self) -> tuple[str, ...]:
-        """The effects that were begun and are not known to be done."""
-        return tuple(entry.name for entry in self.ledger or () if entry.state == "begun")
+        """The effects and steps that were begun and are not known to be done."""
+        return tuple(entry.label for entry in self.ledger or () if entry.state == "begun")
+
+    @property
+    def open_steps(self) -> bool:
+        """Whether a step was begun that nobody can look for."""
+        return any(entry.state == "begun" and entry.is_step for entry in self.ledger or ())
+
+    @property
+    def keeps_ledger(self) -> bool:
+        """Whether an attempt wrote an intent for one of its effects: then what has a receipt is skipped, not repeated.
+
+        Steps do not count: nothing says that they are all that it does.
+        """
+        return keeps_ledger(self.ledger)
 
     @property
     def told_by_ledger(self) -> Landed | None:
-        """Whether an effect may exist that nobody knows of, by the ledger; None if the ledger is not used."""
-        if all(entry.state == "seen" for entry in self.ledger or ()):
-            return None
-        return Landed.MAYBE if self.open_intents else Landed.NO
+        """Whether an effect may exist that nobody knows of, by the ledger; None if no effect is in the ledger."""
+        if self.open_intents:
+            return Landed.MAYBE
+        return Landed.NO if self.keeps_ledger else None
 
     @property
     def repeatable(self) -> bool:
@@ -233,6 +293,11 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
         A request may if its method does the same however often, or if the caller's key lets the receiver tell.
         """
         return self.handler != HTTP or self.idempotency_key is not None or _method(self.payload) in IDEMPOTENT
+
+
+def keeps_ledger(entries: Iterable[Entry] | None) -> bool:
+    """Tell whether an intent was written for an effect that a handler declares."""
+    return any(entry.state != "seen" and not entry.is_step for entry in entries or ())
 
 
 class _Method(msgspec.Struct):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -114,6 +115,14 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
     """Why an earlier rule that fits did not decide."""
 
 
+class Sighting(NamedTuple):
+    """What a look saw of an effect, as the ledger keeps it: its key, the verdict, and what was found (JSON text)."""
+
+    key: str
+    verdict: str
+    receipt: str | None = None
+
+
 class Transition(msgspec.Struct, frozen=True):
     """One decided change of a job. It lands only while the job still has this token and this source state.
 
@@ -159,8 +168,12 @@ class Transition(msgspec.Struct, frozen=True):
     """The redrive this is a part of: unless that still runs, nothing moves."""
     ruled_under: str | None = None
     """The policy that allowed this, by its hash: unless it is still in force, nothing moves."""
-    looks: tuple[tuple[str, str], ...] = ()
-    """What was seen of the job's effects: name and verdict of each."""
+    looks: tuple[Sighting, ...] = ()
+    """What was seen of the job's effects."""
+    look_failed: bool = False
+    """Whether a look only failed for now: how often that may happen in a row is counted."""
+    progress: bool = False
+    """Whether the attempt got further than any before it, which opens a round."""
     reopens: tuple[str, ...] = ()
     """The effects whose receipts are no longer believed: somebody looks for them before a repeat."""
     dependency: str | None = None

@@ -10,6 +10,8 @@ from standfast.failure import Failure, Verdict
 
 LONGEST_SNOOZE = 1e10
 """Some three hundred years: more is a slip, and no calendar shows it."""
+LARGEST_RESULT = 1 << 20
+"""Bytes of JSON that a result, a receipt or the value of a step may have."""
 
 
 class Snooze(msgspec.Struct, frozen=True):
@@ -56,6 +58,12 @@ class Failed(msgspec.Struct, frozen=True):
     """Whether the receiver refused it for now and said when to come back: that is `retry_after`, and no failure."""
 
 
+class Found(msgspec.Struct, frozen=True):
+    """Answered by a check: the effect is there, and this is its receipt, as if the handler had recorded it."""
+
+    receipt: Any = None
+
+
 ALL = ""
 """The name in a look that is about all effects of a job, because nobody could find out which it has."""
 
@@ -66,6 +74,15 @@ class Look(msgspec.Struct, frozen=True):
     name: str
     verdict: Verdict
     note: str = ""
+    receipt: str | None = None
+    """What was found, as JSON text."""
+    key: str = ""
+    """Its key in the ledger, where that is not its name."""
+    by_ledger: bool = False
+    """Whether the ledger said it, and nobody looked at the world."""
+    again: bool = False
+    """Whether the check only failed for now: it may be able to tell later."""
+    retry_after: float | None = None
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -74,6 +91,23 @@ class Recovered(msgspec.Struct, frozen=True):
     looks: tuple[Look, ...]
     entered: bool = False
     """Whether this attempt did it itself, and only its end is not known: then it is spent."""
+    result: str | None = None
+    """What was found, as JSON text."""
+
+
+class Unfinished(msgspec.Struct, frozen=True):
+    """A look after the attempt found every effect there, but the handler did not come to its end."""
+
+    ended: Failed | TimedOut
+    looks: tuple[Look, ...]
+
+
+class LookFailed(msgspec.Struct, frozen=True):
+    """A look before the repeat failed for now: nothing was run, and it is looked again later."""
+
+    looks: tuple[Look, ...]
+    message: str
+    retry_after: float | None = None
 
 
 class Undetermined(msgspec.Struct, frozen=True):
@@ -127,6 +161,8 @@ Outcome = (
     | Misfit
     | NotEntered
     | Recovered
+    | Unfinished
+    | LookFailed
     | Undetermined
     | Unconsented
 )

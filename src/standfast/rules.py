@@ -14,6 +14,8 @@ from standfast.errors import ConfigurationError
 
 Seconds = float
 ReplayMode = Literal["replay", "verify_first", "manual"]
+WhenLanded = Literal["resume", "complete"]
+"""What follows when a look finds every effect of a job there: its handler is resumed, or the job completed."""
 Coalesce = Literal["latest", "collect", "never"]
 
 SAMPLED_REPEATS = 64

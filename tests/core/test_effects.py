@@ -10,12 +10,14 @@ from standfast import ConfigurationError, Effect, FileEffect, HttpEffect, Job
 from standfast.decide.classify import of_exception, of_result
 from standfast.errors import Permanent, Transient, Uncertain
 from standfast.handlers import effects
+from standfast.handlers.block import key_of
 from standfast.handlers.effects import Trace
 from standfast.handlers.http import Sender
-from standfast.handlers.ledger import Ledger, key_of
+from standfast.handlers.ledger import Ledger
 from standfast.handlers.request import Reply
 from standfast.handlers.templates import Untold, checked, filled
 from standfast.job import Details, Note
+from standfast.queue import payload
 from standfast.rules import QueueRules
 from tests.core.test_settle import claim
 
@@ -159,8 +161,14 @@ def test_the_key_of_an_effect_is_the_same_until_the_payload_is_amended(amended, 
 
         note_blocking = note
 
+        async def receipt(self, n: int, name: str) -> NoReturn:
+            raise NotImplementedError(n, name)
+
+        def receipt_blocking(self, n: int, name: str) -> NoReturn:
+            raise NotImplementedError(n, name)
+
     job = Job(held := claim(attempts=3, token=9, details=Details(amended=amended)), QueueRules())
-    job.keep(Ledger(Nowhere(), held, ["ticket"]))
+    job.keep(Ledger(Nowhere(), held, payload.kept, ["ticket"]))
     assert (job.effect("ticket").key, key_of(job.identity, "ticket")) == (expected, expected)
 
 

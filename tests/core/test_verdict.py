@@ -16,14 +16,29 @@ from standfast.decide.verdict import (
     in_doubt,
     of_answer,
     of_ledger,
+    result_of,
+    resumes,
     scope,
     seen,
     untold,
+    with_looks,
 )
 from standfast.failure import Landed, Verdict
 from standfast.job import ASKED, Entry
 from standfast.lifecycle import Move
-from standfast.outcome import Cancel, Drained, Failed, Lapsed, Look, Recovered, Snooze, TimedOut, Undetermined
+from standfast.outcome import (
+    Cancel,
+    Drained,
+    Failed,
+    Lapsed,
+    Look,
+    LookFailed,
+    Recovered,
+    Snooze,
+    TimedOut,
+    Undetermined,
+    Unfinished,
+)
 from tests.core.test_settle import RULES, claim, decided, failed, told
 
 V, A, P, I = Verdict  # noqa: E741 - one letter each makes the table readable
@@ -112,6 +127,10 @@ def test_an_effect_that_nobody_can_look_for_is_judged_by_the_ledger(entry, mode,
         (claim("manual", attempts=2), "all"),
         (claim("verify_first", landed=Landed.MAYBE), "all"),
         (claim("verify_first", landed=Landed.NO), "none"),
+        (claim("verify_first", attempts=2, landed=Landed.NO), "none"),
+        (claim("verify_first", attempts=2, landed=Landed.NO, ledger=[DONE]), "none"),
+        (claim("verify_first", attempts=2, landed=Landed.NO, ledger=[BEGUN]), "all"),
+        (claim("verify_first", attempts=6, round_start=5, landed=Landed.NO), "all"),
         (claim("replay", attempts=2, ledger=[BEGUN]), "open"),
         (claim("replay", attempts=2, ledger=[DONE]), "none"),
         (claim("replay", attempts=6, round_start=5), "all"),
@@ -152,7 +171,7 @@ def test_what_was_found_done_is_complete_and_spends_nothing():
     end = decided(claim("verify_first", attempts=2), Recovered((Look("ticket", V),)))
     assert (end.move, end.warning, end.spends, end.looks) == (
         *(Move.COMPLETE, "post_write_recovery", -1),
-        (("ticket", "verified"),),
+        (("ticket", "verified", None),),
     )
 
 
@@ -161,7 +180,7 @@ def test_what_cannot_be_told_is_held_with_the_evidence():
     assert told(end) == "hold unknown maybe unknown_commit_state"
     assert end.failure is not None
     assert (end.failure.message, end.failure.advice) == ("words", LOOK_AGAIN)
-    assert (end.spends, end.looks, end.triage is not None) == (-1, (("ticket", "indeterminate"),), True)
+    assert (end.spends, end.looks, end.triage is not None) == (-1, (("ticket", "indeterminate", None),), True)
 
 
 SEVERAL = [Entry("ticket", "done", "7"), Entry("mail", "begun"), Entry("bill", "done"), Entry("file", "seen")]
@@ -260,12 +279,14 @@ MAYBE = failed("transient", "maybe")
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("outcome", [TimedOut(), MAYBE])
+@pytest.mark.parametrize("resumed", [True, False])
 @pytest.mark.parametrize("verdicts", [[V], [V, V], [A], [V, A], [I], [V, I]])
-def test_what_is_there_is_done_and_what_cannot_be_told_is_held_where_it_must_be(mode, outcome, verdicts):
+def test_what_is_there_is_done_and_what_cannot_be_told_is_held_where_it_must_be(mode, outcome, verdicts, resumed):
     looks = looked(*verdicts)
-    found = after_doubt(claim(mode), outcome, looks)
+    found = after_doubt(claim(mode), outcome, looks, resumed=resumed)
     if set(verdicts) == {V}:
-        assert found == Recovered(tuple(looks), entered=True)
+        is_done = Recovered(tuple(looks), entered=True)
+        assert found == (Unfinished(outcome, tuple(looks)) if resumed else is_done)
     elif I in verdicts and mode == "verify_first" and outcome == TimedOut():
         assert isinstance(found, Undetermined)
         assert found.entered
@@ -295,3 +316,127 @@ def test_an_attempt_that_was_entered_is_spent(entered, spends):
     looks = tuple(looked(I))
     for outcome in (Recovered(looks, entered=entered), Undetermined(looks, "who knows", entered=entered)):
         assert settle(claim(), outcome, RULES, roll=0.0).spends == spends
+
+
+# --- what a look found, and what follows behind it
+
+STEP = Entry("fetch\x1fs0123456789abcdef", "done", "1")
+OPEN_STEP = Entry("fetch\x1fs0123456789abcdef", "begun")
+
+
+@pytest.mark.parametrize(
+    ("when_landed", "ledger", "expected"),
+    [
+        (None, None, False),
+        (None, [SEEN], False),
+        (None, [STEP], False),
+        (None, [BEGUN], True),
+        (None, [DONE, STEP], True),
+        ("complete", [DONE], False),
+        ("resume", None, True),
+    ],
+)
+def test_a_handler_that_keeps_the_ledger_is_resumed_unless_it_says_otherwise(when_landed, ledger, expected):
+    assert resumes(when_landed, ledger) is expected
+
+
+def test_a_look_closes_an_intent_and_brings_its_receipt():
+    looks = [Look("ticket", V, receipt="7"), Look("mail", V), Look("file", A)]
+    assert with_looks([BEGUN], looks) == [
+        Entry("ticket", "done", "7", "verified"),
+        Entry("mail", "seen", None, "verified"),
+        Entry("file", "seen", None, "absent"),
+    ]
+    assert with_looks([BEGUN], [Look("ticket", A)]) == [BEGUN]
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        ([Look("ticket", V)], None),
+        ([Look("ticket", V, receipt="[1]")], "[1]"),
+        ([Look("ticket", V, receipt="7"), Look("mail", V)], '{"ticket":7,"mail":null}'),
+        ([Look("ticket", V, receipt=f'"{"x" * 700_000}"'), Look("mail", V, receipt=f'"{"x" * 700_000}"')], None),
+    ],
+)
+def test_a_completed_job_s_result_is_what_was_found(looks, expected):
+    assert result_of(looks) == expected
+
+
+def test_what_is_found_after_a_timeout_is_gone_on_with_and_counts_as_progress():
+    """On its last attempt too: the effect is there, so nothing but the code behind it is repeated."""
+    held = claim("verify_first", attempts=3, max_attempts=3, ledger=[BEGUN])
+    end = decided(held, Unfinished(TimedOut(), (Look("ticket", V, receipt="7"),)))
+    assert told(end) == "retry transient no timeout"
+    assert (end.looks, end.progress, end.possible_duplicate) == ((("ticket", "verified", "7"),), True, False)
+
+
+def test_what_is_found_after_a_timeout_of_a_manual_job_is_left_to_a_person_without_doubt():
+    end = decided(claim("manual", ledger=[BEGUN]), Unfinished(TimedOut(), (Look("ticket", V),)))
+    assert told(end) == "die transient no timeout"
+
+
+def test_an_attempt_without_progress_is_counted_although_its_receipts_are_all_there():
+    done = Look("ticket", V, by_ledger=True)
+    end = decided(claim("verify_first", attempts=3, max_attempts=3, ledger=[DONE]), Unfinished(TimedOut(), (done,)))
+    assert told(end) == "die transient no max_attempts"
+
+
+AWAY = Look("ticket", I, "ConnectError: away", again=True)
+
+
+def test_a_look_that_fails_for_now_is_told_from_one_that_cannot_tell():
+    assert before_repeat([AWAY], complete=True) == LookFailed(
+        (AWAY,), "effect 'ticket' cannot be told: ConnectError: away"
+    )
+    assert isinstance(before_repeat([AWAY, Look("mail", I)], complete=True), Undetermined)
+    later = Look("mail", I, again=True, retry_after=30.0)
+    found = before_repeat([AWAY, later, Look("bill", V)], complete=False)
+    assert isinstance(found, LookFailed)
+    assert found.retry_after == 30.0
+    assert after_doubt(claim("verify_first"), TimedOut(), [AWAY], resumed=False) == TimedOut()
+
+
+@pytest.mark.parametrize(("failed_looks", "expected"), [(0, "give_back"), (2, "give_back"), (3, "hold")])
+def test_a_failed_look_is_put_off_as_often_as_there_are_attempts_and_spends_nothing(failed_looks, expected):
+    held = claim("verify_first", attempts=2, max_attempts=3, failed_looks=failed_looks)
+    end = decided(held, LookFailed((AWAY,), "away"))
+    assert (str(end.move), end.spends, end.defers) == (expected, -1, int(expected == "give_back"))
+    assert end.failure is not None
+    assert end.failure.reason_code == ("look_failed" if expected == "give_back" else "unknown_commit_state")
+    assert (end.delay > 0, end.look_failed) == (expected == "give_back", expected == "give_back")
+
+
+# --- steps, and progress
+
+
+def test_steps_say_nothing_about_effects_that_are_not_in_the_ledger():
+    assert claim(ledger=[STEP]).told_by_ledger is None
+    assert claim(ledger=[STEP, DONE]).told_by_ledger == Landed.NO
+    assert claim(ledger=[OPEN_STEP, DONE]).told_by_ledger == Landed.MAYBE
+
+
+@pytest.mark.parametrize("mode", ["replay", "verify_first"])
+def test_a_step_that_was_cut_off_is_a_possible_duplicate_in_every_mode_that_repeats(mode):
+    assert decided(claim(mode, ledger=[OPEN_STEP]), Lapsed()).possible_duplicate
+
+
+@pytest.mark.parametrize("outcome", [TimedOut(), Lapsed(), failed("transient", "no"), failed("unknown", "maybe")])
+def test_an_attempt_that_made_progress_is_not_counted(outcome):
+    last = {"attempts": 3, "max_attempts": 3}
+    end = decided(claim(progressed=1, **last), outcome)
+    assert (end.move, end.progress) == (Move.RETRY, True)
+    end = decided(claim(**last), outcome)
+    assert (end.move, end.progress) == (Move.DIE, False)
+
+
+@pytest.mark.parametrize("outcome", [failed("permanent", "no"), Recovered((Look("ticket", V),))])
+def test_progress_opens_no_round_for_what_does_not_go_on(outcome):
+    assert not decided(claim(progressed=1), outcome).progress
+
+
+def test_attempts_count_from_the_last_progress_on():
+    held = claim(attempts=7, max_attempts=8, round_start=2, progress_start=5)
+    assert (held.repeat, held.allowed, held.exhausted, held.replayed) == (2, 3, False, False)
+    assert claim(attempts=6, max_attempts=8, round_start=2, progress_start=5).repeat == 1
+    assert claim(attempts=3, max_attempts=5, round_start=2, progress_start=1).replayed

@@ -17,6 +17,7 @@ from standfast.rules import QueueRules, no_backoff
 from standfast.store import ledger
 from standfast.store.upkeep import Prune
 from tests.store.suite import beat, claim_one, ended, everything, one, replayed, seen, sweep, swept
+from tests.waiting import effects_of
 
 AT_ONCE = QueueRules(backoff=no_backoff())
 LEDGER = "SELECT name, state, receipt, verdict, token, late FROM effect ORDER BY name"
@@ -77,7 +78,7 @@ async def test_the_next_attempt_gets_what_the_last_one_left(store):
         Entry("mail", "begun"),
         Entry("ticket", "done", "7"),
     ]
-    assert (await seen(store, job_id)).effects == [
+    assert effects_of(await seen(store, job_id)) == [
         {"name": "mail", "verdict": "indeterminate", "receipt": None},
         {"name": "ticket", "verdict": "verified", "receipt": 7},
     ]
@@ -139,7 +140,7 @@ async def test_a_late_receipt_is_kept_and_marked(store, look):
     await ended(store, first, Lapsed(), AT_ONCE)
     assert await written(store, first, "done", "7") == Entry("ticket", "done", "7", None, 1)
     assert look(LEDGER) == [("ticket", "done", "7", None, 1, 1)]
-    assert (await seen(store, job_id)).effects == [
+    assert effects_of(await seen(store, job_id)) == [
         {"name": "ticket", "verdict": "verified", "receipt": 7, "late": True}
     ]
 
@@ -295,7 +296,7 @@ async def test_what_a_look_found_done_closes_its_intent_and_keeps_a_receipt(stor
     assert await ended(store, await claim_one(store), Recovered(looks))
     job = await seen(store, job_id)
     assert (job.state, job.warning, job.attempts) == ("completed", "post_write_recovery", 1)
-    assert job.effects == [
+    assert effects_of(job) == [
         {"name": "file", "verdict": "verified", "receipt": None},
         {"name": "mail", "verdict": "verified", "receipt": 7},
         {"name": "ticket", "verdict": "verified", "receipt": None},
@@ -323,7 +324,7 @@ async def test_what_cannot_be_told_is_held_and_a_person_s_replay_lets_it_be_done
     assert await ended(store, await claim_one(store), held)
     job = await seen(store, job_id)
     assert (job.state, job.reason, job.settled) == ("held", "unknown_commit_state", True)
-    assert job.effects == [{"name": "ticket", "verdict": "indeterminate", "receipt": None}]
+    assert effects_of(job) == [{"name": "ticket", "verdict": "indeterminate", "receipt": None}]
     await replayed(store, job_id)
     assert (await claim_one(store)).ledger == [Entry("ticket", "begun", None, "indeterminate")]
 

@@ -21,7 +21,7 @@ from standfast import ConfigurationError, PayloadRejected, Standfast
 from standfast.testing import drain, memory
 from standfast.testing.kit import InMemory
 from standfast.worker import worker as worker_module
-from tests.waiting import ended, failure_of, job_of, reached, seen
+from tests.waiting import effects_of, ended, failure_of, job_of, reached, seen
 from tests.warm import Warm, run_warm
 from tests.worker.processes import ROOT, environment
 
@@ -94,7 +94,7 @@ async def test_a_program_does_the_work_and_its_end_is_the_jobs(make):
     assert job.result["exit_code"] == 0
     assert job.result["stdout"] == f"{unit}\n" + msgspec.json.encode({"unit": unit}).decode()
     assert job.result["stderr"] == "to 1\n"
-    assert job.effects == [{"name": "command", "verdict": "verified", "receipt": {"exit_code": 0}}]
+    assert effects_of(job) == [{"name": "command", "verdict": "verified", "receipt": {"exit_code": 0}}]
 
 
 async def test_the_environment_is_scrubbed(make, monkeypatch):

@@ -17,7 +17,7 @@ import pytest
 
 from standfast import Standfast
 from tests.receiver import Receiver
-from tests.waiting import ended, failure_of, job_of, seen
+from tests.waiting import effects_of, ended, failure_of, job_of, seen
 from tests.warm import Warm
 from tests.worker.acting import MODES
 from tests.worker.processes import ROOT, Log, environment
@@ -61,8 +61,8 @@ def actor(url: str, log: Log, **settings: Any) -> Iterator[Actor]:
 async def test_killed_between_an_effect_and_the_end_of_its_job(disk, url, log, received, tmp_path):
     """One kill, a job of each mode before its receipt is on disk, and one after; then another worker goes on.
 
-    Before: replay repeats and said so before it did, what is verified first is found, a person decides about the rest.
-    After: the ledger knows, and nothing is repeated in any mode.
+    Before: replay repeats and said so before it did, what is verified first is found and its handler goes on behind it,
+    a person decides about the rest. After: the ledger knows, nothing is repeated in any mode, and handlers go on.
     """
     ids = {}
     for mode, die in product(MODES, ("inside", "after")):
@@ -78,14 +78,14 @@ async def test_killed_between_an_effect_and_the_end_of_its_job(disk, url, log, r
         told = (job.history[0].landed, job.history[0].possible_duplicate)
         assert (what, told) == (what, ("maybe", what[0] == "replay") if what[1] == "inside" else ("no", False))
     unknown = {"name": "mark", "verdict": "verified", "receipt": None}
-    assert jobs["verify_first", "inside"].effects == [unknown]
+    assert effects_of(jobs["verify_first", "inside"]) == [unknown]
     for mode in MODES:
-        assert jobs[mode, "after"].effects == [{**unknown, "receipt": 1}]
+        assert effects_of(jobs[mode, "after"]) == [{**unknown, "receipt": 1}]
     assert [jobs["replay", die].result for die in ("inside", "after")] == ["by attempt 2", "by attempt 1"]
-    for die in ("inside", "after"):
+    for die, receipt in (("inside", None), ("after", 1)):
         found = jobs["verify_first", die]
-        assert (found.state, found.warning) == ("completed", "post_write_recovery")
-        assert len(log.lines("start", f"verify_first-{die}")) == 1
+        assert (found.state, found.warning, found.result) == ("completed", None, f"by attempt {receipt}")
+        assert len(log.lines("start", f"verify_first-{die}")) == 2
     assert [failure_of(jobs["manual", die]).reason_code for die in ("inside", "after")] == [
         "unknown_commit_state",
         "worker_lost",
@@ -133,7 +133,7 @@ async def test_frozen_past_its_lease_and_thawed(disk, url, log, received, tmp_pa
     assert [len(received.requests(f"/{name}")) for name in ("before", "inside")] == [1, 2]
     for job in [await job_of(disk, job_id) for job_id in (before, inside)]:
         assert (job.state, job.result) == ("completed", "by attempt 2")
-        assert job.effects == [{"name": "mark", "verdict": "verified", "receipt": 2}]
+        assert effects_of(job) == [{"name": "mark", "verdict": "verified", "receipt": 2}]
     assert [line.reason_code for line in (await job_of(disk, before)).history] == ["worker_lost"]
     lost, late = (await job_of(disk, inside)).history
     assert (lost.reason_code, late.reason_code, late.attempt) == ("worker_lost", "late_receipt", 1)

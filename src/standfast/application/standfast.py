@@ -65,17 +65,22 @@ class Standfast(Accepting, Calling, Looking, Operating):
         risk: str | None = None,
         timeout: float | None = None,
         soft: bool = True,
+        when_landed: Literal["resume", "complete"] | None = None,
     ) -> Callable[[Callable[..., Any]], Handler]:
         """Register a function, plain or async, as the one that does a queue's work.
 
         The default `replay="replay"` repeats it after an unknown outcome. `"verify_first"` looks at its `effects`
-        before every repeat; `"manual"` leaves every repeat to a person. See docs/effects.md.
+        before a repeat if any may be there; `"manual"` leaves every repeat to a person. `when_landed` says what follows
+        when all of them are: `"resume"` runs the handler again, with `e.done` true, so that the code behind them is not
+        lost; `"complete"` completes the job. Unless told, a handler that keeps the ledger is resumed. See
+        docs/effects.md.
         With `consent`, it is entered only for sessions that have consented (`sf.consent`); see docs/sessions.md.
         `requires` are probes, functions that say yes or URLs that answer 2xx: while one says no, the handler is
         disabled in this process, and its jobs wait without spending attempts. See docs/agents.md.
         `input` is the type of one payload, read as `job.input`; where payloads are collected, that is a list of it.
         """
-        declaration = declare(queue, name, replay=replay, risk=risk, timeout=timeout, effects=effects, consent=consent)
+        given: dict[str, Any] = {"replay": replay, "risk": risk, "timeout": timeout, "effects": effects}
+        declaration = declare(queue, name, consent=consent, when_landed=when_landed, **given)
 
         def register(function: Callable[..., Any]) -> Handler:
             handler = Handler(function, declaration, self, input=input, soft=soft, effects=effects, requires=requires)

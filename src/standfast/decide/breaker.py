@@ -8,7 +8,7 @@ from standfast import gates
 from standfast.failure import Class, Landed
 from standfast.job import HTTP, Claim
 from standfast.lifecycle import Move, Transition
-from standfast.outcome import Failed, Outcome, Succeeded, TimedOut
+from standfast.outcome import Failed, Outcome, Succeeded, TimedOut, Unfinished
 from standfast.rules import QueueRules
 
 ANSWERS = "rate_limited"
@@ -36,6 +36,8 @@ def answered(outcome: Outcome) -> bool | None:
     match outcome:
         case Succeeded():
             return True
+        case Unfinished(ended):
+            return answered(ended)
         case TimedOut():
             return False
         case Failed(refused=True):

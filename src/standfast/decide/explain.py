@@ -7,10 +7,13 @@ from datetime import UTC, datetime
 import msgspec
 
 from standfast import gates, holds
-from standfast.decide.settle import RECOVERED
+from standfast.decide.settle import LOOK_FAILED, RECOVERED
 from standfast.failure import Failure
 from standfast.gates import Closing, Row
 from standfast.lifecycle import State, Triage
+
+MOST_NAMED = 5
+"""Effects and steps that a sentence names."""
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +38,9 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     warning: str | None = None
     found: tuple[str, ...] = ()
-    """Its effects that are there."""
+    """Its effects and steps that are there."""
+    called: tuple[tuple[str, int], ...] = ()
+    """Those that were called with several arguments, and with how many."""
     superseded_by: str | None = None
     waits_for: str | None = None
     """What a step of a workflow waits for."""
@@ -57,7 +62,19 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain(job: Circumstances) -> str:
-    """Say in one sentence where a job stands, why, and what to do next."""
+    """Say in one sentence where a job stands, why, and what to do next; in another how often it called what."""
+    return f"{_stands(job)}{_several_calls(job)}"
+
+
+def _several_calls(job: Circumstances) -> str:
+    """Say which effects were called with several arguments: each of these is an entry of its own."""
+    if not job.called:
+        return ""
+    calls = ", ".join(f"{name!r} with {number} different arguments" for name, number in job.called[:MOST_NAMED])
+    return f" It called {calls}: each is kept and repeated on its own."
+
+
+def _stands(job: Circumstances) -> str:
     match job.state:
         case State.QUEUED:
             return _queued(job)
@@ -215,10 +232,16 @@ def _later(job: Circumstances) -> str:
         until = f"{_clock(job.now + job.due_in + job.skew)}, which is in {_span(job.due_in)}"
         asked = f"{job.refused_by} refused it for now ({job.failure.reason_code}) and asked to wait until {until}"
         return f"{asked}. No attempt was spent.{_deferred(job)}"
+    if job.failure is not None and job.failure.reason_code == LOOK_FAILED:
+        return (
+            f"Whether its effect is there could not be looked up ({job.failure.message}); the next look is in "
+            f"{_span(job.due_in)}, and no attempt is spent.{_deferred(job)}"
+        )
     if job.failure is not None and job.attempts:
+        done = f" Done already, and not repeated: {', '.join(job.found[:MOST_NAMED])}." if job.found else ""
         return (
             f"Attempt {job.attempts} of {job.max_attempts} failed ({job.failure.reason_code}); "
-            f"the next one is due in {_span(job.due_in)}."
+            f"the next one is due in {_span(job.due_in)}.{done}"
         )
     return f"It is scheduled, and due in {_span(job.due_in)}."
 

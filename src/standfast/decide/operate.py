@@ -8,7 +8,7 @@ import msgspec
 
 from standfast.consent import Use
 from standfast.failure import Landed
-from standfast.lifecycle import FINAL, LETTERS, Move, Standing, State, Transition, Triage
+from standfast.lifecycle import FINAL, LETTERS, Move, Sighting, Standing, State, Transition, Triage
 from standfast.printable import printable
 
 
@@ -19,16 +19,24 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def replay(
-    job: Standing, *, attempt: int = 0, landed: Landed | None = None, by: str | None = None, reason: str | None = None
+    job: Standing,
+    *,
+    attempt: int = 0,
+    landed: Landed | None = None,
+    by: str | None = None,
+    reason: str | None = None,
+    looks: tuple[Sighting, ...] = (),
 ) -> Transition | Refusal:
     """Put a letter back to work: same job, id, key and payload, in a new round.
 
-    `attempt` was its last one. If any of them may have landed, this is written down as a possible duplicate first.
+    `attempt` was its last one, `looks` what was seen of its effects just now. If any attempt may have landed, this is
+    written down as a possible duplicate first.
     """
     if job.state not in LETTERS:
         return Refusal(f"only a dead or held job can be replayed; this one is {job.state}")
     asked = {"by": by and printable(by), "reason": reason and printable(reason)}
-    return _moved(job, Move.REPLAY, attempt=attempt, possible_duplicate=landed == Landed.MAYBE, **asked)
+    known = {"possible_duplicate": landed == Landed.MAYBE, "looks": looks}
+    return _moved(job, Move.REPLAY, attempt=attempt, **known, **asked)
 
 
 def resolve(
@@ -40,7 +48,7 @@ def resolve(
     attempt: int = 0,
     result: str | None = None,
     warning: str | None = None,
-    looks: tuple[tuple[str, str], ...] = (),
+    looks: tuple[Sighting, ...] = (),
 ) -> Transition | Refusal:
     """End a letter whose effect is there: a check saw it, or a person says so."""
     if job.state not in LETTERS:

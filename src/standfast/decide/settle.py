@@ -10,18 +10,18 @@ from standfast.decide.backoff import delay, honour_retry_after
 from standfast.decide.breaker import heard
 from standfast.decide.refusal import postponed
 from standfast.decide.triage import PRESENT, Present, judged
-from standfast.decide.verdict import doubted
+from standfast.decide.verdict import closes, doubted, sightings, with_looks
 from standfast.failure import Class, Failure, Landed, reason
 from standfast.job import Claim
-from standfast.lifecycle import Move, Standing, Transition
+from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.message import DEFERRED, Origin
 from standfast.outcome import (
-    ALL,
     Cancel,
     Drained,
     Failed,
     Lapsed,
     Look,
+    LookFailed,
     Misfit,
     NotEntered,
     Outcome,
@@ -31,6 +31,7 @@ from standfast.outcome import (
     TimedOut,
     Unconsented,
     Undetermined,
+    Unfinished,
 )
 from standfast.policy.facts import UNKNOWN, Facts, facts_of_claim, facts_of_failure
 from standfast.printable import printable
@@ -38,6 +39,7 @@ from standfast.rules import QueueRules
 
 RECOVERED = "post_write_recovery"
 """The warning of a job that was found done before it was repeated."""
+LOOK_FAILED = "look_failed"
 LOOK_AGAIN = (
     "Mend what the check needs, then replay: it looks first, and runs only what is missing. If you know that the "
     "effect is there, resolve the letter; with a result of yours that is your word, and nothing is looked at."
@@ -49,8 +51,18 @@ def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float, prese
 
     Whether somebody cancelled the job meanwhile is known where this is written: see `lifecycle.unwanted`.
     """
+    if claim.progressed and isinstance(outcome, Failed) and outcome.doubts is not None:
+        claim = msgspec.structs.replace(claim, progressed=0)  # what a handler takes back is no progress
     decided = postponed(claim, outcome, rules, _settled(claim, outcome, rules, roll))
-    return _judged(claim, heard(claim, outcome, rules, decided), roll, present)
+    decided = _counted(claim, heard(claim, outcome, rules, decided))
+    return _judged(claim, decided, roll, present)
+
+
+def _counted(claim: Claim, decided: Transition) -> Transition:
+    """Let an attempt that made progress open a round, if the job goes on."""
+    if not claim.progressed or decided.target != State.QUEUED:
+        return decided
+    return msgspec.structs.replace(decided, progress=True)
 
 
 def _judged(claim: Claim, decided: Transition, roll: float, present: Present) -> Transition:
@@ -77,10 +89,8 @@ def _settled(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> 
             return _kept_out(claim, outcome)
         case NotEntered():
             return _move(claim, Move.GIVE_BACK, spends=-1, defers=1)
-        case Recovered(looks, entered):
-            return _move(claim, Move.COMPLETE, spends=entered - 1, warning=RECOVERED, looks=_seen(looks))
-        case Undetermined(looks, message, entered):
-            return _hold(claim, looks, message, spends=entered - 1)
+        case Recovered() | Undetermined() | LookFailed() | Unfinished():
+            return _looked(claim, outcome, rules, roll)
         case Drained() if claim.replay_mode == "replay" and claim.repeatable and not claim.open_intents:
             landed = claim.told_by_ledger or Landed.MAYBE
             again = {"landed": landed, "possible_duplicate": landed == Landed.MAYBE}
@@ -88,7 +98,7 @@ def _settled(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> 
         case Drained():
             return _failed(claim, _cut(claim, "drained", "the worker stopped while this ran"), None, rules, roll)
         case TimedOut():
-            return _failed(claim, _cut(claim, "timeout", "the attempt took longer than its timeout"), None, rules, roll)
+            return _failed(claim, _timed_out(claim), None, rules, roll)
         case Lapsed():
             return _failed(claim, _cut(claim, "worker_lost", "the worker vanished while this ran"), None, rules, roll)
 
@@ -105,8 +115,8 @@ def _failed(claim: Claim, failure: Failure, retry_after: float | None, rules: Qu
         lost = failure.reason_code == "worker_lost"
         return _die(claim, failure if lost else _as(failure, "max_attempts"), last=failure)
     wait = delay(rules.backoff, claim.repeat, roll) if retry_after is None else honour_retry_after(retry_after)
-    # What is verified before it is repeated is no possible duplicate.
-    twice = maybe and claim.replay_mode == "replay"
+    # What is verified before it is repeated is no possible duplicate; a step cannot be.
+    twice = maybe and (claim.replay_mode == "replay" or claim.open_steps)
     return _move(claim, Move.RETRY, delay=wait, failure=failure, possible_duplicate=twice)
 
 
@@ -123,11 +133,54 @@ def _by_ledger(claim: Claim, failure: Failure, *, said: bool = False) -> Failure
     return msgspec.structs.replace(failure, landed=known, message=message)
 
 
+def _looked(
+    claim: Claim, outcome: Recovered | Undetermined | LookFailed | Unfinished, rules: QueueRules, roll: float
+) -> Transition:
+    """Decide by what a look saw."""
+    match outcome:
+        case Recovered(looks, entered, result):
+            found = {"result": result, "looks": sightings(looks)}
+            return _move(claim, Move.COMPLETE, spends=entered - 1, warning=RECOVERED, **found)
+        case Undetermined(looks, message, entered):
+            return _hold(claim, looks, message, spends=entered - 1)
+        case LookFailed():
+            return _look_again(claim, outcome, rules, roll)
+        case Unfinished():
+            return _unfinished(claim, outcome, rules, roll)
+
+
 def _hold(claim: Claim, looks: tuple[Look, ...], message: str, *, spends: int) -> Transition:
     """Keep a job for whoever can tell what its checks could not."""
     code = "unknown_commit_state"
     failure = Failure(cls=Class.UNKNOWN, landed=Landed.MAYBE, reason_code=code, message=message, advice=LOOK_AGAIN)
-    return _move(claim, Move.HOLD, spends=spends, failure=failure, looks=_seen(looks))
+    return _move(claim, Move.HOLD, spends=spends, failure=failure, looks=sightings(looks))
+
+
+def _look_again(claim: Claim, failed: LookFailed, rules: QueueRules, roll: float) -> Transition:
+    """Put a job off whose look failed for now, as often as it may be tried; then keep it for a person."""
+    if claim.failed_looks >= claim.allowed:
+        return _hold(claim, failed.looks, failed.message, spends=-1)
+    again = claim.failed_looks + 1
+    wait = delay(rules.backoff, again, roll) if failed.retry_after is None else honour_retry_after(failed.retry_after)
+    what = {"reason_code": LOOK_FAILED, "message": failed.message, "advice": reason(LOOK_FAILED).advice}
+    failure = Failure(cls=Class.TRANSIENT, landed=Landed.MAYBE, **what)
+    put_off = {"delay": wait, "spends": -1, "defers": 1, "failure": failure, "look_failed": True}
+    return _move(claim, Move.GIVE_BACK, looks=sightings(failed.looks), **put_off)
+
+
+def _unfinished(claim: Claim, outcome: Unfinished, rules: QueueRules, roll: float) -> Transition:
+    """Have the rest of a handler run whose effects are all there: it fails as it did, but nothing is in doubt.
+
+    That the look found what was begun is progress.
+    """
+    progressed = claim.progressed or int(closes(claim.ledger, outcome.looks))
+    known = msgspec.structs.replace(claim, ledger=with_looks(claim.ledger, outcome.looks), progressed=progressed)
+    retry_after = None if isinstance(outcome.ended, TimedOut) else outcome.ended.retry_after
+    failure = _timed_out(known) if isinstance(outcome.ended, TimedOut) else outcome.ended.failure
+    landed = Landed.MAYBE if known.open_steps else Landed.NO
+    decided = _failed(known, msgspec.structs.replace(failure, landed=landed), retry_after, rules, roll)
+    more = {"looks": sightings(outcome.looks), "progress": bool(progressed) and decided.target == State.QUEUED}
+    return msgspec.structs.replace(decided, **more)
 
 
 def _kept_out(claim: Claim, outcome: Misfit | Unconsented) -> Transition:
@@ -139,10 +192,6 @@ def _kept_out(claim: Claim, outcome: Misfit | Unconsented) -> Transition:
             return _die(claim, _never("consent_denied", message), spends=-1)
         case Unconsented(message):
             return _move(claim, Move.HOLD, spends=-1, failure=_never("consent_required", message))
-
-
-def _seen(looks: tuple[Look, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((look.name, str(look.verdict)) for look in looks if look.name != ALL)
 
 
 def too_old(
@@ -192,6 +241,10 @@ def _cut(claim: Claim, code: str, message: str) -> Failure:
     advice = reason(code).advice
     failure = Failure(cls=Class.TRANSIENT, landed=Landed.MAYBE, reason_code=code, message=message, advice=advice)
     return _by_ledger(claim, failure)
+
+
+def _timed_out(claim: Claim) -> Failure:
+    return _cut(claim, "timeout", "the attempt took longer than its timeout")
 
 
 def _as(failure: Failure, code: str) -> Failure:

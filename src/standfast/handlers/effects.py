@@ -55,12 +55,21 @@ class Trace(msgspec.Struct, frozen=True):
     """Whether a person had the job run again since: their word that it may be done again."""
 
 
+class Unanswered(Untold):
+    """A reply that does not tell whether the effect is there; its status says whether asking again can help."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(f"HTTP {reply.status} does not tell whether it is there")
+        self.status_code = reply.status
+        self.headers = {name.title(): value for name, value in reply.headers.items()}
+
+
 class Effect:
     """One side effect of a handler. `verify(job, effect)` or `verify(job)` tells whether it is there.
 
-    It answers True, False, or a verdict (`verified`, `absent`, `partial`, `indeterminate`). An async one is awaited, a
-    plain one runs in a thread. `effect.key` is what the handler handed to the receiver as `e.key`. Without `verify`
-    only the ledger knows of this effect.
+    It answers True, False, `Found(receipt)`, or a verdict (`verified`, `absent`, `partial`, `indeterminate`). An async
+    one is awaited, a plain one runs in a thread. `effect.key` is what the handler handed to the receiver as `e.key`.
+    Without `verify` only the ledger knows of this effect.
     """
 
     def __init__(self, name: str, verify: Callable[..., Any] | None = None, *, timeout: float = TIMEOUT) -> None:
@@ -177,7 +186,7 @@ class HttpEffect(Effect):
             return self._held(reply, job, trace)
         if reply.status in GONE or not reply.refuses:
             return Verdict.ABSENT
-        raise Untold(f"HTTP {reply.status} does not tell whether it is there")
+        raise Unanswered(reply)
 
     def _held(self, reply: Reply, job: Job, trace: Trace) -> Verdict:
         fill = partial(filled, job=job, key=trace.key)

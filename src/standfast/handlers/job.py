@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from functools import cached_property
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 import msgspec
 
-from standfast.handlers.ledger import Block, Ledger, undeclared
+from standfast.handlers.block import Block
+from standfast.handlers.ledger import Ledger, undeclared
 from standfast.handlers.parents import Fetch, Parents
+from standfast.handlers.values import digest
 from standfast.job import Claim, Coalesced
 from standfast.rules import QueueRules
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _decode = msgspec.json.decode
 _session: ContextVar[str | None] = ContextVar("standfast_session", default=None)
@@ -36,9 +42,18 @@ class Job:
     thread key have a list of payloads in `payload`, also if only one came, and a list of such inputs in `input`.
     """
 
-    def __init__(self, claim: Claim, rules: QueueRules, input: Any = None, *, fetch: Fetch | None = None) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        rules: QueueRules,
+        input: Any = None,
+        *,
+        fetch: Fetch | None = None,
+        begin_ledger: Callable[[Claim], Ledger] | None = None,
+    ) -> None:
         self._claim = claim
         self._ledger: Ledger | None = None
+        self._begin_ledger = begin_ledger
         self._fetch = fetch
         self.rules = rules
         self.input = input
@@ -126,41 +141,101 @@ class Job:
             raise undeclared(name, self._claim.handler, self.queue, ())
         return self._ledger.block(name)
 
-    async def once(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a function, plain or async, for one declared effect; on every later attempt give its stored receipt.
+    @overload
+    def once(
+        self, name: str, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def once(
+        self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    def once(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function, plain or async, for one declared effect; on every later attempt give what it returned then.
 
-        The receipt is what it returned, as JSON has it.
+        What it returned is kept as JSON (dataclasses, msgspec and pydantic models too, up to 1 MiB) and read back by
+        the function's return annotation, the first time already; without one you get plain JSON. What cannot be kept
+        raises ValueNotKept. The same name with other arguments is another call.
         """
         _check_callable(name, function, "await job.once")
-        async with self.effect(name) as effect:
-            if not effect.done:
-                result = function(*args, **kwargs)
-                effect.record(await result if inspect.isawaitable(result) else result)
-        return effect.receipt
+        _check_loop("once")
+        return _call(self.ledger.call(name, digest(args, kwargs), declared=True), function, args, kwargs)
 
-    def once_sync(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def once_sync(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Do the same in a plain function."""
         _check_callable(name, function, "job.once_sync")
-        with self.effect(name) as effect:
-            if not effect.done:
-                effect.record(function(*args, **kwargs))
-        return effect.receipt
+        return _call_blocking(self.ledger.call(name, digest(args, kwargs), declared=True), function, args, kwargs)
+
+    @overload
+    def step(
+        self, name: str, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def step(
+        self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function, plain or async, once it has not been by an earlier attempt; give what it returned.
+
+        Like `once`, under any name and with nothing declared. One that was cut off is called again: declare an effect
+        for what must not be done twice. An attempt that completes a step is not counted against `attempts`.
+        """
+        _check_callable(name, function, "await job.step")
+        _check_loop("step")
+        return _call(self.ledger.call(name, digest(args, kwargs), declared=False), function, args, kwargs)
+
+    def step_sync(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Do the same in a plain function."""
+        _check_callable(name, function, "job.step_sync")
+        return _call_blocking(self.ledger.call(name, digest(args, kwargs), declared=False), function, args, kwargs)
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger of this attempt, for built-in handlers; others use `effect` and `once`."""
+        """The ledger of this attempt, for built-in handlers; others use `effect`, `once` and `step`.
+
+        A handler that declares no effects has one from its first step on.
+        """
         if self._ledger is None:
-            raise undeclared("", self._claim.handler, self.queue, ())
+            if self._begin_ledger is None:
+                raise undeclared("", self._claim.handler, self.queue, ())
+            self._ledger = self._begin_ledger(self._claim)
+        return self._ledger
+
+    @property
+    def begun_ledger(self) -> Ledger | None:
+        """The ledger of this attempt, if it has one yet."""
         return self._ledger
 
     def keep(self, ledger: Ledger) -> None:
-        """Take the ledger of this attempt; a handler that declares no effects has none."""
+        """Take the ledger of this attempt."""
         self._ledger = ledger
 
     def of(self, payload: Any, input: Any = None) -> Job:
         """Give this job as if it had another payload, for checks of an operation that it only wraps."""
         text = msgspec.json.encode(payload).decode()
         return Job(msgspec.structs.replace(self._claim, payload=text), self.rules, input, fetch=self._fetch)
+
+
+async def _call(block: Block, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async with block as effect:
+        if not effect.done:
+            result = function(*args, **kwargs)
+            effect.record(await result if inspect.isawaitable(result) else result)
+    return effect.returned(function)
+
+
+def _call_blocking(block: Block, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with block as effect:
+        if not effect.done:
+            effect.record(function(*args, **kwargs))
+    return effect.returned(function)
+
+
+def _check_loop(call: str) -> None:
+    """Refuse what a plain function would call without ever awaiting it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise TypeError(f"this handler is a plain function: write job.{call}_sync, which does not need await") from None
 
 
 def _check_callable(name: str, function: object, call: str) -> None:

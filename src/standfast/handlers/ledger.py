@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
-import msgspec
+from standfast.errors import (
+    ConfigurationError,
+    LeaseLost,
+    Permanent,
+    Transient,
+    Uncertain,
+    ValueNotKept,
+)
+from standfast.failure import Verdict
+from standfast.handlers.block import Block
+from standfast.job import DOUBTED, OTHER_ARGUMENTS, STEP, UNKEPT, Claim, Entry, Note, label_of
 
-from standfast.asking import asked
-from standfast.errors import ConfigurationError, LeaseLost, Permanent, Transient, Uncertain
-from standfast.job import Claim, Entry, Note
-
-log = logging.getLogger("standfast.worker")
-
-LARGEST_RECEIPT = 64 << 10
-"""Bytes of JSON a receipt may have: it is the name of what was done, not the thing itself."""
+LONGEST_NAME = 200
+MOST_ENTRIES = 10_000
+"""Effects and steps that one job keeps: progress opens a round, and this ends what would go on for ever."""
 CAME_TO_NOTHING = (Transient, Permanent)
 """What a block is left by when nothing came of its effect."""
 
@@ -30,8 +33,14 @@ class Undeclared(ConfigurationError, Permanent):
     reason_code = "undeclared_effect"
 
 
+class ArgumentsChanged(ConfigurationError, Permanent):
+    """An effect that must not be done twice was called with other arguments than an earlier attempt gave it."""
+
+    reason_code = "arguments_changed"
+
+
 class Writes(Protocol):
-    """Where notes are written down."""
+    """Where notes are written down, and receipts read that are too big to come with the job."""
 
     def note(self, note: Note) -> Awaitable[Answer]:
         """Write a note."""
@@ -39,19 +48,32 @@ class Writes(Protocol):
     def note_blocking(self, note: Note) -> Answer:
         """Write a note from code without a loop."""
 
+    async def receipt(self, n: int, name: str) -> str | None:
+        """Read a receipt."""
+
+    def receipt_blocking(self, n: int, name: str) -> str | None:
+        """Read a receipt from code without a loop."""
+
+
+Encode = Callable[[Any], str]
+"""Gives a value as the JSON that is kept of it; raises PayloadRejected where it cannot be kept."""
+
 
 class Ledger:
     """The effects of one attempt: what earlier ones left, and what this one does."""
 
-    def __init__(self, store: Writes, claim: Claim, declared: Iterable[str], found: Iterable[str] = ()) -> None:
+    def __init__(self, store: Writes, claim: Claim, encode: Encode, declared: Iterable[str] = ()) -> None:
         self._store = store
         self._claim = claim
+        self.encode = encode
         self._declared = tuple(declared)
         self._entries = {entry.name: entry for entry in claim.ledger or ()}
-        self._found = frozenset(found)
-        """Effects that a look at the world found there, before this attempt."""
+        self._redone = {entry.name for entry in claim.ledger or () if entry.verdict == DOUBTED}
         self._own: set[str] = set()
         self._under_way: set[str] = set()
+        self._asked_for: set[str] = set()
+        self.progressed = bool(claim.progressed)
+        """Whether this attempt recorded a receipt or step that was not there before."""
 
     @property
     def entries(self) -> list[Entry] | None:
@@ -62,7 +84,56 @@ class Ledger:
         """Open a block around a declared effect."""
         if name not in self._declared:
             raise undeclared(name, self._claim.handler, self._claim.queue, self._declared)
-        return Block(self, name)
+        return Block(self, self._block_key(name))
+
+    def _block_key(self, name: str) -> str:
+        """Find the entry of an effect by its name alone: what `once` did counts for a block, if it is one call."""
+        if name in self._entries and not self._is_missing(name):
+            return name
+        calls = [entry.name for entry in self._entries.values() if entry.label == name and entry.name != name]
+        if len(calls) > 1:
+            self._check_arguments(name)
+        return calls[0] if len(calls) == 1 else name
+
+    def call(self, name: str, arguments: str, *, declared: bool) -> Block:
+        """Open a block around a call with these arguments: of a declared effect, or of a step of any name."""
+        if declared and name not in self._declared:
+            raise undeclared(name, self._claim.handler, self._claim.queue, self._declared)
+        _check_name(name)
+        key = self._key(name, arguments, is_step=name not in self._declared)
+        self._asked_for.add(key)
+        return Block(self, key)
+
+    def _key(self, name: str, arguments: str, *, is_step: bool) -> str:
+        """Find the entry of a call by its name and arguments, or name a new one.
+
+        What a block did, or a look found, has no arguments: it counts for every call of that name.
+        """
+        as_effect, as_step = f"{name}{OTHER_ARGUMENTS}{arguments}", f"{name}{OTHER_ARGUMENTS}{STEP}{arguments}"
+        for key in (as_effect, as_step, name):
+            if key in self._entries and not (key == name and self._is_missing(name)):
+                return key
+        self._check_arguments(name)
+        return as_step if is_step else as_effect
+
+    def _is_missing(self, name: str) -> bool:
+        """Tell whether all that is known of an effect is that a look did not find it."""
+        entry = self._entries[name]
+        return entry.state == "seen" and entry.verdict != Verdict.VERIFIED
+
+    def _check_arguments(self, name: str) -> None:
+        """Refuse an effect that must not be done twice, if what an earlier attempt did was not asked for again yet.
+
+        Its arguments may differ from attempt to attempt (a time, a random key): then it would be done again.
+        """
+        if self._claim.replay_mode == "replay" or name not in self._declared:
+            return
+        before = [each for each in self._claim.ledger or () if each.label == name and each.state != "seen"]
+        if any(each.name not in self._asked_for for each in before):
+            raise ArgumentsChanged(
+                f"effect {name!r} was called by an earlier attempt with other arguments and may be done; give it the "
+                "same arguments on every attempt (no present time, no random value), or each its own effect"
+            )
 
     def meant(self, doubts: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """Give the effects that a result's doubts are about: a name that is not declared may be a slip for any."""
@@ -79,13 +150,13 @@ class Ledger:
         entry = self._entries.get(name)
         if entry is not None and entry.state == "done":
             return None
-        if name in self._found:
-            kept = None if entry is None else entry.receipt  # of an effect that was doubted, and is there after all
-            return self._note(name, "done", kept, verdict="verified")
+        if entry is not None and entry.state == "seen" and entry.verdict == Verdict.VERIFIED:
+            return self._note(name, "done", entry.receipt, verdict=entry.verdict)
+        self._check_room(name)
         if name in self._own and self._claim.replay_mode != "replay":
             raise Uncertain(
-                f"effect {name!r} was begun in this attempt and nobody knows how it ended; let the attempt end: before "
-                "it is repeated, somebody looks",
+                f"effect {label_of(name)!r} was begun in this attempt and nobody knows how it ended; let the "
+                "attempt end: before it is repeated, somebody looks",
                 reason_code="unknown_commit_state",
             )
         return self._note(name, "begun")
@@ -95,10 +166,25 @@ class Ledger:
         if block.done:
             return None
         if error is None:
-            return self._note(block.name, "done")
-        if isinstance(error, CAME_TO_NOTHING) and not block.was_open:
-            return self._note(block.name, "none")
+            return self._note(block.entry, "done")
+        if isinstance(error, CAME_TO_NOTHING) and not isinstance(error, ValueNotKept) and not block.was_open:
+            return self._note(block.entry, "none")
         return None
+
+    def unkept(self, name: str) -> Note | None:
+        """Give what to write of a value that cannot be kept. A declared effect is done, and is not repeated.
+
+        A step stays open: a person who has it run again may change what it returns.
+        """
+        return self._note(name, "done", None, UNKEPT) if label_of(name) in self._declared else None
+
+    def _check_room(self, name: str) -> None:
+        if name not in self._entries and len(self._entries) >= MOST_ENTRIES:
+            raise Permanent(
+                f"job {self._claim.id} has {MOST_ENTRIES} effects and steps, the most that one job keeps; enqueue the "
+                "rest as jobs of their own",
+                reason_code="too_many_steps",
+            )
 
     def intent(self, name: str, receipt: str | None) -> Note:
         """Give the note of an intent that leaves a trace: what was begun, so that a later attempt can look for it."""
@@ -109,8 +195,9 @@ class Ledger:
         return self._note(name, "none")
 
     def found(self, name: str) -> bool:
-        """Tell whether a look found an effect before this attempt."""
-        return name in self._found
+        """Tell whether an effect is there: a look found it, or an earlier attempt recorded it."""
+        entry = self._entries.get(name)
+        return entry is not None and (entry.state == "done" or entry.verdict == Verdict.VERIFIED)
 
     def done(self, name: str, receipt: str | None) -> Note:
         """Give the note of a receipt."""
@@ -120,7 +207,9 @@ class Ledger:
     def entering(self, name: str) -> Iterator[Note | None]:
         """Give what to write before an effect, and let no second block of it be entered until this one is left."""
         if name in self._under_way:
-            raise ConfigurationError(f"effect {name!r} is already under way in this attempt; give each its own name")
+            raise ConfigurationError(
+                f"effect {label_of(name)!r} is already under way in this attempt; give each its own name"
+            )
         entered = False
         self._under_way.add(name)
         try:
@@ -142,12 +231,15 @@ class Ledger:
             return None
         if answer is None:
             raise LeaseLost(
-                f"job {self._claim.id} was taken over: effect {note.name!r} must not begin here; stop"
+                f"job {self._claim.id} was taken over: effect {label_of(note.name)!r} must not begin here; stop"
                 if note.state == "begun"
-                else f"job {self._claim.id} is gone: what came of effect {note.name!r} could not be kept"
+                else f"job {self._claim.id} is gone: what came of effect {label_of(note.name)!r} could not be kept"
             )
+        before = self._entries.get(note.name)
         if answer.state == "begun":
             self._own.add(note.name)
+        elif (before is None or before.state != "done") and note.name not in self._redone:
+            self.progressed = True
         self._entries[note.name] = answer
         return answer
 
@@ -165,104 +257,27 @@ class Ledger:
         [answer] = self._store.note_blocking(note)
         return self.written(note, answer)
 
+    async def fetch(self, name: str) -> str | None:
+        """Read a receipt that was too big to come with the job."""
+        return await self._store.receipt(self._claim.n, name)
+
+    def fetch_blocking(self, name: str) -> str | None:
+        """Do the same in this thread."""
+        return self._store.receipt_blocking(self._claim.n, name)
+
     @property
     def identity(self) -> str:
         """What names this work to receivers."""
         return self._claim.identity
-
-    @property
-    def job_id(self) -> str:
-        """Whose ledger it is."""
-        return self._claim.id
 
     def _note(self, name: str, state: Any, receipt: str | None = None, verdict: str | None = None) -> Note:
         claim = self._claim
         return Note(claim.n, claim.token, claim.id, name, state, receipt, verdict, claim.attempts)
 
 
-class Block:
-    """One effect while a handler is at it. `done` and `receipt` say what an earlier attempt left, or this one."""
-
-    def __init__(self, ledger: Ledger, name: str) -> None:
-        self._ledger = ledger
-        self._writing: tuple[Note, Awaitable[Answer]] | None = None
-        self._in_loop = False
-        self.name = name
-        before = ledger.standing(name)
-        self.was_open = before is not None and before.state == "begun"
-        """Whether it was begun before and nobody knows how that ended: then this block alone cannot close it."""
-        self._take(before)
-
-    @property
-    def key(self) -> str:
-        """A stable identity of this effect, the same on every attempt and replay: hand it to the receiver."""
-        return key_of(self._ledger.identity, self.name)
-
-    def record(self, receipt: Any) -> None:
-        """Keep what came of the effect, as JSON: it is given back on every later attempt."""
-        kept = self._readable(receipt)
-        note = self._ledger.done(self.name, kept)
-        if self._in_loop:
-            self._writing = (note, self._ledger.start(note))
-        else:
-            self._ledger.write_blocking(note)
-        self._take(Entry(self.name, "done", kept))
-
-    def _readable(self, receipt: Any) -> str | None:
-        """Give a receipt as JSON; one that cannot be kept never fails an effect that is done."""
-        text = asked(lambda: msgspec.json.encode(receipt).decode(), lambda error: f"\0{error}")
-        if not text.startswith("\0") and len(text.encode()) <= LARGEST_RECEIPT:
-            return text
-        why = text[1:] if text.startswith("\0") else f"it has more than {LARGEST_RECEIPT} bytes"
-        log.error(
-            "the receipt of effect %s of job %s is not kept (%s): it is done, and later attempts get None; return what "
-            "names it, such as its id",
-            *(self.name, self._ledger.job_id, why),
-        )
-        return None
-
-    async def __aenter__(self) -> Self:
-        self._in_loop = True
-        with self._ledger.entering(self.name) as note:
-            if note is not None:
-                self._take(await self._ledger.write(note))
-        return self
-
-    def __enter__(self) -> Self:
-        with self._ledger.entering(self.name) as note:
-            if note is not None:
-                self._take(self._ledger.write_blocking(note))
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ledger.leave(self.name)
-        if self._writing is not None:
-            note, writing = self._writing
-            [answer] = await writing
-            self._ledger.written(note, answer)
-        last = self._ledger.last_note(self, error)
-        if last is not None:
-            self._take(await self._ledger.write(last))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ledger.leave(self.name)
-        last = self._ledger.last_note(self, error)
-        if last is not None:
-            self._take(self._ledger.write_blocking(last))
-
-    def _take(self, entry: Entry | None) -> None:
-        self.done = entry is not None and entry.state == "done"
-        kept = entry.receipt if self.done and entry is not None else None
-        self.receipt: Any = None if kept is None else msgspec.json.decode(kept)
-
-
-def key_of(identity: str, name: str) -> str:
-    """Give the stable identity of an effect of a job."""
-    return f"{identity}.{name}"
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+        raise ConfigurationError(f"a step is named by up to {LONGEST_NAME} printable characters, not {name!r}")
 
 
 def undeclared(name: str, handler: str, queue: str, declared: tuple[str, ...]) -> Undeclared:

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast, get_args
 
 import msgspec
 
@@ -16,7 +16,7 @@ from standfast.handlers.effects import Effect
 from standfast.handlers.job import Job
 from standfast.handlers.probes import Probe, check_probe
 from standfast.job import Receipt, Risk
-from standfast.rules import ReplayMode
+from standfast.rules import ReplayMode, WhenLanded
 
 Function = Callable[..., Any]
 Effects = Effect | Sequence[Effect] | Callable[..., Any]
@@ -63,6 +63,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     consent: bool = False
     """Whether a session must have consented before this is entered for it."""
+    when_landed: WhenLanded | None = None
+    """What follows when a look finds every effect there; None: a handler that keeps the ledger is resumed."""
 
 
 class Handler:
@@ -301,14 +303,17 @@ def declare(
     timeout: float | None,
     effects: Any = (),
     consent: bool = False,
+    when_landed: str | None = None,
 ) -> Declaration:
     """Check what `@sf.handler` was given."""
     if not isinstance(queue, str):
         raise ConfigurationError(f"@sf.handler takes the queue's name: write @sf.handler('mail'), not {queue!r}")
     if replay not in REPLAY_MODES:
         raise ConfigurationError(f"replay={replay!r} is unknown; known are {', '.join(REPLAY_MODES)}")
+    if when_landed not in (None, *get_args(WhenLanded)):
+        raise ConfigurationError.unknown("when_landed", when_landed, get_args(WhenLanded))
     given = {"queue": queue, "name": name or queue, "replay_mode": replay, "risk": risk, "timeout": timeout}
-    given |= {"consent": consent}
+    given |= {"consent": consent, "when_landed": when_landed}
     try:
         declaration = msgspec.convert(given, Declaration)
     except msgspec.ValidationError as error:

@@ -68,7 +68,8 @@ class Commands:
 
 
 def _handler(queue: str, command: Command, door: Enqueues) -> Handler:
-    declaration = Declaration(queue=queue, name=queue, replay_mode=command.replay, timeout=command.seconds)
+    ours = {"replay_mode": command.replay, "timeout": command.seconds, "when_landed": "complete"}
+    declaration = Declaration(queue=queue, name=queue, **ours)
     runner = Runner(command)
     return Handler(runner.run, declaration, door, input=Fits(command), soft=False, effects=[Landing(command)])
 
@@ -125,8 +126,9 @@ class Runner:
     async def run(self, job: Job) -> dict[str, Any] | Snooze | Failed:
         """Launch it and follow it to its end; or follow what an earlier attempt launched, if that still runs."""
         entry = job.ledger.standing(EFFECT)
-        if job.ledger.found(EFFECT):
-            await job.ledger.write(job.ledger.done(EFFECT, None if entry is None else entry.receipt))
+        if entry is not None and job.ledger.found(EFFECT):
+            if entry.state != "done":
+                await job.ledger.write(job.ledger.done(EFFECT, entry.receipt))
             return {"exit_code": None, "found": True}
         known = identity(entry.receipt and msgspec.json.decode(entry.receipt)) if entry is not None else None
         if known is not None and whereabouts(known) == "runs":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -226,7 +227,8 @@ def _circumstances(
         parked_on=row.parked_on,
         failure=view.failure,
         warning=row.warning,
-        found=tuple(effect["name"] for effect in view.effects if effect["verdict"] == Verdict.VERIFIED),
+        found=tuple(dict.fromkeys(each["name"] for each in view.effects if each["verdict"] == Verdict.VERIFIED)),
+        called=tuple(Counter(each["name"] for each in view.effects if "arguments" in each).items()),
         superseded_by=row.superseded_by,
         waits_for=waits(record),
         triage=view.triage,

@@ -7,11 +7,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import msgspec
 
+from standfast.asking import asked
 from standfast.errors import PayloadRejected
+from standfast.outcome import LARGEST_RESULT
 
 LARGEST = 256 * 1024
 """Bytes of canonical text a payload may have."""
@@ -43,6 +46,32 @@ def canonical(payload: Any, *, largest: int = LARGEST) -> str:
             "store the data elsewhere and send its address"
         )
     return encoded.decode()
+
+
+def kept(value: Any) -> str:
+    """Give the text of a result, a receipt or a step's value, with whatever typed values are in it.
+
+    Raises PayloadRejected for what JSON cannot say, or what is too big.
+    """
+    try:
+        return canonical(value, largest=LARGEST_RESULT)
+    except PayloadRejected:  # it may hold typed values further inside, which few do
+        return canonical(asked(partial(_builtins, value), _unwritable), largest=LARGEST_RESULT)
+
+
+def _builtins(value: Any) -> Any:
+    return msgspec.to_builtins(value, enc_hook=_dumped)
+
+
+def _unwritable(error: Exception) -> NoReturn:
+    raise PayloadRejected(f"the payload cannot be written as JSON: {error}; nothing was written") from error
+
+
+def _dumped(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if not callable(dump):
+        raise TypeError(f"a value is of type {type(value).__name__}, {NOT_JSON}")
+    return dump(mode="json")
 
 
 def sha256(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.decide.settle import RECOVERED
+from standfast.decide.settle import LOOK_FAILED, RECOVERED
 from standfast.errors import ConfigurationError
 from standfast.failure import Landed, Verdict
 from standfast.job import JobView
@@ -73,6 +73,21 @@ UNKEPT = "It is done, but its result could not be kept. Do not call again; look 
 FOUND = (
     "It is done: nobody saw it end, but its effect was found ({found}). Nothing was run again, so there is no result."
 )
+FOUND_WITH_RESULT = (
+    "It is done: nobody saw it end, but its effect was found ({found}). Nothing was run again; the result is what was "
+    "found."
+)
+RESUMING = (
+    "Part of it is done ({found}) and is not done again; the rest is not, and goes on by itself, next at {due}. Do not "
+    "call again; wait for it, or look with status."
+)
+LOOKING = (
+    "It may have been done or not: that could not be looked up just now, and is tried again by itself, next at {due}. "
+    "Do not call again; wait for it, or look with status."
+)
+PARTLY_DONE = (
+    "It failed for good after part of it was done ({found}). Read the error, and explain, before asking for a retry."
+)
 CUT = (
     "It is done. The result is too long for a reply and is cut here: fetch the whole with result(operation_id), or one "
     "key of it with result(operation_id, key)."
@@ -109,6 +124,8 @@ LONGEST_RESULT = 100_000
 """Characters of a result a reply carries; the whole is fetched by `result`."""
 MOST_KEYS = 100
 """Keys of a cut result that a reply names."""
+MOST_FOUND = 5
+"""Effects and steps that a hint names."""
 
 
 def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
@@ -213,6 +230,8 @@ def _hint(job: JobView, status: str) -> str:
             said = _hint_of_held(job)
         case State.DEAD if status == "failed" and _maybe_done(job):
             said = MAYBE_DONE
+        case State.DEAD if status == "failed" and _found(job):
+            said = PARTLY_DONE.format(found=", ".join(_found(job)[:MOST_FOUND]))
         case State.CANCELLED if job.superseded_by:
             said = SUPERSEDED.format(by=job.superseded_by)
     return said or HINTS[status]
@@ -220,7 +239,8 @@ def _hint(job: JobView, status: str) -> str:
 
 def _hint_of_done(job: JobView) -> str | None:
     if job.warning == RECOVERED:
-        return FOUND.format(found=", ".join(_found(job)) or "see explain")
+        said = FOUND if job.result is None else FOUND_WITH_RESULT
+        return said.format(found=", ".join(_found(job)) or "see explain")
     if job.warning == "result_not_stored":
         return UNKEPT
     return CUT if _is_long(job) else None
@@ -234,6 +254,10 @@ def _was_refused(job: JobView) -> bool:
 def _hint_of_queued(job: JobView) -> str | None:
     if _was_refused(job):
         return POSTPONED.format(due=_due(job))
+    if job.failure is not None and job.failure.reason_code == LOOK_FAILED:
+        return LOOKING.format(due=_due(job))
+    if job.attempts and _found(job):
+        return RESUMING.format(found=", ".join(_found(job)[:MOST_FOUND]), due=_due(job))
     if job.attempts:
         return RETRYING.format(due=_due(job))
     if job.queue_reason == "deferred_submit":
@@ -255,7 +279,7 @@ def _maybe_done(job: JobView) -> bool:
 
 
 def _found(job: JobView) -> list[str]:
-    return [effect["name"] for effect in job.effects if effect["verdict"] == Verdict.VERIFIED]
+    return list(dict.fromkeys(each["name"] for each in job.effects if each["verdict"] == Verdict.VERIFIED))
 
 
 def _due(job: JobView) -> str:

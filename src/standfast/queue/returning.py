@@ -7,12 +7,12 @@ import msgspec
 from standfast.chain import Decision, Kind
 from standfast.decide.operate import Refusal, replay, resolve
 from standfast.decide.settle import RECOVERED
-from standfast.decide.verdict import seen, untold
+from standfast.decide.verdict import result_of, resumes, seen, sightings, untold
 from standfast.errors import ConfigurationError, NotALetter, NotVerified, PayloadRejected
 from standfast.failure import Landed, Verdict
 from standfast.handlers.http import Sender
 from standfast.handlers.registry import Handler, Registry
-from standfast.job import Details, JobView
+from standfast.job import Details, JobView, label_of
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.queue.rulings import Ruling, may_have_landed
 from standfast.queue.verification import Seen, Verifier, job_of
@@ -40,23 +40,36 @@ class Returning:
         reason: str | None,
         kind: Kind = "replay",
     ) -> Transition:
-        """Decide how a letter goes: resolved if every effect is there, else replayed, once it was `ruled`."""
+        """Decide how a letter goes: resolved if every effect is there, else replayed, once it was `ruled`.
+
+        A handler that is resumed behind its effects is replayed all the same: the code behind them is not done.
+        """
         landed = may_have_landed(letter)
         # What never entered its handler cannot have done what is there.
         entered = record.row.attempts or landed == Landed.MAYBE
         found = await self.looked(record) if entered else None
-        if found is not None and found.verdict == Verdict.VERIFIED:
+        is_there = found is not None and found.verdict == Verdict.VERIFIED
+        if is_there and not self._resumes(record):
             return resolution(record, letter, found, by=by, reason=reason)
-        decided = replay(standing(record.row), attempt=record.row.attempts, landed=landed, by=by, reason=reason)
+        known = {"landed": Landed.NO if is_there else landed, "looks": () if found is None else sightings(found.looks)}
+        decided = replay(standing(record.row), attempt=record.row.attempts, by=by, reason=reason, **known)
         decision = Decision(kind=kind, payload_sha256=letter.payload_sha256, outcome="replayed")
         return _chained(decided, decision, letter.id)
 
     def known_landed(self, record: JobRecord) -> bool:
-        """Tell whether the ledger has a receipt of every effect its handler declares; nothing is looked at."""
+        """Tell whether a letter needs nothing more, by the ledger: every declared effect has its receipt.
+
+        Nothing is looked at. One whose handler is resumed needs to run.
+        """
         row = record.row
         handler: Handler | None = self._registry.find(row.queue, row.handler)
-        done = {entry.name for entry in record.effects if entry.state == "done"}
-        return handler is not None and bool(handler.effect_names) and done >= set(handler.effect_names)
+        done = {entry.label for entry in record.effects if entry.state == "done"}
+        is_there = handler is not None and bool(handler.effect_names) and done >= set(handler.effect_names)
+        return is_there and not self._resumes(record)
+
+    def _resumes(self, record: JobRecord) -> bool:
+        handler: Handler | None = self._registry.find(record.row.queue, record.row.handler)
+        return handler is not None and resumes(handler.declaration.when_landed, record.effects)
 
     async def verified(self, record: JobRecord) -> Seen:
         """Look at the effects of a letter; raise unless all of them are there."""
@@ -114,10 +127,13 @@ def died_under(letter: JobView, snapshot: str | None) -> dict[str, str]:
 
 def told(decided: Transition, by: str) -> dict[str, str]:
     """Say how a letter went."""
+    looks = ", ".join(f"{label_of(look.key)} {look.verdict}" for look in decided.looks)
     if decided.move == Move.RESOLVE:
-        looks = ", ".join(f"{name} {verdict}" for name, verdict in decided.looks)
-        return {"outcome": "resolved", "why": f"it had landed: {looks}"}
-    return {"outcome": "replayed", "why": decided.reason or f"asked by {by}"}
+        return {"outcome": "resolved", "why": f"it had landed: {looks or 'its receipts say so'}"}
+    why = decided.reason or f"asked by {by}"
+    if decided.looks and all(look.verdict == Verdict.VERIFIED for look in decided.looks):
+        why = f"{why}; it had landed ({looks}), and is resumed behind that"
+    return {"outcome": "replayed", "why": why}
 
 
 def resolution(
@@ -136,9 +152,9 @@ def resolution(
         reason=reason,
         triage=letter.triage,
         attempt=record.row.attempts,
-        result=result,
+        result=result if found is None else result_of(found.looks),
         warning=None if found is None else RECOVERED,
-        looks=() if found is None else tuple((look.name, str(look.verdict)) for look in found.looks),
+        looks=() if found is None else sightings(found.looks),
     )
     outcome = "said" if found is None else "verified"
     decision = Decision(kind="resolve", payload_sha256=letter.payload_sha256, outcome=outcome)

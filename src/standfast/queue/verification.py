@@ -7,27 +7,33 @@ queued. What a check raises, or that it hangs, says nothing about the world: it 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections import defaultdict
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from standfast.decide import classify
 from standfast.decide.verdict import LONGEST_NOTE, Scope, combine, of_answer, of_ledger
-from standfast.failure import Verdict
+from standfast.errors import PayloadRejected
+from standfast.failure import Class, Verdict
 from standfast.handlers.beside import staying
+from standfast.handlers.block import key_of
 from standfast.handlers.effects import Effect, Trace
 from standfast.handlers.http import Sender
 from standfast.handlers.job import Job, enter_session
-from standfast.handlers.ledger import key_of
 from standfast.handlers.parents import Fetch
 from standfast.handlers.registry import Handler
 from standfast.handlers.templates import Untold
-from standfast.job import ASKED, Claim, Details, Entry, Parent
-from standfast.outcome import ALL, Look
+from standfast.job import ASKED, UNKEPT, Claim, Details, Entry, Parent
+from standfast.outcome import ALL, Found, Look
 from standfast.printable import printable
+from standfast.queue import payload
 from standfast.rules import QueueRules, ReplayMode
 from standfast.store.reads import JobRecord
 
+SEVERAL = "it was called with several arguments, which its verify cannot tell apart; give each its own effect"
 NOTHING_DECLARED = Look(ALL, Verdict.INDETERMINATE, "nothing is declared that could be looked at")
 
 
@@ -36,11 +42,6 @@ class Seen(msgspec.Struct, frozen=True):
 
     verdict: Verdict
     looks: tuple[Look, ...]
-
-    @property
-    def found(self) -> list[str]:
-        """The effects that are there."""
-        return [look.name for look in self.looks if look.verdict == Verdict.VERIFIED]
 
 
 class Verifier:
@@ -51,27 +52,42 @@ class Verifier:
 
     async def look(self, handler: Handler, job: Job, entries: Iterable[Entry] | None, scope: Scope = "all") -> Seen:
         """Look at all effects of a job, or at those that were begun and are not known to be done."""
-        known = {entry.name: entry for entry in entries or ()}
+        known: defaultdict[str, list[Entry]] = defaultdict(list)
+        for entry in entries or ():
+            known[entry.label].append(entry)
         [found] = await asyncio.gather(staying(_resolved(handler, job)), return_exceptions=True)
         if isinstance(found, BaseException):
-            return _seen([Look(ALL, Verdict.INDETERMINATE, _words(found))])
+            return _seen([_failed(Look(ALL, Verdict.INDETERMINATE), found)])
         effects, judged = found
         mode = handler.declaration.replay_mode
-        wanted = [effect for effect in effects if scope == "all" or _is_open(known.get(effect.name))]
-        looks = await asyncio.gather(*(self._one(each, judged, known.get(each.name), mode) for each in wanted))
-        return _seen(looks if looks or scope == "open" else [NOTHING_DECLARED])
+        wanted = [effect for effect in effects if scope == "all" or any(map(_is_open, known[effect.name]))]
+        looks = await asyncio.gather(*(self._all(each, judged, known[each.name], mode) for each in wanted))
+        several = [look for each in looks for look in each]
+        return _seen(several if several or scope == "open" else [NOTHING_DECLARED])
+
+    async def _all(self, effect: Effect, job: Job, entries: Sequence[Entry], mode: ReplayMode) -> list[Look]:
+        """Look at an effect. One that was called with several arguments has several entries, which no check tells."""
+        if len(entries) > 1:
+            return [of_ledger(effect.name, entry, mode, SEVERAL) for entry in entries]
+        return [await self._one(effect, job, entries[0] if entries else None, mode)]
 
     async def _one(self, effect: Effect, job: Job, entry: Entry | None, mode: ReplayMode) -> Look:
         """Look at one effect; a receipt is evidence enough."""
-        if not effect.verifiable or (entry is not None and entry.state == "done"):
+        done = entry is not None and entry.state == "done"
+        if not effect.verifiable or (entry is not None and done and entry.verdict != UNKEPT):
             return of_ledger(effect.name, entry, mode)
+        look = await self._looked(effect, job, entry)
+        # What is done and has no value stays so, unless the look brings one.
+        return of_ledger(effect.name, entry, mode) if done and look.receipt is None else look
+
+    async def _looked(self, effect: Effect, job: Job, entry: Entry | None) -> Look:
         kept = None if entry is None or entry.receipt is None else msgspec.json.decode(entry.receipt)
         asked = entry is not None and entry.verdict == ASKED
         trace = Trace(effect.name, key_of(job.identity, effect.name), _is_open(entry), kept, asked)
         looking = asyncio.ensure_future(_in_session(job, effect.look(job, trace, self._sender)))
         try:
             await asyncio.wait([looking], timeout=effect.timeout)
-            return _answered(effect, looking)
+            return replace(_answered(effect, looking), key="" if entry is None else entry.name)
         finally:
             looking.cancel()
 
@@ -94,8 +110,26 @@ def _answered(effect: Effect, looking: asyncio.Future[Any]) -> Look:
         return Look(effect.name, Verdict.INDETERMINATE, "its check was cancelled")
     error = looking.exception()
     if error is not None:
-        return Look(effect.name, Verdict.INDETERMINATE, _words(error))
-    return Look(effect.name, *of_answer(looking.result()))
+        return _failed(Look(effect.name, Verdict.INDETERMINATE), error)
+    answer = looking.result()
+    return _found(effect, answer) if isinstance(answer, Found) else Look(effect.name, *of_answer(answer))
+
+
+def _found(effect: Effect, found: Found) -> Look:
+    """Take what a check found for the receipt; one that cannot be kept is not taken for none."""
+    if found.receipt is None:
+        return Look(effect.name, Verdict.VERIFIED)
+    try:
+        return Look(effect.name, Verdict.VERIFIED, receipt=payload.kept(found.receipt))
+    except PayloadRejected as error:
+        return Look(effect.name, Verdict.INDETERMINATE, f"what it found cannot be kept: {error}"[:LONGEST_NOTE])
+
+
+def _failed(look: Look, error: BaseException) -> Look:
+    """Say why a check could not tell. Its error is judged as a handler's would be: it may be able to tell later."""
+    said = classify.of_exception(error)
+    again = said.failure.cls == Class.TRANSIENT
+    return replace(look, note=_words(error), again=again, retry_after=said.retry_after if again else None)
 
 
 def _seen(looks: list[Look]) -> Seen:

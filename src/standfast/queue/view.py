@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -73,7 +74,7 @@ def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
         failure=failure,
         first_failure=failures[0] if failures else failure,
         history=history,
-        effects=[_effect(entry) for entry in record.effects],
+        effects=_effects(record.effects, moment),
         triage=_triage(row, moment),
     )
 
@@ -164,12 +165,23 @@ def _attempt(line: str, moment: Moment) -> Attempt:
     return msgspec.convert(entry, Attempt)
 
 
-def _effect(entry: Entry) -> dict[str, Any]:
+def _effects(entries: Sequence[Entry], moment: Moment) -> list[dict[str, Any]]:
+    """Show effects and steps; one that was called with several arguments stands there with the hash of each."""
+    calls = Counter(entry.label for entry in entries)
+    return [_effect(entry, moment, several=calls[entry.label] > 1) for entry in entries]
+
+
+def _effect(entry: Entry, moment: Moment, *, several: bool) -> dict[str, Any]:
     """Show an effect: a receipt is evidence, and an intent alone tells nothing."""
     told = Verdict.VERIFIED if entry.state == "done" else Verdict.INDETERMINATE
     looked = entry.verdict if entry.state != "done" and entry.verdict in list(Verdict) else None
-    shown = {"name": entry.name, "verdict": str(looked or told), "receipt": _read(entry.receipt)}
-    return {**shown, "late": True} if entry.late else shown
+    shown = {"name": entry.label, "verdict": str(looked or told), "receipt": _read(entry.receipt)}
+    more: dict[str, Any] = {"at": moment(entry.at), "attempt": entry.attempt}
+    if several and entry.arguments is not None:
+        more["arguments"] = entry.arguments
+    if entry.left_out:
+        more["receipt_bytes"] = entry.left_out
+    return {**shown, **more, "late": True} if entry.late else {**shown, **more}
 
 
 def _failure(line: Attempt) -> Failure:

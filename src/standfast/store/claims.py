@@ -24,6 +24,9 @@ PASSES = 16
 LOOK_AGAIN_AFTER = 0.1
 """Seconds until a claim looks again at jobs whose gates were in somebody else's hands."""
 
+LARGEST_BROUGHT = 1 << 10
+"""Bytes of a receipt that a claim brings along; a handler that asks for a bigger one reads it then."""
+
 _claims = msgspec.json.Decoder(list[Claim])
 decode_numbers = msgspec.json.Decoder(list[int]).decode
 
@@ -220,5 +223,5 @@ def _take(
 
 def held_claims(numbers: Iterable[int], *, since: int = 1) -> Generator[Step, Rows, list[Claim]]:
     """Read running jobs as their worker holds them; with their effects beyond the token `since`."""
-    [(claims,)] = yield "held_claims", {"numbers": text(list(numbers)), "since": since}
+    [(claims,)] = yield "held_claims", {"numbers": text(list(numbers)), "since": since, "most": LARGEST_BROUGHT}
     return (yield from workflows.with_parents(_claims.decode(claims)))

@@ -11,9 +11,24 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from standfast.job import Entry, Note
+from standfast.lifecycle import Sighting
 from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
 
-Row = tuple[int, str, str, str | None, str | None, int, float, int]
+Row = tuple[int, str, str, str | None, str | None, int, float, int, int | None, int | None]
+LONGEST_QUOTE = 300
+"""Characters of a receipt that a job's history quotes."""
+
+
+class Looked(NamedTuple):
+    """What an attempt saw of its job's effects before it runs."""
+
+    n: int
+    token: int
+    id: str
+    attempt: int
+    looks: Sequence[Sighting]
+    failed_before: bool = False
+    """Whether looks failed before this one, which are forgotten now."""
 
 
 class Standing(NamedTuple):
@@ -130,7 +145,7 @@ def _displaced(note: Note, found: Standing) -> tuple[str, str | None, str] | Non
 
 
 def _with(receipt: str | None) -> str:
-    return "without a receipt" if receipt is None else f"with the receipt {receipt}"
+    return "without a receipt" if receipt is None else f"with the receipt {receipt[:LONGEST_QUOTE]}"
 
 
 def _is_own_intent(note: Note, found: Standing) -> bool:
@@ -144,4 +159,31 @@ def _verdict(note: Note, found: Standing) -> str | None:
 
 def _row(round_: Round, note: Note, found: Standing) -> Row:
     receipt = (note.receipt, _verdict(note, found))
-    return (note.n, note.name, note.state, *receipt, note.token, round_.now, int(not found.owned_by(note)))
+    written = (note.token, round_.now, int(not found.owned_by(note)), note.attempt)
+    return (note.n, note.name, note.state, *receipt, *written, note.token if note.state == "done" else None)
+
+
+def keep_looks(round_: Round, looked: Sequence[Looked]) -> Script:
+    """Keep what attempts saw before they run; answer for each whether it still has its job."""
+    yield from lock_jobs(round_, (each.n for each in looked))
+    rows = yield "standing_effects", {"effects": text([(each.n, "") for each in looked])}
+    owned = [Standing(*row)[:2] == (each.id, each.token) for each, row in zip(looked, rows, strict=True)]
+    kept = [each for each, is_owned in zip(looked, owned, strict=True) if is_owned]
+    seen = [row for each in kept for row in seen_rows(round_, each.n, each.token, each.attempt, each.looks)]
+    if seen:
+        yield "write_verdicts", seen
+    again = [each.n for each in kept if each.failed_before]
+    if again:
+        yield "count_looks", {"numbers": text(again), "failed": False}
+    return owned
+
+
+def seen_rows(round_: Round, n: int, token: int, attempt: int, looks: Iterable[Sighting]) -> list[tuple[Any, ...]]:
+    """Give what a look saw as rows of the ledger."""
+    return [(n, look.key, "seen", look.receipt, look.verdict, token, round_.now, attempt) for look in looks]
+
+
+def receipt(n: int, name: str) -> Script:
+    """Read one receipt, as JSON text."""
+    rows = yield "receipt_of", {"n": n, "name": name}
+    return rows[0][0] if rows else None

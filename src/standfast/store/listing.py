@@ -40,6 +40,8 @@ class Sought(NamedTuple):
     scanned: int
 
 
+LARGEST_LISTED = 64 << 10
+"""Bytes of a receipt that a list of jobs has; who reads one job gets every receipt whole."""
 LETTERS_LOOKED_THROUGH = 5000
 """Letters that one look passes at most, however few of them fit: what they stopped of stands in texts."""
 LARGEST_BITE = 2000
@@ -52,7 +54,7 @@ def jobs(wanted: Filter, now: float) -> Script:
     found, below, scanned = yield from _numbers(wanted, now)
     chosen = found[: wanted.limit]
     rows = yield "list_jobs", {"numbers": text(chosen)}
-    records = yield from with_history(rows)
+    records = yield from with_history(rows, LARGEST_LISTED)
     return Sought(records, chosen[-1] if len(found) > wanted.limit else below, scanned)
 
 
@@ -60,7 +62,7 @@ def letters(wanted: LetterFilter) -> Script:
     """Read a page of letters; it ends early where too many had to be skipped for it. With it, where it then ended."""
     end = yield from looked_at(wanted)
     rows = yield "list_letters", wanted._replace(above=end or 0)._asdict()
-    return (yield from with_history(rows)), end
+    return (yield from with_history(rows, LARGEST_LISTED)), end
 
 
 def looked_at(wanted: LetterFilter) -> Generator[Step, Rows, int | None]:

@@ -83,7 +83,7 @@ JOB = Table(
     _words(
         "queue handler priority state ready_at due_at entered_at attempts round_start budget max_attempts deferrals"
         " token worker claimed_at asked_lease lease timeout replay_mode asked_expiry expires_at finished_at cancelling"
-        " landed thread_gate parked_on occupies pending"
+        " landed thread_gate parked_on occupies pending progress_start failed_looks"
     ),
     frozenset(_words("ready_at due_at entered_at claimed_at asked_expiry expires_at finished_at")),
 )
@@ -98,7 +98,9 @@ ENDING = Table(
     timed=(("triage", "replay_at"),),
 )
 HISTORY = Table("history", ("n", "line"), ("entry",), timed=(("entry", "at"),))
-EFFECT = Table("effect", ("n", "name"), _words("state receipt verdict token at late"), frozenset({"at"}))
+EFFECT = Table(
+    "effect", ("n", "name"), _words("state receipt verdict token at late attempt done_in"), frozenset({"at"})
+)
 BY_NUMBER = (JOB, BODY, ENDING, HISTORY, EFFECT)
 """The tables that make up a job."""
 
@@ -121,7 +123,10 @@ WHOLE = (
         source="(SELECT name AS queue, '' AS worker, claims, claimed_at FROM queue WHERE claimed_at IS NOT NULL)",
     ),
     Table(
-        "handler", ("queue", "name"), _words("replay_mode risk timeout declared_at consent"), frozenset({"declared_at"})
+        "handler",
+        ("queue", "name"),
+        _words("replay_mode risk timeout declared_at consent when_landed"),
+        frozenset({"declared_at"}),
     ),
     Table("message", ("id",), _words("session kind job queue handler at read_at body"), frozenset({"at", "read_at"})),
     Table(

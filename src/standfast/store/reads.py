@@ -17,6 +17,9 @@ from standfast.rules import QueueRules
 from standfast.store.counting import Lane, oldest, shared_out
 from standfast.store.steps import Rows, Script, Step, text
 
+WHOLE = 1 << 30
+"""More bytes than any receipt has."""
+
 
 class JobRow(NamedTuple):
     """A whole job as the store has it. Field order is that of the view `job_row`; times are queue time."""
@@ -172,15 +175,15 @@ def gates(keys: Sequence[str]) -> Script:
     return [found[key] for key in keys if key in found]
 
 
-def with_history(rows: list[tuple[Any, ...]]) -> Script:
-    """Put jobs together with their history and effects."""
+def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script:
+    """Put jobs together with their history and effects; receipts with more than so many bytes are left out."""
     found = [JobRow(*row) for row in rows]
     lines = yield "history_of", {"numbers": text([row.n for row in found])}
     history: defaultdict[int, list[str]] = defaultdict(list)
     for n, entry in lines:
         history[n].append(entry)
     effects: defaultdict[int, list[Entry]] = defaultdict(list)
-    for n, *entry in (yield "effects_of", {"numbers": text([row.n for row in found])}):
+    for n, *entry in (yield "effects_of", {"numbers": text([row.n for row in found]), "most": most}):
         effects[n].append(Entry(*entry))
     blockers = yield from _blockers([row.n for row in found if row.state == State.WAITING])
     return [JobRecord(row, history[row.n], tuple(effects[row.n]), tuple(blockers[row.n])) for row in found]

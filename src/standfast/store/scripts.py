@@ -33,6 +33,7 @@ from standfast.store import (
     workflows,
 )
 from standfast.store.claims import claim_queue
+from standfast.store.ledger import seen_rows
 from standfast.store.orders import Catch, Order, Publication
 from standfast.store.steps import End, Round, Rows, Script, Step, lock_jobs, text
 
@@ -294,12 +295,7 @@ def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
     lines = [_line(round_, each) for each in moved if _is_kept(each)]
     if lines:
         yield "write_history", lines
-    looks = [(each.n, name, "seen", verdict, each.token, round_.now) for each in moved for name, verdict in each.looks]
-    if looks:
-        yield "write_verdicts", looks
-    reopened = [(each.n, name) for each in moved for name in each.reopens]
-    if reopened:
-        yield "reopen_effects", {"effects": text(reopened), "doubted": DOUBTED}
+    yield from _write_effects(round_, [each for each in moved if each.looks or each.reopens or each.progress])
     replayed = [each.n for each in moved if each.move == Move.REPLAY]
     if replayed:
         asked = [each.n for each in moved if each.move == Move.REPLAY and _is_a_persons(each)]
@@ -316,6 +312,22 @@ def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
     yield from sessions.tell(round_, moved)
     if final:
         yield "release_keys", {"numbers": text(final), "now": round_.now, "keep_keys": DEFAULTS.keep_keys}
+
+
+def _write_effects(round_: Round, moved: Sequence[Transition]) -> Script:
+    """Write what is known of effects now, and how far their jobs have come."""
+    looks = [row for each in moved for row in seen_rows(round_, each.n, each.token, each.attempt, each.looks)]
+    if looks:
+        yield "write_verdicts", looks
+    reopened = [(each.n, name) for each in moved for name in each.reopens]
+    if reopened:
+        yield "reopen_effects", {"effects": text(reopened), "doubted": DOUBTED}
+    progressed = [each.n for each in moved if each.progress]
+    if progressed:
+        yield "keep_progress", {"numbers": text(progressed)}
+    failed = [each.n for each in moved if each.look_failed]
+    if failed:
+        yield "count_looks", {"numbers": text(failed), "failed": True}
 
 
 def _is_kept(moved: Transition) -> bool:

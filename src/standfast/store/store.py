@@ -42,6 +42,7 @@ from standfast.store.finding import Finding
 from standfast.store.flows import Flows
 from standfast.store.forward import Forward, Unforwardable
 from standfast.store.governance import Governance
+from standfast.store.ledger import Looked
 from standfast.store.listing import Filter, Sought
 from standfast.store.lookout import Lookout
 from standfast.store.orders import Catch, Conflict, Full, Order, Publication
@@ -271,6 +272,19 @@ class Store:
     def note_blocking(self, note: Note) -> list[Entry | None]:
         """Do the same for a caller without a loop."""
         return self._engine.call_blocking(ledger.write, [note], seconds=_patience(note), room=_room(note))  # type: ignore[no-any-return]
+
+    async def keep_looks(self, looked: Looked) -> bool:
+        """Keep what an attempt saw before it runs; False if another has its job by now."""
+        [owned] = await self._engine.call(ledger.keep_looks, [looked], seconds=PATIENCE)
+        return owned  # type: ignore[no-any-return]
+
+    async def receipt(self, n: int, name: str) -> str | None:
+        """Read the receipt of an effect or step by its key, as JSON text."""
+        return await self._engine.read(ledger.receipt(n, name))  # type: ignore[no-any-return]
+
+    def receipt_blocking(self, n: int, name: str) -> str | None:
+        """Do the same for a caller without a loop."""
+        return self._engine.read_blocking(ledger.receipt(n, name))  # type: ignore[no-any-return]
 
     def publish_blocking(self, publication: Publication) -> None:
         """Put declarations in force, also for jobs that wait: where those are many, sweepers do the rest."""

@@ -66,6 +66,7 @@ TURNS: tuple[ScriptFunction, ...] = (
     calls.call,
     calls.hand_over,
     ledger.write,
+    ledger.keep_looks,
     scripts.apply,
     graphs.cancel,
     letters.amend,
@@ -172,6 +173,7 @@ def _of_ids(ids: Sequence[str]) -> Gates:
 
 _JOBS: dict[ScriptFunction, Callable[[Any], int]] = {
     ledger.write: lambda note: note.n,
+    ledger.keep_looks: lambda looked: looked.n,
     scripts.apply: lambda transition: transition.n,
     letters.amend: lambda amendment: amendment.touch.letter.n,
     letters.quarantine: lambda quarantine: quarantine.touch.letter.n,

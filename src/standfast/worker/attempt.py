@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -16,8 +16,18 @@ from msgspec.structs import replace
 
 from standfast.asking import asked
 from standfast.decide import classify
-from standfast.decide.verdict import Scope, after_doubt, before_repeat, in_doubt, scope
-from standfast.errors import PayloadRejected
+from standfast.decide.verdict import (
+    Scope,
+    after_doubt,
+    before_repeat,
+    closes,
+    in_doubt,
+    resumes,
+    scope,
+    sightings,
+    with_looks,
+)
+from standfast.errors import PayloadRejected, StoreUnavailable
 from standfast.failure import Class, Failure, Landed, reason
 from standfast.handlers.job import Job, enter_session
 from standfast.handlers.ledger import Ledger
@@ -29,12 +39,12 @@ from standfast.queue import payload
 from standfast.queue.consent import consented
 from standfast.queue.verification import Seen, Verifier
 from standfast.rules import QueueRules
+from standfast.store.ledger import Looked
 from standfast.store.store import Store
 from standfast.worker.places import with_place
 
 log = logging.getLogger("standfast.worker")
 
-LARGEST_RESULT = 1 << 20
 UNWANTED = Failure(
     cls=Class.PERMANENT,
     landed=Landed.MAYBE,
@@ -58,7 +68,6 @@ class Running:
         "deadline",
         "is_async",
         "job",
-        "ledger",
         "looking",
         "losses",
         "rules",
@@ -73,7 +82,6 @@ class Running:
         self.claim = claim
         self.rules = rules
         self.job: Job | None = None
-        self.ledger: Ledger | None = None
         self.task: asyncio.Task[Transition] | None = None
         self.thread: Future[Any] | None = None
         self.is_async = True
@@ -86,7 +94,10 @@ class Running:
     @property
     def as_it_stands(self) -> Claim:
         """The claim, with what this attempt did to the world."""
-        return self.claim if self.ledger is None else replace(self.claim, ledger=self.ledger.entries)
+        ledger = None if self.job is None else self.job.begun_ledger
+        if ledger is None:
+            return self.claim
+        return replace(self.claim, ledger=ledger.entries, progressed=int(ledger.progressed))
 
     def stop(self, why: Cut) -> None:
         """Stop the attempt: an async handler is cancelled, a plain function keeps its slot until it returns."""
@@ -110,6 +121,7 @@ class Attempts:
         self._verifier = verifier
         self._entered = entered
         self._fetch = store.flows.result_blocking
+        self._begin_ledger = partial(_ledger, store)
         self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="standfast-handler")
 
     async def run(self, running: Running) -> Outcome:
@@ -120,7 +132,7 @@ class Attempts:
             return NotEntered(running.cut or "handler_missing")
         try:
             given = handler.read(claim.payload, collected=claim.details.collected)
-            job = Job(claim, running.rules, given, fetch=self._fetch)
+            job = Job(claim, running.rules, given, fetch=self._fetch, begin_ledger=self._begin_ledger)
         except PayloadRejected as error:
             return Misfit(str(error))
         enter_session(claim.details.session)
@@ -136,27 +148,39 @@ class Attempts:
         running.is_async = handler.is_async
         self._entered(running)
         result = await (handler.function(job) if handler.is_async else self._in_thread(handler, job, running))
-        return _meant(running.ledger, _returned(handler, job, result))
+        return _meant(job.begun_ledger, _returned(handler, job, result))
 
     async def _with_effects(self, running: Running, handler: Handler, job: Job) -> Outcome | None:
         """Look before a repeat, and give the job its ledger; give how the attempt ends if it is not to run."""
-        claim = running.claim
-        found: list[str] = []
-        wanted = scope(claim)
+        wanted = scope(running.claim)
         if wanted != "none":
             seen = await self._looked(running, handler, job, wanted)
             if seen is None or running.cut is not None:
                 return NotEntered(running.cut or "drain")
-            ended = before_repeat(seen.looks, complete=wanted == "all")
+            resumed = resumes(handler.declaration.when_landed, running.claim.ledger)
+            ended = before_repeat(seen.looks, complete=wanted == "all" and not resumed)
+            if ended is None:
+                ended = await self._keep(running, seen)
             if ended is not None:
                 return ended
-            found = seen.found
         declared: list[str] | Failed = asked(lambda: _names(handler, job), _unknown_effects)
         if isinstance(declared, Failed):
             return declared
-        running.ledger = Ledger(self._store, claim, declared, found)
-        job.keep(running.ledger)
+        job.keep(_ledger(self._store, running.claim, declared))
         return None
+
+    async def _keep(self, running: Running, seen: Seen) -> NotEntered | None:
+        """Keep what a look saw before the handler is entered, which then finds it in its ledger."""
+        claim = running.claim
+        kept = sightings(seen.looks)
+        looked = Looked(claim.n, claim.token, claim.id, claim.attempts, kept, bool(claim.failed_looks))
+        try:
+            owned = await self._store.keep_looks(looked)
+        except StoreUnavailable:
+            return NotEntered("store_unavailable")
+        progressed = claim.progressed or int(closes(claim.ledger, seen.looks))
+        running.claim = replace(claim, ledger=with_looks(claim.ledger, seen.looks) or None, progressed=progressed)
+        return None if owned and running.cut is None else NotEntered(running.cut or "lost")
 
     async def _looked(self, running: Running, handler: Handler, job: Job, wanted: Scope) -> Seen | None:
         """Look at the effects of a job; None if that was cut off, with the handler not entered."""
@@ -181,7 +205,8 @@ class Attempts:
             return outcome
         finally:
             running.looking = False
-        return after_doubt(claim, outcome, seen.looks)
+        resumed = resumes(handler.declaration.when_landed, claim.ledger)
+        return after_doubt(claim, outcome, seen.looks, resumed=resumed)
 
     async def _in_thread(self, handler: Handler, job: Job, running: Running) -> Any:
         """Wait until a plain function returns, whoever is cancelled meanwhile: no thread can be.
@@ -235,6 +260,10 @@ def cut_short(cut: Cut | None, error: asyncio.CancelledError) -> Outcome:
             return classify.of_exception(error)
 
 
+def _ledger(store: Store, claim: Claim, declared: Sequence[str] = ()) -> Ledger:
+    return Ledger(store, claim, payload.kept, declared)
+
+
 def _names(handler: Handler, job: Job) -> list[str] | Failed:
     return [effect.name for effect in handler.effects_of(job)[0]]
 
@@ -255,8 +284,7 @@ def _returned(handler: Handler, job: Job, result: Any) -> Outcome:
     failed = classify.of_result(result) if handler.soft else None
     if failed is not None:
         return failed
-    kept = partial(payload.canonical, result, largest=LARGEST_RESULT)
-    return asked(lambda: Succeeded(kept()), partial(_not_kept, job, result))
+    return asked(lambda: Succeeded(payload.kept(result)), partial(_not_kept, job, result))
 
 
 def _meant(ledger: Ledger | None, outcome: Outcome) -> Outcome:

@@ -31,7 +31,7 @@ def tell(end: Transition, handler: str, allowed: int, span: Any = None) -> None:
     if end.failure is None:
         what = "%s; its receiver asked to wait %.3g s, and no attempt is spent"
         log.info(what, SUBJECT % about, end.delay, extra=traced)
-    elif end.move == Move.RETRY:
+    elif end.move in {Move.RETRY, Move.GIVE_BACK}:
         log.warning("%s; it is tried again in %.3g s", SUBJECT % about, end.delay, extra=traced)
     elif end.triage is not None and end.triage.replay_status == "scheduled":
         why = (end.target, end.failure.reason_code, end.triage.rule)

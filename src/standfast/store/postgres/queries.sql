@@ -141,21 +141,28 @@ SELECT name, replay_mode, timeout, risk FROM handler WHERE queue = :queue
 -- name: take_jobs
 -- Attempt and token are raised before the handler runs: a payload that kills its worker is counted.
 UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, token = token + 1, worker = :worker,
-  claimed_at = :now, max_attempts = round_start + coalesce(budget, :attempts), lease = coalesce(asked_lease, :lease),
-  replay_mode = :replay_mode, timeout = :timeout::double precision
+  claimed_at = :now, lease = coalesce(asked_lease, :lease),
+  replay_mode = :replay_mode, timeout = :timeout::double precision,
+  max_attempts = greatest(round_start, progress_start) + coalesce(budget, :attempts)
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND handler = :handler
 
 -- name: held_claims
 -- Field order is that of the Claim struct. Effects are read from a token on: a first attempt has none yet.
+-- A receipt with more than so many bytes stays here until a handler asks for it.
 SELECT coalesce(json_agg(json_build_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
   j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
   b.details::json, j.thread_gate, b.coalesced::json, j.landed, j.occupies::json, CASE WHEN j.token > :since THEN (
-    SELECT json_agg(json_build_array(f.name, f.state, f.receipt, f.verdict, f.late)) FROM effect AS f WHERE f.n = j.n) END,
+    SELECT json_agg(json_build_array(f.name, f.state,
+      CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN NULL ELSE f.receipt END,
+      f.verdict, f.late, CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN octet_length(f.receipt) ELSE 0 END))
+    FROM effect AS f WHERE f.n = j.n) END,
   coalesce(b.first_seen_at, b.created_at),
   CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at,
   CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
     WHERE h.n = j.n AND h.entry::json->>'refused' = 'true' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
-      AND o.entry::json->>'refused' IS NULL AND (o.entry::json->>'class' IS NOT NULL OR o.entry::json->>'reason_code' = 'replayed')), -1)) ELSE 0 END
+      AND o.entry::json->>'refused' IS NULL AND (o.entry::json->>'class' IS NOT NULL OR o.entry::json->>'reason_code' = 'replayed')), -1)) ELSE 0 END,
+  j.progress_start, j.failed_looks,
+  CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END
   ) ORDER BY e.place), '[]')::text
 FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
@@ -296,10 +303,19 @@ WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 -- name: open_round
 -- A replay begins anew: its attempts count from here, its age too, and whoever held the old token is fenced. An expiry
 -- that is past does not count any more: whoever replays it wants it all the same.
-UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, token = token + 1, cancelling = 0,
+UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, token = token + 1, cancelling = 0, failed_looks = 0,
   asked_expiry = CASE WHEN asked_expiry > :now THEN asked_expiry END,
   expires_at = least(CASE WHEN asked_expiry > :now THEN asked_expiry END,
     :now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue))
+WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: keep_progress
+-- An attempt that got further opens a round: as many may follow it without getting further as a round has.
+UPDATE job SET max_attempts = attempts + max_attempts - greatest(round_start, progress_start), progress_start = attempts
+WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: count_looks
+UPDATE job SET failed_looks = CASE WHEN :failed THEN failed_looks + 1 ELSE 0 END
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: standing_effects
@@ -311,24 +327,29 @@ LEFT JOIN effect AS f ON f.n = (e.r->>0)::bigint AND f.name = e.r->>1
 ORDER BY e.place
 
 -- name: write_effects
-INSERT INTO effect (n, name, state, receipt, verdict, token, at, late)
-SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::integer, (r->>6)::double precision, (r->>7)::integer
+INSERT INTO effect (n, name, state, receipt, verdict, token, at, late, attempt, done_in)
+SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::integer, (r->>6)::double precision, (r->>7)::integer, (r->>8)::integer,
+  (r->>9)::integer
 FROM jsonb_array_elements(:rows::jsonb) AS r
 ON CONFLICT (n, name) DO UPDATE
 SET state = excluded.state, receipt = excluded.receipt, verdict = excluded.verdict, token = excluded.token,
-  at = excluded.at, late = excluded.late
+  at = excluded.at, late = excluded.late, attempt = excluded.attempt, done_in = coalesce(effect.done_in, excluded.done_in)
 
 -- name: drop_effects
 DELETE FROM effect WHERE (n, name) IN (SELECT (r->>0)::bigint, r->>1 FROM jsonb_array_elements(:effects::jsonb) AS r)
 
 -- name: write_verdicts
--- What a look saw; an intent that is found done is closed.
-INSERT INTO effect (n, name, state, verdict, token, at)
-SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, (r->>4)::integer, (r->>5)::double precision
+-- What a look saw; an intent that is found done is closed. A person's word that it may be done again stays until then.
+INSERT INTO effect (n, name, state, receipt, verdict, token, at, attempt)
+SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::integer, (r->>6)::double precision, (r->>7)::integer
 FROM jsonb_array_elements(:rows::jsonb) AS r
 ON CONFLICT (n, name) DO UPDATE
-SET verdict = excluded.verdict,
-  state = CASE WHEN effect.state = 'begun' AND excluded.verdict = 'verified' THEN 'done' ELSE effect.state END
+SET verdict = CASE WHEN effect.verdict = 'asked' AND excluded.verdict <> 'verified' THEN effect.verdict ELSE excluded.verdict END,
+  receipt = CASE effect.state WHEN 'seen' THEN excluded.receipt WHEN 'done' THEN coalesce(effect.receipt, excluded.receipt)
+    ELSE coalesce(excluded.receipt, effect.receipt) END,
+  state = CASE WHEN effect.state = 'begun' AND excluded.verdict = 'verified' THEN 'done' ELSE effect.state END,
+  done_in = coalesce(effect.done_in, CASE WHEN effect.state = 'begun' AND excluded.verdict = 'verified' THEN excluded.token END),
+  at = excluded.at, attempt = excluded.attempt
 
 -- name: reopen_effects
 -- Its handler could not find what counts as done. The receipt stays: a look that finds it makes it count again.
@@ -478,13 +499,13 @@ UPDATE job SET parked_on = NULL, ready_at = :now
 WHERE state = 'queued' AND parked_on IS NOT NULL AND parked_on NOT LIKE 'thread:%' AND queue = :queue
 
 -- name: publish_handlers
-INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at, consent)
+INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at, consent, when_landed)
 SELECT r->>'queue', r->>'name', r->>'replay_mode', r->>'risk', (r->>'timeout')::double precision, :now,
-  coalesce((r->>'consent')::boolean, false)::integer
+  coalesce((r->>'consent')::boolean, false)::integer, r->>'when_landed'
 FROM jsonb_array_elements(:handlers::jsonb) AS r ORDER BY r->>'queue', r->>'name'
 ON CONFLICT (queue, name) DO UPDATE
 SET replay_mode = excluded.replay_mode, risk = excluded.risk, timeout = excluded.timeout, declared_at = excluded.declared_at,
-  consent = excluded.consent
+  consent = excluded.consent, when_landed = excluded.when_landed
 
 -- name: beat
 INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at)
@@ -629,8 +650,12 @@ SELECT * FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:num
 SELECT n, entry FROM history WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n, line
 
 -- name: effects_of
-SELECT n, name, state, receipt, verdict, late FROM effect
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n, name
+SELECT n, name, state, CASE WHEN octet_length(receipt) > :most THEN NULL ELSE receipt END, verdict, late,
+  CASE WHEN octet_length(receipt) > :most THEN octet_length(receipt) ELSE 0 END, at, attempt
+FROM effect WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n, name
+
+-- name: receipt_of
+SELECT receipt FROM effect WHERE n = :n AND name = :name
 
 -- name: published_rules
 SELECT q.rules FROM queue AS q
@@ -738,7 +763,7 @@ SELECT name, rules FROM queue WHERE rules IS NOT NULL
 UNION ALL
 SELECT queue || '/' || name,
   json_build_object('queue', queue, 'name', name, 'replay_mode', replay_mode, 'risk', risk, 'timeout', timeout,
-    'consent', consent = 1)::text FROM handler
+    'consent', consent = 1, 'when_landed', when_landed)::text FROM handler
 
 -- name: live_workers
 SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since

@@ -119,21 +119,26 @@ SELECT name, replay_mode, timeout, risk FROM handler WHERE queue = :queue
 -- name: take_jobs
 -- Attempt and token are raised before the handler runs: a payload that kills its worker is counted.
 UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, token = token + 1, worker = :worker,
-  claimed_at = :now, max_attempts = round_start + coalesce(budget, :attempts), lease = coalesce(asked_lease, :lease),
-  replay_mode = :replay_mode, timeout = :timeout
+  claimed_at = :now, lease = coalesce(asked_lease, :lease),
+  replay_mode = :replay_mode, timeout = :timeout,
+  max_attempts = max(round_start, coalesce(progress_start, 0)) + coalesce(budget, :attempts)
 WHERE n IN (SELECT value FROM json_each(:numbers)) AND handler = :handler
 
 -- name: held_claims
 -- Field order is that of the Claim struct. CROSS JOIN keeps the order of the numbers. Effects are read from a token on: a first attempt has none yet.
+-- A receipt with more than so many bytes stays here until a handler asks for it.
 SELECT json_group_array(json_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
   j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
   json(b.details), j.thread_gate, json(b.coalesced), j.landed, json(j.occupies), json(CASE WHEN j.token > :since THEN (
-    SELECT nullif(json_group_array(json_array(f.name, f.state, f.receipt, f.verdict, f.late)), '[]')
+    SELECT nullif(json_group_array(json_array(f.name, f.state, iif(f.state = 'done' AND octet_length(f.receipt) > :most, NULL, f.receipt),
+      f.verdict, f.late, iif(f.state = 'done' AND octet_length(f.receipt) > :most, octet_length(f.receipt), 0))), '[]')
     FROM effect AS f WHERE f.n = j.n) END), coalesce(b.first_seen_at, b.created_at),
   CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at,
   CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
     WHERE h.n = j.n AND h.entry->>'refused' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
-      AND o.entry->>'refused' IS NULL AND (o.entry->>'class' IS NOT NULL OR o.entry->>'reason_code' = 'replayed')), -1)) ELSE 0 END))
+      AND o.entry->>'refused' IS NULL AND (o.entry->>'class' IS NOT NULL OR o.entry->>'reason_code' = 'replayed')), -1)) ELSE 0 END,
+  j.progress_start, j.failed_looks,
+  CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END))
 FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
 
 -- name: read_gates
@@ -265,11 +270,19 @@ WHERE n IN (SELECT value FROM json_each(:numbers))
 -- name: open_round
 -- A replay begins anew: its attempts count from here, its age too, and whoever held the old token is fenced. An expiry
 -- that is past does not count any more: whoever replays it wants it all the same.
-UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, token = token + 1, cancelling = 0,
+UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, token = token + 1, cancelling = 0, failed_looks = 0,
   asked_expiry = iif(asked_expiry > :now, asked_expiry, NULL),
   expires_at = nullif(min(iif(asked_expiry > :now, asked_expiry, 9e99),
     coalesce(:now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue), 9e99)), 9e99)
 WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: keep_progress
+-- An attempt that got further opens a round: as many may follow it without getting further as a round has.
+UPDATE job SET max_attempts = attempts + max_attempts - max(round_start, coalesce(progress_start, 0)), progress_start = attempts
+WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: count_looks
+UPDATE job SET failed_looks = iif(:failed, failed_looks + 1, 0) WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: standing_effects
 -- For each effect: whose job it is and under which token that runs (null if it does not), and what the ledger has of it.
@@ -279,19 +292,24 @@ LEFT JOIN effect AS f ON f.n = e.value->>0 AND f.name = e.value->>1
 ORDER BY e.key
 
 -- name: write_effects
-INSERT INTO effect (n, name, state, receipt, verdict, token, at, late) VALUES :rows
+INSERT INTO effect (n, name, state, receipt, verdict, token, at, late, attempt, done_in) VALUES :rows
 ON CONFLICT (n, name) DO UPDATE
 SET state = excluded.state, receipt = excluded.receipt, verdict = excluded.verdict, token = excluded.token,
-  at = excluded.at, late = excluded.late
+  at = excluded.at, late = excluded.late, attempt = excluded.attempt, done_in = coalesce(effect.done_in, excluded.done_in)
 
 -- name: drop_effects
 DELETE FROM effect WHERE (n, name) IN (SELECT e.value->>0, e.value->>1 FROM json_each(:effects) AS e)
 
 -- name: write_verdicts
--- What a look saw; an intent that is found done is closed.
-INSERT INTO effect (n, name, state, verdict, token, at) VALUES :rows
+-- What a look saw; an intent that is found done is closed. A person's word that it may be done again stays until then.
+INSERT INTO effect (n, name, state, receipt, verdict, token, at, attempt) VALUES :rows
 ON CONFLICT (n, name) DO UPDATE
-SET verdict = excluded.verdict, state = iif(effect.state = 'begun' AND excluded.verdict = 'verified', 'done', effect.state)
+SET verdict = iif(effect.verdict = 'asked' AND excluded.verdict <> 'verified', effect.verdict, excluded.verdict),
+  receipt = CASE effect.state WHEN 'seen' THEN excluded.receipt WHEN 'done' THEN coalesce(effect.receipt, excluded.receipt)
+    ELSE coalesce(excluded.receipt, effect.receipt) END,
+  state = iif(effect.state = 'begun' AND excluded.verdict = 'verified', 'done', effect.state),
+  done_in = coalesce(effect.done_in, iif(effect.state = 'begun' AND excluded.verdict = 'verified', excluded.token, NULL)),
+  at = excluded.at, attempt = excluded.attempt
 
 -- name: reopen_effects
 -- Its handler could not find what counts as done. The receipt stays: a look that finds it makes it count again.
@@ -418,13 +436,13 @@ UPDATE job SET parked_on = NULL, ready_at = :now
 WHERE state = 'queued' AND parked_on IS NOT NULL AND parked_on NOT LIKE 'thread:%' AND queue = :queue
 
 -- name: publish_handlers
-INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at, consent)
+INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at, consent, when_landed)
 SELECT e.value->>'queue', e.value->>'name', e.value->>'replay_mode', e.value->>'risk', CAST(e.value->>'timeout' AS REAL), :now,
-  coalesce(e.value->>'consent', 0)
+  coalesce(e.value->>'consent', 0), e.value->>'when_landed'
 FROM json_each(:handlers) AS e WHERE true
 ON CONFLICT (queue, name) DO UPDATE
 SET replay_mode = excluded.replay_mode, risk = excluded.risk, timeout = excluded.timeout, declared_at = excluded.declared_at,
-  consent = excluded.consent
+  consent = excluded.consent, when_landed = excluded.when_landed
 
 -- name: beat
 INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at)
@@ -552,7 +570,12 @@ SELECT * FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER B
 SELECT n, entry FROM history WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, line
 
 -- name: effects_of
-SELECT n, name, state, receipt, verdict, late FROM effect WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, name
+SELECT n, name, state, iif(octet_length(receipt) > :most, NULL, receipt), verdict, late,
+  iif(octet_length(receipt) > :most, octet_length(receipt), 0), at, attempt
+FROM effect WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, name
+
+-- name: receipt_of
+SELECT receipt FROM effect WHERE n = :n AND name = :name
 
 -- name: published_rules
 SELECT q.rules FROM queue AS q
@@ -653,7 +676,7 @@ SELECT name, rules FROM queue WHERE rules IS NOT NULL
 UNION ALL
 SELECT queue || '/' || name,
   json_object('queue', queue, 'name', name, 'replay_mode', replay_mode, 'risk', risk, 'timeout', timeout,
-    'consent', json(iif(consent, 'true', 'false'))) FROM handler
+    'consent', json(iif(consent, 'true', 'false')), 'when_landed', when_landed) FROM handler
 
 -- name: live_workers
 SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since
