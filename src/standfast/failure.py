@@ -150,8 +150,8 @@ CATALOGUE: dict[str, Reason] = {
         ),
         _stopped(
             "arguments_changed",
-            "An effect was called with other arguments than before, and may be done already. See what is there; give "
-            "it the same arguments on every attempt, then replay, or resolve the letter.",
+            "An effect was called with other arguments than before, and may be done already. See what is there; have "
+            "the handler give it the same arguments on every attempt, then replay.",
         ),
         _stopped("too_many_steps", "One job keeps only so many steps; enqueue the rest as jobs of their own."),
         _unknown("unverified", "The handler could not confirm its own effect; look whether it landed."),

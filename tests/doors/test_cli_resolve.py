@@ -36,7 +36,8 @@ def test_the_checks_of_the_application_are_asked(cli, letter, here, monkeypatch)
     assert (done.exit_code, done.stdout) == (0, f"{letter} resolved\n")
     _, job = told(cli, "status", letter)
     assert (job["state"], job["warning"]) == ("completed", "post_write_recovery")
-    assert job["effects"] == [{"name": "ticket", "verdict": "verified", "receipt": None}]
+    [effect] = job["effects"]
+    assert (effect["name"], effect["verdict"], effect["receipt"], effect["attempt"]) == ("ticket", "verified", None, 1)
 
 
 def test_a_replay_looks_at_once_where_the_application_is_named(cli, letter, here, monkeypatch):

@@ -54,6 +54,19 @@ async def test_a_different_replay_mode_is_one_too(disk, url, log: Log):
             assert await issues(disk) == ["mail/mail: two live processes declare different rules"]
 
 
+async def test_what_follows_when_it_landed_is_one_too(disk, url, log: Log):
+    """One of the two would complete what the other resumes."""
+
+    @disk.handler("mail", when_landed="complete")
+    async def handler(_job):
+        pass
+
+    with children(url, log):
+        await seen(lambda: live_workers(disk, at_least=1))
+        async with disk.worker():
+            assert await issues(disk) == ["mail/mail: two live processes declare different rules"]
+
+
 async def test_equal_declarations_are_no_issue(url, log: Log):
     with children(url, log, 2, rules=OLD):
         async with Standfast(url) as sf:

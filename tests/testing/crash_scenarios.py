@@ -7,9 +7,12 @@ import os
 import threading
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
-from standfast import Cancel, Effect, Job, Standfast, Transient, exponential
+from standfast import Cancel, Effect, Found, Job, Standfast, Transient, exponential
 from standfast.testing import Scenario, World
+
+README = Path(__file__).parents[2] / "README.md"
 
 
 class Tickets(Scenario):
@@ -113,6 +116,101 @@ class Verified(Ledger):
         """Do both."""
         for name in self.effects:
             job.once_sync(name, self.world.happened, name, job)
+
+
+class FollowedUp(Tickets):
+    """The README's example: a ticket that is looked for before a repeat, and a mail behind it."""
+
+    def build(self, world: World) -> Standfast:
+        self.world = world
+        self.sf = sf = Standfast()
+        sf.handler("tickets", replay="verify_first", effects=[Effect("ticket", self.find)])(self.make_ticket)
+        sf.handler("mail")(self.mail)
+        return sf
+
+    def find(self, job: Job) -> bool | Found:
+        """Look for the ticket, and give its receipt."""
+        return Found({"ticket": job.idempotency_key}) if self.world.has("ticket", job) else False
+
+    async def make_ticket(self, job: Job) -> dict[str, str]:
+        """Make a ticket, then have somebody told."""
+        async with job.effect("ticket") as e:
+            if not e.done:
+                e.record({"ticket": self.world.happened("ticket", job)})
+        self.world.step("behind the ticket")
+        await self.sf.enqueue("mail", e.receipt, idempotency_key=f"{job.idempotency_key}.mail")
+        self.world.step("behind the mail")
+        receipt: dict[str, str] = e.receipt
+        return receipt
+
+    async def mail(self, job: Job) -> None:
+        """Tell of the ticket: the receipt is there, whichever attempt brought it."""
+        if not self.world.has("mail", job):
+            self.world.happened("mail", job)
+
+    def expects(self, job):
+        if job.queue == "mail":
+            return []
+        return [("ticket", job.result["ticket"]), ("mail", f"{job.idempotency_key}.mail")]
+
+
+class Tracker:
+    """What the README's example makes its tickets with."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def create(self, title: str, external_id: str) -> dict[str, str]:
+        """Make a ticket."""
+        return {"title": title, "id": self.world.happened("ticket", external_id)}
+
+    async def find(self, external_id: str) -> dict[str, str] | None:
+        """Find a ticket."""
+        return {"title": "found", "id": external_id} if self.world.has("ticket", external_id) else None
+
+
+class Readme(Scenario):
+    """The README's example, run as it stands."""
+
+    def build(self, world: World) -> Standfast:
+        sf = Standfast()
+        names = {"sf": sf, "tracker": Tracker(world), "Effect": Effect, "Found": Found}
+        section = README.read_text().partition("\n## Did it land?\n")[2]
+        exec(section.partition("```python\n")[2].partition("```")[0], names)  # noqa: S102 - the README's own
+
+        @sf.handler("mail")
+        async def mail(job: Job) -> None:
+            assert job.payload["ticket"]["id"]
+            if not world.has("mail", job):
+                world.happened("mail", job)
+
+        return sf
+
+    async def enqueue(self, sf: Standfast, world: World) -> None:  # noqa: ARG002
+        for n in range(2):
+            await sf.enqueue("tickets", {"title": f"title {n}"}, idempotency_key=f"t-{n}")
+
+    def expects(self, job):
+        return [("ticket", f"{job.id}.ticket"), ("mail", f"{job.id}.mail")] if job.queue == "tickets" else []
+
+
+class Stepped(Tickets):
+    """Steps that nothing is declared about: each is done, and none again that was recorded."""
+
+    effects = ("fetch", "build", "ship")
+    jobs = 1
+
+    def build(self, world: World) -> Standfast:
+        self.world = world
+        sf = Standfast()
+        sf.queue("tickets", attempts=1)
+        sf.handler("tickets")(self.all_of_them)
+        return sf
+
+    async def all_of_them(self, job: Job) -> None:
+        """Do one after the other."""
+        for name in self.effects:
+            await job.step(name, self.world.happened, name, job)
 
 
 class Keyless(Tickets):

@@ -25,6 +25,7 @@ from tests.testing.crash_scenarios import (
     Breaks,
     Called,
     Careful,
+    FollowedUp,
     Hangs,
     Idle,
     Keyless,
@@ -32,8 +33,10 @@ from tests.testing.crash_scenarios import (
     Ledger,
     Looks,
     Mute,
+    Readme,
     Requests,
     Silent,
+    Stepped,
     Swallows,
     Tickets,
     Twice,
@@ -42,7 +45,9 @@ from tests.testing.crash_scenarios import (
     Verified,
 )
 
-SURVIVING: list[type[Scenario]] = [Tickets, Called, Requests, Ledger, Verified, Looks, Careful, Application, Kills]
+SURVIVING: list[type[Scenario]] = [
+    *(Tickets, Called, Requests, Ledger, Verified, FollowedUp, Readme, Stepped, Looks, Careful, Application, Kills),
+]
 
 NEVER_AGAIN = [Verified, Looks, Careful]
 """Whoever looks first, or leaves it to a person, does nothing twice."""
@@ -126,6 +131,34 @@ def test_what_a_verifier_finds_is_not_done_again(crash):
     assert report.clean, report
     assert not report.recorded
     assert report.runs[1].states == {"completed": 2}
+
+
+@pytest.mark.parametrize(
+    "only",
+    ["before effect ticket #1", "after effect ticket #1", "behind the ticket #1", "behind the mail #1"],
+)
+def test_the_mail_behind_a_ticket_is_sent_wherever_its_handler_is_killed(crash, url, only):
+    """Before and after the effect, after its receipt, and after the follow-up is enqueued."""
+    report = crash(FollowedUp, url=url, only=only)
+    assert report.clean, report
+    assert (report.runs[1].reached, report.runs[1].states) == (True, {"completed": 4})
+    assert not [found for found in report.recorded if "ticket" in found.finding.about.split()[0]]
+
+
+def test_the_readme_s_example_survives_a_kill_between_the_ticket_and_its_receipt(crash, url):
+    """Every other step is in `test_every_step_is_survived`."""
+    report = crash(Readme, url=url, only="after effect ticket #1")
+    assert report.clean, report
+    assert (report.runs[1].states, report.recorded) == ({"completed": 4}, ())
+
+
+@pytest.mark.parametrize("only", ["before effect build #1", "after effect fetch #1", "after effect ship #1"])
+def test_a_kill_after_a_recorded_step_is_not_counted_and_a_cut_off_step_is_on_record(crash, url, only):
+    """One attempt is allowed without progress: a kill before the first step's record would end the job."""
+    report = crash(Stepped, url=url, only=only)
+    assert report.clean, report
+    expected = {"dead": 1} if "fetch" in only else {"completed": 1}
+    assert (report.runs[1].reached, report.runs[1].states) == (True, expected)
 
 
 def test_what_is_never_repeated_by_itself_is_dead_and_not_lost(crash):

@@ -11,6 +11,7 @@ from standfast import (
     Cancel,
     Effect,
     FileEffect,
+    Found,
     HttpEffect,
     Job,
     JobView,
@@ -90,7 +91,21 @@ def act_plainly(job: Job) -> Any:
     """Do them in a thread."""
     with job.effect("ticket") as effect:
         effect.record(None)
-    return job.once_sync("page", len, "receipt")
+    size: int = job.step_sync("size", len, "receipt")
+    return size + job.once_sync("page", len, "receipt")
+
+
+async def measure(text: str, *, factor: float = 1.0) -> float:
+    """Measure."""
+    return len(text) * factor
+
+
+@sf.handler("steps", effects=[Effect("sent", lambda job: Found({"id": job.id}))], when_landed="resume")
+async def steps(job: Job) -> float:
+    """Measure once, in a step."""
+    size: float = await job.step("measure", measure, "text", factor=2.0)
+    count: int = await job.step("count", len, "text")
+    return size + count
 
 
 @sf.handler("print")

@@ -8,7 +8,6 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import pytest
@@ -135,7 +134,7 @@ async def test_two_of_three_landed_and_only_the_third_runs_again(sf, world):
     async def handler(job):
         for name in ("one", "two", "three"):
             cut = TimeoutError() if job.attempt == 1 and name == "two" else None
-            await job.once(name, partial(world.act, f"{job.id}.{name}", cut))
+            await job.once(name, lambda name=name, cut=cut: world.act(f"{job.id}.{name}", cut))
         return "all"
 
     receipt = await sf.enqueue("acts")
@@ -244,7 +243,7 @@ async def test_an_effect_that_was_cut_off_is_done_again_in_the_same_attempt_only
     async def handler(job):
         for error in (TimeoutError(), None):
             try:
-                await job.once("ticket", partial(world.act, f"{job.id}.ticket", error))
+                await job.once("ticket", lambda error=error: world.act(f"{job.id}.ticket", error))
             except TimeoutError:
                 continue
         return "done"
@@ -349,7 +348,8 @@ async def test_every_mode_looks_for_an_open_intent(sf, world):
 
     @sf.handler("acts", effects=[ticket(world), Effect("mail")])
     async def handler(job):
-        await job.once("ticket", partial(world.act, f"{job.id}.ticket", TimeoutError() if job.attempt == 1 else None))
+        cut = TimeoutError() if job.attempt == 1 else None
+        await job.once("ticket", lambda: world.act(f"{job.id}.ticket", cut))
         return await job.once("mail", world.act, f"{job.id}.mail")
 
     receipt = await sf.enqueue("acts")
@@ -621,7 +621,8 @@ async def test_a_person_may_have_done_again_what_nobody_can_look_for(sf, world):
 
     @sf.handler("acts", replay="manual", effects=[Effect("ticket")])
     async def handler(job):
-        await job.once("ticket", partial(world.act, f"{job.id}.ticket", TimeoutError() if job.attempt == 1 else None))
+        cut = TimeoutError() if job.attempt == 1 else None
+        await job.once("ticket", lambda: world.act(f"{job.id}.ticket", cut))
 
     receipt = await sf.enqueue("acts")
     assert (await tried(sf, receipt)).reason == "unknown_commit_state"

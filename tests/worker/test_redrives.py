@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from standfast import ConfigurationError, Effect
+from standfast import ConfigurationError, Effect, Permanent
 from standfast.errors import ApprovalRefused, PlanDrifted, UnknownRequest
 from standfast.queue.redrives import DRIVEN_FOR
 from standfast.testing import drain
@@ -70,14 +70,13 @@ async def test_a_plan_knows_what_landed_and_whose_thread_moved_on(sf):
 
     sf.queue("mail", attempts=1, coalesce="never")
 
-    @sf.handler("mail", effects=[Effect("ticket", look)])
+    @sf.handler("mail", effects=[Effect("ticket", look)], when_landed="complete")
     async def mail(job):
         if job.payload.get("ticket"):
             async with job.effect("ticket") as ticket:
                 ticket.record({"id": 7})
         if failing:
-            return {"success": False, "error": "no", "error_kind": "validation"}
-        return None
+            raise Permanent("no")
 
     await sf.enqueue("mail", {"ticket": True})
     await sf.enqueue("mail", {}, thread_key="t")

@@ -221,7 +221,7 @@ async def dead(sf, bank: Bank, **how: Any) -> str:
     receipt = await sf.enqueue("pay")
     job = await settled(sf, receipt.id)
     assert job.reason == "unknown_commit_state"
-    return job.id
+    return str(job.id)
 
 
 @pytest.mark.parametrize("door", ["replay", "retry"])

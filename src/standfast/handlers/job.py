@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from functools import cached_property
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
@@ -158,12 +158,13 @@ class Job:
         """
         _check_callable(name, function, "await job.once")
         _check_loop("once")
-        return _call(self.ledger.call(name, digest(args, kwargs), declared=True), function, args, kwargs)
+        return _call(self.ledger.call(name, digest(function, args, kwargs), declared=True), function, args, kwargs)
 
     def once_sync(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Do the same in a plain function."""
         _check_callable(name, function, "job.once_sync")
-        return _call_blocking(self.ledger.call(name, digest(args, kwargs), declared=True), function, args, kwargs)
+        block = self.ledger.call(name, digest(function, args, kwargs), declared=True)
+        return cast("R", _call_blocking(block, function, args, kwargs))
 
     @overload
     def step(
@@ -181,12 +182,13 @@ class Job:
         """
         _check_callable(name, function, "await job.step")
         _check_loop("step")
-        return _call(self.ledger.call(name, digest(args, kwargs), declared=False), function, args, kwargs)
+        return _call(self.ledger.call(name, digest(function, args, kwargs), declared=False), function, args, kwargs)
 
     def step_sync(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Do the same in a plain function."""
         _check_callable(name, function, "job.step_sync")
-        return _call_blocking(self.ledger.call(name, digest(args, kwargs), declared=False), function, args, kwargs)
+        block = self.ledger.call(name, digest(function, args, kwargs), declared=False)
+        return cast("R", _call_blocking(block, function, args, kwargs))
 
     @property
     def ledger(self) -> Ledger:

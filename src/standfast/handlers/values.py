@@ -20,11 +20,13 @@ LONGEST_HASH = 16
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def digest(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Give the hash of a call's arguments, the same in every process.
+def digest(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Give the hash of a call's arguments, those of a partial included, the same in every process.
 
     What has no value to write down (a client, a connection) counts by its type.
     """
+    while isinstance(function, functools.partial):
+        function, args, kwargs = function.func, (*function.args, *args), {**function.keywords, **kwargs}
     written = [_written(value) for value in (*args, *(part for pair in sorted(kwargs.items()) for part in pair))]
     return hashlib.sha256(b"\0".join([str(len(args)).encode(), *written])).hexdigest()[:LONGEST_HASH]
 
@@ -43,7 +45,7 @@ def _described(value: Any) -> str:
     """Describe a value without what differs from process to process."""
     kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    if kind.__repr__ is object.__repr__:
+    if getattr(kind, "__repr__", None) is object.__repr__:
         return name
     return asked(lambda: f"{name}: {_ADDRESS.sub('', repr(value))}", lambda _error: name)
 

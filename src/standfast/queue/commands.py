@@ -68,7 +68,7 @@ class Commands:
 
 
 def _handler(queue: str, command: Command, door: Enqueues) -> Handler:
-    ours = {"replay_mode": command.replay, "timeout": command.seconds, "when_landed": "complete"}
+    ours: dict[str, Any] = {"replay_mode": command.replay, "timeout": command.seconds, "when_landed": "complete"}
     declaration = Declaration(queue=queue, name=queue, **ours)
     runner = Runner(command)
     return Handler(runner.run, declaration, door, input=Fits(command), soft=False, effects=[Landing(command)])

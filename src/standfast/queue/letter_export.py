@@ -59,7 +59,8 @@ def line(record: JobRecord, *, now: float, skew: float) -> bytes:
     row = record.row
     details = msgspec.json.decode(row.details, type=Details)
     shown = msgspec.to_builtins(job_view(record, now=now, skew=skew), builtin_types=())
-    own = {"payload": msgspec.Raw(row.payload.encode()), "collected": details.collected, "ledger": record.effects}
+    ledger = [msgspec.structs.replace(entry, at=entry.at + skew) for entry in record.effects]  # wall time, as all else
+    own = {"payload": msgspec.Raw(row.payload.encode()), "collected": details.collected, "ledger": ledger}
     return msgspec.json.encode({"format": FORMAT, **shown, **own, "own_risk": details.risk}) + b"\n"
 
 

@@ -158,7 +158,7 @@ def _arrival(line: Line, said: dict[str, Any], skew: float) -> Arrival:
         thread_key=line.thread_key,
         coalesced=None if line.coalesced is None else _text(line.coalesced),
         history=tuple(_history(each, skew) for each in line.history),
-        ledger=tuple(line.ledger),
+        ledger=tuple(_entry(each, skew) for each in line.ledger),
     )
 
 
@@ -203,6 +203,11 @@ def _triage(given: Triage | None) -> Triage:
 def _landed(line: Line) -> str:
     known = [each.landed for each in line.history] + [line.failure.landed]
     return str(Landed.MAYBE if Landed.MAYBE in known else Landed.NO)
+
+
+def _entry(entry: Entry, skew: float) -> Entry:
+    """Give an entry of the ledger in this store's time; one of an older export has none."""
+    return msgspec.structs.replace(entry, at=entry.at - skew) if entry.at else entry
 
 
 def _history(attempt: Attempt, skew: float) -> str:

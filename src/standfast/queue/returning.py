@@ -51,8 +51,14 @@ class Returning:
         is_there = found is not None and found.verdict == Verdict.VERIFIED
         if is_there and not self._resumes(record):
             return resolution(record, letter, found, by=by, reason=reason)
-        known = {"landed": Landed.NO if is_there else landed, "looks": () if found is None else sightings(found.looks)}
-        decided = replay(standing(record.row), attempt=record.row.attempts, by=by, reason=reason, **known)
+        decided = replay(
+            standing(record.row),
+            attempt=record.row.attempts,
+            landed=Landed.NO if is_there else landed,
+            by=by,
+            reason=reason,
+            looks=() if found is None else sightings(found.looks),
+        )
         decision = Decision(kind=kind, payload_sha256=letter.payload_sha256, outcome="replayed")
         return _chained(decided, decision, letter.id)
 

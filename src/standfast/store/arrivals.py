@@ -111,4 +111,5 @@ def _job(n: int, each: Arrival) -> tuple[Any, ...]:
 
 
 def _effect(round_: Round, n: int, entry: Entry) -> tuple[Any, ...]:
-    return (n, entry.name, entry.state, entry.receipt, entry.verdict, 1, round_.now, entry.late, entry.attempt, None)
+    written = (1, entry.at or round_.now, entry.late, entry.attempt, None)
+    return (n, entry.name, entry.state, entry.receipt, entry.verdict, *written)

@@ -159,10 +159,9 @@ class Attempts:
                 return NotEntered(running.cut or "drain")
             resumed = resumes(handler.declaration.when_landed, running.claim.ledger)
             ended = before_repeat(seen.looks, complete=wanted == "all" and not resumed)
-            if ended is None:
-                ended = await self._keep(running, seen)
-            if ended is not None:
-                return ended
+            kept_out = ended or await self._keep(running, seen)
+            if kept_out is not None:
+                return kept_out
         declared: list[str] | Failed = asked(lambda: _names(handler, job), _unknown_effects)
         if isinstance(declared, Failed):
             return declared
