@@ -30,7 +30,7 @@ def note(
 
 
 async def written(store, *given, **named):
-    [answer] = await store.note(note(*given, **named))
+    [answer] = await store.notes.note(note(*given, **named))
     return answer
 
 
@@ -53,8 +53,8 @@ async def test_an_intent_and_a_receipt_are_one_row(store, look):
 async def test_notes_from_code_without_a_loop_do_the_same(store, look):
     await one(store)
     claim = await claim_one(store)
-    assert store.note_blocking(note(claim, "begun")) == [Entry("ticket", "begun")]
-    assert store.note_blocking(note(claim, "done", "1")) == [Entry("ticket", "done", "1")]
+    assert store.notes.note_blocking(note(claim, "begun")) == [Entry("ticket", "begun")]
+    assert store.notes.note_blocking(note(claim, "done", "1")) == [Entry("ticket", "done", "1")]
     assert look(LEDGER) == [("ticket", "done", "1", None, 1, 0)]
 
 
@@ -280,8 +280,8 @@ async def test_a_job_that_is_gone_takes_no_notes(store, look):
     await one(store)
     claim = await claim_one(store)
     stranger = Note(claim.n, claim.token, "another-id", "ticket", "done", "1")
-    assert await store.note(stranger) == [None]
-    assert await store.note(Note(9999, 1, "gone", "ticket", "begun")) == [None]
+    assert await store.notes.note(stranger) == [None]
+    assert await store.notes.note(Note(9999, 1, "gone", "ticket", "begun")) == [None]
     assert look(LEDGER) == []
 
 

@@ -26,7 +26,8 @@ def digest(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     What has no value to write down (a client, a connection) counts by its type.
     """
     while isinstance(function, functools.partial):
-        function, args, kwargs = function.func, (*function.args, *args), {**function.keywords, **kwargs}
+        args, kwargs = (*function.args, *args), {**function.keywords, **kwargs}
+        function = function.func
     written = [_written(value) for value in (*args, *(part for pair in sorted(kwargs.items()) for part in pair))]
     return hashlib.sha256(b"\0".join([str(len(args)).encode(), *written])).hexdigest()[:LONGEST_HASH]
 

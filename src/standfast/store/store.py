@@ -12,7 +12,7 @@ from typing import Any
 from standfast.clock import Clock, SystemClock
 from standfast.errors import StoreClosed, StoreUnavailable
 from standfast.gates import Row
-from standfast.job import Entry, NewJob, Note, Receipt
+from standfast.job import NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
 from standfast.store import (
@@ -20,7 +20,6 @@ from standfast.store import (
     births,
     forward,
     intake,
-    ledger,
     listing,
     operations,
     reads,
@@ -42,9 +41,9 @@ from standfast.store.finding import Finding
 from standfast.store.flows import Flows
 from standfast.store.forward import Forward, Unforwardable
 from standfast.store.governance import Governance
-from standfast.store.ledger import Looked
 from standfast.store.listing import Filter, Sought
 from standfast.store.lookout import Lookout
+from standfast.store.notes import Notes
 from standfast.store.orders import Catch, Conflict, Full, Order, Publication
 from standfast.store.places import place
 from standfast.store.reads import Facts, JobRecord, JournalRow, LetterFilter, Tallies
@@ -82,6 +81,7 @@ class Store:
         self.governance = Governance(lambda: self._engine)
         self.disposal = Disposal(lambda: self._engine)
         self.flows = Flows(lambda: self._engine, ROOM_TO_ACCEPT)
+        self.notes = Notes(lambda: self._engine, ROOM_TO_CLAIM)
         self.schedules = Timetable(lambda: self._engine, ROOM_TO_ACCEPT)
         self.agents = Agents(lambda: self._engine)
         self.tokens = TokenShelf(lambda: self._engine)
@@ -262,30 +262,6 @@ class Store:
         """Move jobs as decided, however long it takes; answer for each whether it landed."""
         return await self._engine.call(scripts.apply, transitions, seconds=None)  # type: ignore[no-any-return]
 
-    def note(self, note: Note) -> Awaitable[list[Entry | None]]:
-        """Write down an effect; answer how it stands in the ledger, or None if the job is somebody else's by now.
-
-        It is on its way when this returns. An intent waits as long as a caller does, a receipt however long it takes.
-        """
-        return self._engine.call(ledger.write, [note], seconds=_patience(note), room=_room(note))
-
-    def note_blocking(self, note: Note) -> list[Entry | None]:
-        """Do the same for a caller without a loop."""
-        return self._engine.call_blocking(ledger.write, [note], seconds=_patience(note), room=_room(note))  # type: ignore[no-any-return]
-
-    async def keep_looks(self, looked: Looked) -> bool:
-        """Keep what an attempt saw before it runs; False if another has its job by now."""
-        [owned] = await self._engine.call(ledger.keep_looks, [looked], seconds=PATIENCE)
-        return owned  # type: ignore[no-any-return]
-
-    async def receipt(self, n: int, name: str) -> str | None:
-        """Read the receipt of an effect or step by its key, as JSON text."""
-        return await self._engine.read(ledger.receipt(n, name))  # type: ignore[no-any-return]
-
-    def receipt_blocking(self, n: int, name: str) -> str | None:
-        """Do the same for a caller without a loop."""
-        return self._engine.read_blocking(ledger.receipt(n, name))  # type: ignore[no-any-return]
-
     def publish_blocking(self, publication: Publication) -> None:
         """Put declarations in force, also for jobs that wait: where those are many, sweepers do the rest."""
         [ages_changed] = self._engine.call_blocking(scripts.publish, [publication], seconds=PATIENCE)
@@ -397,13 +373,3 @@ class Store:
         """Read what health is judged by; silent jobs only if told for how long nothing must have moved them."""
         script = reads.facts(self.now(), self._engine.boot(), silent_after=silent_after, unmoved_for=unmoved_for)
         return await self._engine.read(script)  # type: ignore[no-any-return]
-
-
-def _patience(note: Note) -> float | None:
-    """Give how long a note may take: nothing is begun that cannot be written down, and what was done must be."""
-    return PATIENCE if note.state == "begun" else None
-
-
-def _room(note: Note) -> int:
-    """Give the disk space a note asks for: no effect may start whose receipt could not be recorded."""
-    return ROOM_TO_CLAIM if note.state == "begun" else 0

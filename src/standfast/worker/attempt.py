@@ -174,7 +174,7 @@ class Attempts:
         kept = sightings(seen.looks)
         looked = Looked(claim.n, claim.token, claim.id, claim.attempts, kept, bool(claim.failed_looks))
         try:
-            owned = await self._store.keep_looks(looked)
+            owned = await self._store.notes.keep_looks(looked)
         except StoreUnavailable:
             return NotEntered("store_unavailable")
         progressed = claim.progressed or int(closes(claim.ledger, seen.looks))
@@ -260,7 +260,7 @@ def cut_short(cut: Cut | None, error: asyncio.CancelledError) -> Outcome:
 
 
 def _ledger(store: Store, claim: Claim, declared: Sequence[str] = ()) -> Ledger:
-    return Ledger(store, claim, payload.kept, declared)
+    return Ledger(store.notes, claim, payload.kept, declared)
 
 
 def _names(handler: Handler, job: Job) -> list[str] | Failed:
