@@ -215,6 +215,8 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How many looks in a row failed for now."""
     progressed: int = 0
     """Whether this attempt made progress: it recorded at least one receipt or step that was not there before."""
+    suspect: int | None = None
+    """Whether it ran when a worker died: it may have killed it, and is run alone."""
     handler_risk: Risk | None = None
     parents: dict[str, Parent] | None = None
     """By name, the steps of its workflow that came before it."""

@@ -189,6 +189,10 @@ class Transition(msgspec.Struct, frozen=True):
     """The consent this takes a use of, which nobody else can have then."""
     origin: Origin | None = None
     """The session that is told of it, where whoever decided knows it; the store finds out about other ends."""
+    suspect: bool | None = None
+    """Whether it must run alone from now on; None leaves that as it is."""
+    in_place: bool = False
+    """Whether it goes back to its old place in the line, rather than to the end."""
 
     def __post_init__(self) -> None:
         """Refuse a move the table does not have: a decision that cannot be is a bug of ours."""

@@ -124,7 +124,10 @@ class Drained(msgspec.Struct, frozen=True):
 
 
 class Lapsed(msgspec.Struct, frozen=True):
-    """The worker vanished: the lease ran out and nobody knows how far the handler came."""
+    """The worker vanished: its process died or its lease ran out, and nobody knows how far the handler came."""
+
+    alone: bool = True
+    """Whether the worker held nothing else: then the attempt counts, because this job may have killed it."""
 
 
 class TimedOut(msgspec.Struct, frozen=True):

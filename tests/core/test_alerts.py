@@ -74,7 +74,7 @@ def test_what_is_wrong_with_a_queue_is_an_alert(facts, kinds):
     ("facts", "names"),
     [
         ({"sweep_age": 20.0}, []),
-        ({"sweep_age": 21.0}, ["late_sweeper"]),
+        ({"sweep_age": 21.0, "working_for": 21.0}, ["late_sweeper"]),
         ({"disk_low": True}, ["low_disk"]),
         ({"failing_sinks": (("ops", 299.0, "refused"),)}, []),
         ({"failing_sinks": (("ops", 300.0, "refused"), ("chat", 400.0, "500"))}, ["dead_sink:ops", "dead_sink:chat"]),

@@ -200,3 +200,22 @@ def test_a_waiting_step_says_so():
 @pytest.mark.parametrize("state", State)
 def test_every_state_has_one_sentence(state):
     assert told(state).endswith(".")
+
+
+ALONE = " It ran when its worker died; next it runs alone."
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"ahead": 1}, f"It has been due for 30.0 s; 1 job of queue mail is due, 0 are running on 1 worker.{ALONE}"),
+        (
+            {"due_in": 2.0, "attempts": 1},
+            f"Attempt 1 of 5 failed (worker_lost); the next one is due in 2.0 s.{ALONE}",
+        ),
+        ({"parked_on": "thread:mail:a"}, f"It has waited behind thread:mail:a for 30.0 s.{ALONE}"),
+    ],
+)
+def test_a_job_that_ran_when_its_worker_died_is_said_to_run_alone_next(facts, said):
+    lost = msgspec.structs.replace(failure(Landed.MAYBE), reason_code="worker_lost")
+    assert told(State.QUEUED, failure=lost, **facts) == said

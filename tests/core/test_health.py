@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from standfast.decide.health import QueueFacts, StoreFacts, issues, status
+from standfast.decide.health import Absence, QueueFacts, StoreFacts, issues, status
 from standfast.rules import QueueRules, queue_rules
 
 IDLE = QueueFacts(
@@ -74,8 +74,38 @@ def test_queue(facts, expected):
         ),
         ({"removed_ago": 86401.0}, []),
         ({"removed_ago": 7.4}, ["the store's file was removed while in use, 7 s ago: what it held then is gone"]),
-        ({"sweep_age": 300.4}, ["sweeper last ran 300 s ago"]),
+        ({"sweep_age": 300.4, "working_for": 61.0}, ["sweeper last ran 300 s ago"]),
+        ({"sweep_age": 300.4, "working_for": 60.0}, []),
+        ({"sweep_age": 300.4}, []),
         ({"sweep_age": None}, []),
+        (
+            {"absences": (Absence("h", 7, 4.0, "dead", (("mail/send", 2), ("sms/sms", 1))),)},
+            ["worker on h, pid 7, died, last heard of 4 s ago; it ran mail/send (2), sms/sms (1)"],
+        ),
+        (
+            {"absences": (Absence("h", 7, 13.1, "unknown"), Absence("h", 8, 13.0, "unknown"))},
+            ["worker on h, pid 7, has been silent for 13 s; it runs nothing"],
+        ),
+        (
+            {"absences": (Absence("h", 7, 30.1, "alive", (("mail/mail", 1),)), Absence("h", 8, 30.0, "alive"))},
+            ["worker on h, pid 7, has been silent for 30 s; it runs mail/mail (1)"],
+        ),
+        (
+            {
+                "absences": (
+                    Absence("h", 7, 4, "dead", calls=True),
+                    Absence("h", 8, 5, "dead", (("a/b", 1),), calls=True),
+                )
+            },
+            ["worker on h, pid 8, died, last heard of 5 s ago; it ran a/b (1)"],
+        ),
+        (
+            {"absences": tuple(Absence("h", pid, pid, "dead") for pid in range(7, 0, -1))},
+            [
+                *(f"worker on h, pid {pid}, died, last heard of {pid} s ago; it ran nothing" for pid in range(1, 6)),
+                "2 more workers died or fell silent",
+            ],
+        ),
         ({"disk_low": True}, ["disk is low: new work is refused"]),
         ({"clock_jumped": True}, ["clock jumped"]),
         (
@@ -111,6 +141,23 @@ def test_queue(facts, expected):
 )
 def test_store(facts, expected):
     assert issues(replace(STORE, **facts)) == expected
+
+
+@pytest.mark.parametrize("sweep_age", [None, 300.0])
+@pytest.mark.parametrize(
+    ("left", "named"),
+    [
+        ({"queues": (replace(IDLE, due=1, oldest_due_seconds=61.0, claimed_recently=True),)}, True),
+        ({"queues": (replace(IDLE, abandoned=1),)}, True),
+        ({"absences": (Absence("h", 7, 14.0, "unknown", (("mail/mail", 1),), holds=1),)}, True),
+        ({"absences": (Absence("h", 7, 14.0, "dead", (("mail/mail", 1),)),)}, False),
+        ({}, False),
+    ],
+)
+def test_a_sweeper_that_does_not_run_shows_where_there_is_something_to_sweep(sweep_age, left, named):
+    """A store whose last worker left in order needs none."""
+    found = issues(replace(STORE, sweep_age=sweep_age, **left))
+    assert any(issue.startswith("sweeper") for issue in found) is named
 
 
 @pytest.mark.parametrize(("waited", "expected"), [(60.0, []), (61.0, ["sweeper has never run"]), (None, [])])

@@ -8,7 +8,7 @@ import pytest
 
 from standfast.decide.settle import age_reason, given_back, outlived, settle, too_old
 from standfast.failure import Class, Failure, Landed, reason
-from standfast.job import Claim, Details
+from standfast.job import Claim, Details, Entry
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.outcome import (
     Cancel,
@@ -331,3 +331,66 @@ def test_a_claim_that_never_arrived_is_given_back():
     transition = given_back(Standing(11, 7, "job-1", "mail", State.RUNNING))
     assert (transition.move, transition.source) == (Move.GIVE_BACK, State.RUNNING)
     assert (transition.spends, transition.defers, transition.delay) == (-1, 1, 0.0)
+
+
+# --- suspects
+
+
+def test_a_job_that_died_with_its_worker_in_company_spends_nothing_and_keeps_its_place():
+    decided = settle(claim(attempts=5, landed=None), Lapsed(alone=False), RULES, 0.0)
+    assert (decided.move, decided.spends, decided.delay, decided.in_place) == (Move.RETRY, -1, 0.0, True)
+    assert decided.suspect
+    assert decided.possible_duplicate, "it may have done its work all the same"
+    assert decided.failure is not None
+    assert (decided.failure.reason_code, decided.failure.landed) == ("worker_lost", "maybe")
+
+
+def test_a_job_that_died_alone_with_its_worker_spends_its_attempt():
+    decided = settle(claim(), Lapsed(), RULES, 0.0)
+    assert (decided.move, decided.spends, decided.in_place) == (Move.RETRY, 0, False)
+    assert decided.delay > 0
+    assert decided.suspect
+    last = settle(claim(attempts=5), Lapsed(), RULES, 0.0)
+    assert last.failure is not None
+    assert (last.move, last.failure.reason_code, last.suspect) == (Move.DIE, "worker_lost", True)
+
+
+@pytest.mark.parametrize(
+    ("held", "reason_code"),
+    [
+        (claim("manual"), "unknown_commit_state"),
+        (claim("manual", ledger=[Entry("mark", "done", "1")]), "worker_lost"),
+        (claim(handler="http", payload='{"method":"POST"}'), "unknown_commit_state"),
+    ],
+)
+def test_what_may_not_be_repeated_by_itself_dies_also_in_company(held, reason_code):
+    decided = settle(held, Lapsed(alone=False), RULES, 0.0)
+    assert decided.failure is not None
+    assert (decided.move, decided.failure.reason_code, decided.spends) == (Move.DIE, reason_code, 0)
+
+
+def test_what_is_looked_for_first_is_no_possible_duplicate_in_company():
+    decided = settle(claim("verify_first"), Lapsed(alone=False), RULES, 0.0)
+    assert (decided.move, decided.spends, decided.effect, decided.possible_duplicate) == (
+        Move.RETRY,
+        -1,
+        Landed.MAYBE,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "suspect"),
+    [
+        (Succeeded(), False),
+        (failed("transient", "no"), False),
+        (Snooze(1.0), False),
+        (TimedOut(), False),
+        (Drained(), None),
+        (NotEntered("drain"), None),
+        (Lapsed(), True),
+        (Lapsed(alone=False), True),
+    ],
+)
+def test_a_suspect_is_one_until_an_attempt_shows_that_it_does_not_kill(outcome, suspect):
+    assert settle(claim(suspect=1), outcome, RULES, 0.0).suspect is suspect

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from standfast.decide.operate import cancel, replay
 from standfast.decide.settle import settle
 from standfast.failure import Class, Failure, Landed
@@ -63,8 +65,12 @@ def put(store: Store, **given: Any) -> str:
 async def catch(
     store: Store, queue: str = "mail", *, slots: int = 1, handlers: Sequence[str] = (), worker: str = "worker-1"
 ) -> Catch:
-    """Claim from one queue; without `handlers`, the one that is named like it."""
-    return await store.claim(Order(worker, (Want(queue, tuple(handlers) or (queue,), slots),)))
+    """Claim from one queue as a worker does, suspects alone; without `handlers`, the one that is named like it."""
+    want = Want(queue, tuple(handlers) or (queue,), slots)
+    found = await store.claim(Order(worker, (want,)))
+    if found.claims or not found.suspects:
+        return found
+    return await store.claim(Order(worker, (replace(want, alone=True),)))
 
 
 async def claimed(store: Store, queue: str = "mail", **how: Any) -> list[Claim]:

@@ -55,7 +55,7 @@ def acting(world: Log, settings: Settings) -> Any:
     """Act once by the ledger, and die or wait where the payload says, in the first attempt."""
 
     def handler(job: Any) -> str:
-        first = job.attempt == 1
+        first = job.token == 1  # an attempt that was cut in company is not spent, and has its number again
         asked = job.payload if first else {"name": job.payload["name"]}
         write(world, "start", job)
         wait_for(asked.get("before"))
@@ -66,7 +66,7 @@ def acting(world: Log, settings: Settings) -> Any:
                 pass
             if asked.get("die") == "inside":
                 die(world, settings, job)
-            return int(job.attempt)
+            return int(job.token)
 
         receipt = job.once_sync("mark", act)
         if asked.get("die") == "after":

@@ -27,7 +27,7 @@ from standfast.rules import QueueRules, Seconds
 from standfast.store.upkeep import Prune
 from standfast.worker.admission import Doorkeeper
 from standfast.worker.loops import Loop
-from standfast.worker.standing import work_until_signalled
+from standfast.worker.standing import run_suspects_until_none, work_until_signalled
 from standfast.worker.worker import GRACE, SLOTS, Worker, drain_all
 
 
@@ -93,9 +93,29 @@ class Standfast(Accepting, Calling, Looking, Operating):
     # --- working
 
     def worker(
-        self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
+        self,
+        queues: Sequence[str] | None = None,
+        concurrency: int = SLOTS,
+        *,
+        grace: Seconds = GRACE,
+        suspects: Sequence[str] | None = None,
     ) -> Worker:
-        """Run jobs in this process: `async with sf.worker(): ...`. `concurrency` is slots per queue."""
+        """Run jobs in this process: `async with sf.worker(): ...`. `concurrency` is slots per queue.
+
+        `suspects` is the command that runs `run_suspects` in a process of its own, for jobs whose worker died while it
+        ran them; without one, this worker runs them itself, each while it holds nothing else.
+        """
+        return self._new_worker(queues, concurrency, grace=grace, suspects=suspects)
+
+    def _new_worker(
+        self,
+        queues: Sequence[str] | None,
+        concurrency: int,
+        *,
+        grace: float,
+        suspects: Sequence[str] | None = None,
+        suspects_only: bool = False,
+    ) -> Worker:
         self._store.check_not_closed()
         beside = [*self._alerting(), *self._subscribing()]
         made = Worker(
@@ -115,6 +135,8 @@ class Standfast(Accepting, Calling, Looking, Operating):
             queues=self._with_carrier(queues),
             concurrency=concurrency,
             grace=grace,
+            suspects=suspects,
+            suspects_only=suspects_only,
         )
         self._workers.add(made)
         return made
@@ -170,11 +192,22 @@ class Standfast(Accepting, Calling, Looking, Operating):
             stack.push_async_callback(loop.stop)
 
     def run_worker(
-        self, queues: Sequence[str] | None = None, concurrency: int = SLOTS, *, grace: Seconds = GRACE
+        self,
+        queues: Sequence[str] | None = None,
+        concurrency: int = SLOTS,
+        *,
+        grace: Seconds = GRACE,
+        suspects: Sequence[str] | None = None,
     ) -> None:
         """Work until signalled: the first SIGTERM or SIGINT drains, a second one exits at once."""
         where = settings.without_password(self.settings.url.value)
-        asyncio.run(work_until_signalled(self, partial(self.worker, queues, concurrency, grace=grace), grace, where))
+        make = partial(self.worker, queues, concurrency, grace=grace, suspects=suspects)
+        asyncio.run(work_until_signalled(self, make, grace, where))
+
+    def run_suspects(self, queues: Sequence[str] | None = None, *, parent: int, grace: Seconds = GRACE) -> None:
+        """Run jobs whose worker died while it ran them, one at a time, until none is left or the parent is gone."""
+        make = partial(self._new_worker, queues, 1, grace=grace, suspects_only=True)
+        asyncio.run(run_suspects_until_none(self, make, parent))
 
     def outbox(self, connect: Connect, *, every: Seconds = RELAY_EVERY) -> Outbox:
         """Bring here what was enqueued with `tx=` in a database of yours; `connect` opens it, as `sqlite3` does.

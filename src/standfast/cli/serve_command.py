@@ -7,7 +7,7 @@ import gc
 import resource
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ import click
 from standfast.application import Standfast
 from standfast.cli import logs
 from standfast.cli.door import shared
-from standfast.cli.worker_command import application
+from standfast.cli.worker_command import application, for_suspects
 from standfast.errors import ConfigurationError
 from standfast.ingest import check
 from standfast.queue.accept import user
@@ -61,10 +61,12 @@ def serve(*, app: str | None, host: str, port: int, worker: bool, url: str | Non
     sf = application(app, url)
     check(sf)
     logs.start(sf.settings.log.value, as_json=as_json)
-    asyncio.run(_serve(sf, Server(sf, hosts=(host,)), host, port, worker=worker))
+    suspects = for_suspects(app, url) if worker else None
+    asyncio.run(_serve(sf, Server(sf, hosts=(host,)), host, port, suspects))
 
 
-async def _serve(sf: Standfast, server: Server, host: str, port: int, *, worker: bool) -> None:
+async def _serve(sf: Standfast, server: Server, host: str, port: int, suspects: Sequence[str] | None) -> None:
+    """Serve until signalled. With a command that runs suspects, work too."""
     import uvicorn  # noqa: PLC0415 - an extra
 
     from standfast.server.connections import Connections  # noqa: PLC0415 - likewise
@@ -93,7 +95,8 @@ async def _serve(sf: Standfast, server: Server, host: str, port: int, *, worker:
         listening = stack.enter_context(_listening(host, port, config.backlog))
         await stack.enter_async_context(sf)
         stack.push_async_callback(server.close)
-        await stack.enter_async_context(sf.worker(grace=LAST_WORD) if worker else sf.alerting())
+        working = sf.alerting() if suspects is None else sf.worker(grace=LAST_WORD, suspects=suspects)
+        await stack.enter_async_context(working)
         _settle_down()
         await _greet(sf, server, address_of(host, listening.getsockname()[1]))
         if host in EVERYWHERE and "*" not in sf.settings.hosts:

@@ -24,20 +24,47 @@ from standfast.worker.worker import GRACE, SLOTS
 @click.option("--queues", type=names, help="Only these queues; else every one that has a handler here.")
 @click.option("--concurrency", type=click.IntRange(min=1), default=SLOTS, show_default=True, help="Slots per queue.")
 @click.option("--grace", type=duration, default=GRACE, show_default=True, help="How long a drain lets attempts finish.")
+@click.option("--suspects-of", type=int, hidden=True)
 @shared
 def worker(
-    *, app: str | None, queues: list[str] | None, concurrency: int, grace: float, url: str | None, as_json: bool
+    *,
+    app: str | None,
+    queues: list[str] | None,
+    concurrency: int,
+    grace: float,
+    suspects_of: int | None,
+    url: str | None,
+    as_json: bool,
 ) -> None:
     """Run jobs until told to stop.
 
     SIGTERM or Ctrl-C drains: what runs is finished or given back, and the exit code is 0. A second one exits at once.
+
+    A job whose worker died while it ran is run alone, in a process of its own. If it kills that too, it ends dead as
+    worker_lost.
 
     APP:SF names the application: a module of the present directory, and the Standfast object in it. Without one only
     HTTP jobs are run; lost jobs are recovered, old ones expire, and what nobody needs is pruned, all the same.
     """
     sf = application(app, url)
     logs.start(sf.settings.log.value, as_json=as_json)
-    sf.run_worker(queues, concurrency, grace=grace)
+    if suspects_of is not None:
+        sf.run_suspects(queues, parent=suspects_of, grace=grace)
+        return
+    options = [*(["--json"] if as_json else []), *(["--queues", ",".join(queues)] if queues else [])]
+    command = for_suspects(app, url, "--grace", str(grace), *options)
+    sf.run_worker(queues, concurrency, grace=grace, suspects=command)
+
+
+def for_suspects(app: str | None, url: str | None, *options: str) -> list[str]:
+    """Give the command that runs jobs alone whose worker died: this one, in a process of its own.
+
+    The store's address goes along in the environment: it may hold a password, and anybody can read a command line.
+    """
+    if url is not None:
+        os.environ["STANDFAST_URL"] = url
+    named = [app] if app is not None else []
+    return [sys.executable, "-m", "standfast", "worker", *named, "--suspects-of", str(os.getpid()), *options]
 
 
 def application_and(names: Sequence[str], others: Sequence[str]) -> tuple[str | None, Sequence[str]]:

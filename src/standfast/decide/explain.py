@@ -77,7 +77,7 @@ def _several_calls(job: Circumstances) -> str:
 def _stands(job: Circumstances) -> str:
     match job.state:
         case State.QUEUED:
-            return _queued(job)
+            return f"{_queued(job)}{_suspect(job)}"
         case State.RUNNING if job.silent_for is not None:
             return _abandoned(job, job.silent_for)
         case State.RUNNING:
@@ -153,6 +153,12 @@ def _queued(job: Circumstances) -> str:
     due = f"{_count(job.ahead, 'job')} of queue {job.queue} {'is' if job.ahead == 1 else 'are'} due"
     running = f"{job.running} {'is' if job.running == 1 else 'are'} running on {_count(job.live_workers, 'worker')}"
     return f"It has been due for {_span(job.waited)}; {due}, {running}.{_held_up(job)}"
+
+
+def _suspect(job: Circumstances) -> str:
+    """Say what becomes of a job that was in the hands of a worker that died."""
+    lost = job.failure is not None and job.failure.reason_code == "worker_lost"
+    return " It ran when its worker died; next it runs alone." if lost else ""
 
 
 def _shut(row: Row, now: float) -> str | None:

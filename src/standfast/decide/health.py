@@ -37,6 +37,13 @@ DENIALS_WITHIN = 3600.0
 REMOVED_SHOWN = 86400.0
 """Seconds for which it is told that the store's file was removed."""
 
+SILENT_AFTER = 13.0
+"""Seconds without a heartbeat, one every ten, after which a worker is named that may be dead."""
+FROZEN_AFTER = 30.0
+"""The same for a worker whose process is known to be alive."""
+DEATHS_NAMED = 5
+"""How many dead workers are named one by one."""
+
 LATE_SWEEPS = 2
 """The sweeper is late when so many of its rounds passed without one."""
 
@@ -75,6 +82,21 @@ class QueueFacts(msgspec.Struct, frozen=True):
     """Which of `due`, `letters`, `new_letters` and `silent` stopped at the bound of counting."""
 
 
+class Absence(NamedTuple):
+    """A worker that has not left in order, and was last heard of so many seconds ago."""
+
+    host: str
+    pid: int
+    seconds: float
+    life: Literal["alive", "dead", "unknown"]
+    ran: tuple[tuple[str, int], ...] = ()
+    """What it ran: queue/handler, and how many."""
+    holds: int = 0
+    """How many jobs nobody has taken from it yet."""
+    calls: bool = False
+    """Whether it is a process that only calls: many end without a word, and only what they ran is worth one."""
+
+
 class StoreFacts(msgspec.Struct, frozen=True):
     """What is known about the whole store. `sweep_age` is None when no sweeper ever ran."""
 
@@ -103,6 +125,10 @@ class StoreFacts(msgspec.Struct, frozen=True):
     """What is wrong with the policy that somebody configured."""
     failing_sinks: tuple[tuple[str, float, str], ...] = ()
     """The surfaces that took nothing lately, for how many seconds, and why."""
+    working_for: float = 0.0
+    """For how many seconds the oldest of the live workers has been there."""
+    absences: tuple[Absence, ...] = ()
+    """The workers that have not left in order; most of them are alive."""
 
 
 class Finding(NamedTuple):
@@ -240,6 +266,7 @@ def _store_findings(facts: StoreFacts) -> Iterator[Finding]:
         what = "notices" if name.startswith(SUBSCRIBER) else "alerts"
         text = f"{name} takes no {what} for {seconds:.0f} s: {why}"
         yield Finding(text, kind, seconds, SINK_DEAD_AFTER, subject=name)
+    yield from _lost_findings(facts)
     yield from _sweep_finding(facts)
     if facts.disk_low:
         yield Finding("disk is low: new work is refused", AlertKind.LOW_DISK)
@@ -270,15 +297,38 @@ def _store_issues(facts: StoreFacts) -> Iterator[str]:
         yield "clock jumped"
 
 
+def lost(absence: Absence) -> bool:
+    """Tell whether a worker is dead, or silent for so long that it may be."""
+    silent = absence.seconds > (FROZEN_AFTER if absence.life == "alive" else SILENT_AFTER)
+    return (absence.life == "dead" or silent) and bool(absence.ran or not absence.calls)
+
+
+def _lost_findings(facts: StoreFacts) -> Iterator[Finding]:
+    """Name the workers that died, and those that may have."""
+    found = sorted((each for each in facts.absences if lost(each)), key=lambda each: each.seconds)
+    for each in found[:DEATHS_NAMED]:
+        who = f"worker on {each.host}, pid {each.pid},"
+        ran = ", ".join(f"{what} ({number})" for what, number in each.ran)
+        if each.life == "dead":
+            text = f"{who} died, last heard of {each.seconds:.0f} s ago; it ran {ran or 'nothing'}"
+        else:
+            text = f"{who} has been silent for {each.seconds:.0f} s; it runs {ran or 'nothing'}"
+        yield Finding(text)
+    if len(found) > DEATHS_NAMED:
+        yield Finding(f"{_count(len(found) - DEATHS_NAMED, 'more worker')} died or fell silent")
+
+
 def _sweep_finding(facts: StoreFacts) -> Iterator[Finding]:
+    """Find a sweeper that does not run. A store without workers needs one only where there are jobs to sweep."""
     late = LATE_SWEEPS * facts.sweep_every
-    if facts.sweep_age is not None:
-        if facts.sweep_age > late:
-            text = f"sweeper last ran {facts.sweep_age:.0f} s ago"
-            yield Finding(text, AlertKind.LATE_SWEEPER, facts.sweep_age, late)
-    # A store nobody uses yet needs no sweeper; one where a due job waited this long does.
-    elif any((queue.oldest_due_seconds or 0) > late for queue in facts.queues):
-        yield Finding("sweeper has never run", AlertKind.LATE_SWEEPER, late, late)
+    waits = any((queue.oldest_due_seconds or 0) > late or queue.abandoned for queue in facts.queues)
+    left = any(lost(each) and each.holds for each in facts.absences)
+    if facts.sweep_age is None:
+        if waits or left:
+            yield Finding("sweeper has never run", AlertKind.LATE_SWEEPER, late, late)
+    elif facts.sweep_age > late and (waits or left or facts.working_for > late):
+        text = f"sweeper last ran {facts.sweep_age:.0f} s ago"
+        yield Finding(text, AlertKind.LATE_SWEEPER, facts.sweep_age, late)
 
 
 def _count(number: int, what: str, more: bool = False) -> str:  # noqa: FBT001, FBT002 - read beside the number

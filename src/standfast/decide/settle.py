@@ -37,6 +37,8 @@ from standfast.policy.facts import UNKNOWN, Facts, facts_of_claim, facts_of_fail
 from standfast.printable import printable
 from standfast.rules import QueueRules
 
+UNPROVEN = (Lapsed, NotEntered, Drained)
+"""The ends of an attempt that do not show whether it would have killed its worker: a suspect stays one."""
 RECOVERED = "post_write_recovery"
 """The warning of a job that was found done before it was repeated."""
 LOOK_FAILED = "look_failed"
@@ -55,6 +57,8 @@ def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float, prese
         claim = msgspec.structs.replace(claim, progressed=0)  # what a handler takes back is no progress
     decided = postponed(claim, outcome, rules, _settled(claim, outcome, rules, roll))
     decided = _counted(claim, heard(claim, outcome, rules, decided))
+    if claim.suspect is not None and not isinstance(outcome, UNPROVEN):
+        decided = msgspec.structs.replace(decided, suspect=False)
     return _judged(claim, decided, roll, present)
 
 
@@ -99,8 +103,8 @@ def _settled(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> 
             return _failed(claim, _cut(claim, "drained", "the worker stopped while this ran"), None, rules, roll)
         case TimedOut():
             return _failed(claim, _timed_out(claim), None, rules, roll)
-        case Lapsed():
-            return _failed(claim, _cut(claim, "worker_lost", "the worker vanished while this ran"), None, rules, roll)
+        case Lapsed(alone):
+            return _lost(claim, rules, roll, alone=alone)
 
 
 def _failed(claim: Claim, failure: Failure, retry_after: float | None, rules: QueueRules, roll: float) -> Transition:
@@ -118,6 +122,19 @@ def _failed(claim: Claim, failure: Failure, retry_after: float | None, rules: Qu
     # What is verified before it is repeated is no possible duplicate; a step cannot be.
     twice = maybe and (claim.replay_mode == "replay" or claim.open_steps)
     return _move(claim, Move.RETRY, delay=wait, failure=failure, possible_duplicate=twice)
+
+
+def _lost(claim: Claim, rules: QueueRules, roll: float, *, alone: bool) -> Transition:
+    """Decide about a job whose worker died: from now on it runs alone. What ran beside others has spent nothing.
+
+    Whether its effect may exist is another matter: what may not be repeated by itself dies all the same.
+    """
+    failure = _cut(claim, "worker_lost", f"the worker vanished while this {'' if alone else 'and others '}ran")
+    spared = claim if alone else msgspec.structs.replace(claim, max_attempts=claim.attempts + 1)
+    decided = msgspec.structs.replace(_failed(spared, failure, None, rules, roll), suspect=True)
+    if alone or decided.move is not Move.RETRY:
+        return decided
+    return msgspec.structs.replace(decided, delay=0.0, spends=-1, in_place=True)
 
 
 def _by_ledger(claim: Claim, failure: Failure, *, said: bool = False) -> Failure:

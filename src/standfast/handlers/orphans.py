@@ -43,13 +43,14 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @cache
-def _boot() -> str:
+def this_boot() -> str:
+    """Identify the present boot."""
     return boot_id()
 
 
 def identify(pid: int) -> Identity:
     """Tell which process has this number now."""
-    return Identity(pid, _started(pid), _boot(), _space(), socket.gethostname())
+    return Identity(pid, _started(pid), this_boot(), _space(), socket.gethostname())
 
 
 def _started(pid: int) -> str:
@@ -77,9 +78,9 @@ def whereabouts(known: Identity) -> Whereabouts:
     """
     if known.exit_code is not None:
         return "over"
-    if UNKNOWN_BOOT in {known.boot, _boot()}:
+    if UNKNOWN_BOOT in {known.boot, this_boot()}:
         return "elsewhere"
-    if known.boot != _boot():
+    if known.boot != this_boot():
         return "over" if known.host == socket.gethostname() else "elsewhere"
     if known.space != _space() or not known.started or _is_hidden(known.pid):
         return "elsewhere"
@@ -105,7 +106,7 @@ def end_leftovers(known: Identity, mark: str) -> None:
     Nobody saw it end, so that its group's number may be another's by now: what it started has `mark` in its
     environment.
     """
-    if known.boot == _boot() and known.space == _space():
+    if known.boot == this_boot() and known.space == _space():
         for place in PROC.glob("[0-9]*"):
             if _is_leftover(place, known.pid, mark.encode()):
                 with suppress(ProcessLookupError, PermissionError):

@@ -10,7 +10,16 @@ import msgspec
 
 from standfast import gates, holds
 from standfast.decide.alerts import conditions
-from standfast.decide.health import DENIALS_WITHIN, GROWTH_WITHIN, LATE_SWEEPS, QueueFacts, StoreFacts, issues, status
+from standfast.decide.health import (
+    DENIALS_WITHIN,
+    GROWTH_WITHIN,
+    LATE_SWEEPS,
+    Absence,
+    QueueFacts,
+    StoreFacts,
+    issues,
+    status,
+)
 from standfast.decide.redrive import issues_of_halts
 from standfast.decide.strain import issues as issues_of_strain
 from standfast.decide.timetable import OVERDUE_AFTER, Late
@@ -18,6 +27,7 @@ from standfast.decide.timetable import issues as issues_of_schedules
 from standfast.decide.workflow import issues as issues_of_workflows
 from standfast.errors import ConfigurationError, StoreUnavailable, WrongAddress
 from standfast.gates import Closing, Row
+from standfast.handlers import lifeline
 from standfast.handlers.registry import Declaration
 from standfast.policy.force import of_store
 from standfast.profiles import defaults_for
@@ -26,7 +36,7 @@ from standfast.queue.spooled import Held, said
 from standfast.queue.view import moments
 from standfast.rules import QueueRules
 from standfast.store.policies import MOST_COUNTED, Doings
-from standfast.store.reads import Facts, QueueRow, Tallies, WorkerRow
+from standfast.store.reads import CALLER, Facts, Missing, QueueRow, Tallies, WorkerRow
 from standfast.store.store import ROOM_TO_ACCEPT, Store
 from standfast.store.upkeep import BLOCKED, JUMPED
 
@@ -225,7 +235,17 @@ def _store_facts(facts: Facts, now: float, *, disk_low: bool) -> StoreFacts:
         open_breakers=_open_breakers(facts, now),
         broken_gates=_broken_gates(facts),
         disabled_handlers=_disabled_handlers(facts, now),
+        working_for=max((now - worker.started_at for worker in facts.workers), default=0.0),
+        absences=tuple(_absence(worker, now) for worker in facts.missing),
     )
+
+
+def _absence(worker: Missing, now: float) -> Absence:
+    """Judge a worker that has not left: by the lock of its process, where that can be seen from here."""
+    life = "dead" if worker.dead else "unknown" if worker.process is None else lifeline.verdict(worker.process)
+    ran = tuple(sorted(msgspec.json.decode(worker.ran, type=dict[str, int]).items()))
+    calls = worker.id.startswith(CALLER)
+    return Absence(worker.host, worker.pid, now - worker.beat_at, life, ran, worker.holds, calls)
 
 
 def _queue_facts(queue: QueueRow, facts: Facts, serving: int, now: float) -> QueueFacts:

@@ -62,7 +62,7 @@ def _start(call: Call, called: Called, round_: Round) -> Script:
     """Claim a call for its caller. One that came before, with a commit nobody knew of, may be its caller's already."""
     job = call.job
     known = yield "queue_rules", {"queues": text([job.queue])}
-    [(_, _, paused, _, mark)] = known
+    [(_, _, paused, *_, mark)] = known
     called.rules = read_rules([job.queue], known)[job.queue]
     called.policy = (yield from policies.kept()) if mark != call.policy else None
     for n, state, worker, token, ready in (yield "called_job", {"id": job.id}):

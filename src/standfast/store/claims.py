@@ -102,7 +102,13 @@ def _taken(
 
 
 def _lanes(want: Want) -> Generator[Step, Rows, Rows]:
-    return (yield "lanes", {"queue": want.queue, "handlers": text(want.handlers)})
+    lanes = "suspect_lanes" if want.alone else "lanes"
+    return (yield lanes, {"queue": want.queue, "handlers": text(want.handlers)})
+
+
+def has_suspects(want: Want) -> Generator[Step, Rows, bool]:
+    """Tell whether a queue has suspects for these handlers."""
+    return bool((yield from _lanes(msgspec.structs.replace(want, alone=True))))
 
 
 def _admitted(round_: Round, want: Want, rules: QueueRules, already: int) -> Generator[Step, Rows, bool]:
@@ -154,6 +160,10 @@ def _pick(
     round_: Round, want: Want, rules: QueueRules, lanes: Rows, *, already: int, wanted: int
 ) -> Generator[Step, Rows, list[int]]:
     """Choose so many of what waits, in their order."""
+    if want.alone:
+        chosen = {"queue": want.queue, "handlers": text(want.handlers), "wanted": wanted}
+        [(numbers,)] = yield "claim_suspects", chosen
+        return decode_numbers(numbers)
     if len(lanes) > 1:
         return (yield from _choose(round_, want.queue, rules, lanes, already=already, wanted=wanted))
     found: list[int] = []

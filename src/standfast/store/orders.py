@@ -35,6 +35,8 @@ class Want(msgspec.Struct, frozen=True):
     """What the queue's gate said: that work may start, or why not."""
     ready: dict[str, str | None] | None = None
     """What the probes say of those handlers that require anything: why not, or None for a yes."""
+    alone: bool = False
+    """Whether it wants suspects, which run alone, rather than all other jobs."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -54,6 +56,8 @@ class Catch(msgspec.Struct, frozen=True):
     next_due: float | None
     policy: Kept | None = None
     """The policy in force, where it is another one than the worker knew."""
+    suspects: tuple[str, ...] = ()
+    """The queues that have suspects for this worker's handlers."""
 
 
 class Publication(msgspec.Struct, frozen=True):

@@ -83,7 +83,7 @@ JOB = Table(
     _words(
         "queue handler priority state ready_at due_at entered_at attempts round_start budget max_attempts deferrals"
         " token worker claimed_at asked_lease lease timeout replay_mode asked_expiry expires_at finished_at cancelling"
-        " landed thread_gate parked_on occupies pending progress_start failed_looks"
+        " landed thread_gate parked_on occupies pending progress_start failed_looks suspect"
     ),
     frozenset(_words("ready_at due_at entered_at claimed_at asked_expiry expires_at finished_at")),
 )

@@ -260,6 +260,22 @@ class WorkerRow(NamedTuple):
     beat_at: float
 
 
+class Missing(NamedTuple):
+    """A worker that has not left in order: it may be alive, silent, or dead."""
+
+    id: str
+    host: str
+    pid: int
+    process: str | None
+    """The name of the lock that its process holds while it lives."""
+    beat_at: float
+    dead: bool
+    holds: int
+    """How many jobs are still in its hands."""
+    ran: str
+    """What it held when it died, or holds: queue/handler → how many, as JSON text."""
+
+
 class Facts(NamedTuple):
     """What health is judged by."""
 
@@ -286,12 +302,16 @@ class Facts(NamedTuple):
     """Jobs of each queue that wait at such a gate and were due more than an hour ago."""
     callers: tuple[WorkerRow, ...] = ()
     """The processes that call, and whose calls may run: they are no workers that anything else could wait for."""
+    missing: tuple[Missing, ...] = ()
+    """Workers and callers that died lately or have not left; those that hold jobs however long ago that was."""
 
 
 MOST_COUNTED = 30_000
 """How many jobs of one kind are counted in all queues, so that looking takes milliseconds whatever the backlog."""
 FALLBACKS_SHOWN = 86400.0
 GATES_SHOWN = 100
+DEATHS_SHOWN = 300.0
+"""Seconds for which a worker that died is named."""
 DEFERRED_LONG = 3600.0
 """Seconds after which a job that a gate holds back is named in health."""
 LOOKED_THROUGH = 10_000
@@ -325,7 +345,9 @@ def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | No
     times: dict[str, float] = dict(upkeep)
     late_ones: dict[str, int] = dict(overdue)
     told = (next_due_at, fallbacks, abandoned, *silent, in_force)
-    return Facts(queues, live, times, late_ones, unknown, *told, *held_back, callers)
+    lately = {"boot": boot, "since": now - DEATHS_SHOWN}
+    missing = tuple(Missing(*row) for row in (yield "missing_workers", lately))
+    return Facts(queues, live, times, late_ones, unknown, *told, *held_back, callers, missing)
 
 
 def _queues(now: float, lanes: Sequence[Lane]) -> Generator[Step, Rows, list[QueueRow]]:

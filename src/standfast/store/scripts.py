@@ -32,7 +32,7 @@ from standfast.store import (
     threads,
     workflows,
 )
-from standfast.store.claims import claim_queue
+from standfast.store.claims import claim_queue, has_suspects
 from standfast.store.ledger import seen_rows
 from standfast.store.orders import Catch, Order, Publication
 from standfast.store.steps import End, Round, Rows, Script, Step, lock_jobs, text
@@ -151,17 +151,21 @@ def _make_due_ready(round_: Round, served: Collection[str]) -> Generator[Step, R
 def _fill(round_: Round, order: Order) -> Generator[Step, Rows, Catch]:
     queues = [want.queue for want in order.wants]
     known = yield "queue_rules", {"queues": text(queues)}
-    open_queues = {name: claims for name, _, paused, claims, _ in known if not paused}
+    open_queues = {name: claims for name, _, paused, claims, _, _ in known if not paused}
+    suspects = {name for name, *_, suspects, _ in known if suspects}
     rules = read_rules(queues, known)
     claims: list[Claim] = []
     again: float | None = None
+    waiting: list[str] = []
     for want in order.wants:
-        if want.queue in open_queues:
+        if want.queue in open_queues and not (want.alone and claims):  # of suspects, one at a time
+            if want.queue in suspects and not want.alone and (yield from has_suspects(want)):
+                waiting.append(want.queue)
             found = yield from claim_queue(round_, order.worker, want, rules[want.queue], open_queues[want.queue])
             claims += found.claims
             again = _sooner(again, found.again)
     news = bool(known) and known[0][-1] != order.policy
-    return Catch(claims, rules, again, (yield from policies.kept()) if news else None)
+    return Catch(claims, rules, again, (yield from policies.kept()) if news else None, tuple(waiting))
 
 
 def rules_in_force(queues: Iterable[str]) -> Generator[Step, Rows, dict[str, QueueRules]]:
@@ -249,13 +253,15 @@ def _move(now: float, transitions: Sequence[Transition]) -> Script:
     """Move the jobs; those that move alike (a batch of completions above all) share a statement."""
     alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for each in transitions:
-        alike[each.move, each.delay, each.spends, each.defers, each.effect].append(each.n)
-    for (move, delay, spends, defers, landed), numbers in alike.items():
+        alike[each.move, each.delay, each.spends, each.defers, each.effect, each.suspect, each.in_place].append(each.n)
+    for (move, delay, spends, defers, landed, suspect, in_place), numbers in alike.items():
         target = MOVES[move][1]
         times = _times(now, delay) if target == State.QUEUED else (None, None, now)
         due_at, ready_at, finished_at = times
         counts = {"spends": spends, "defers": defers, "landed": landed}
-        when = {"due_at": due_at, "ready_at": ready_at, "finished_at": finished_at}
+        counts["suspect"] = None if suspect is None else int(suspect)
+        when = {"due_at": None if in_place else due_at, "ready_at": ready_at, "finished_at": finished_at}
+        when["in_place"] = in_place
         yield "move_jobs", {"numbers": text(numbers), "target": target, **when, **counts}
 
 

@@ -31,6 +31,7 @@ from standfast.store import (
     upkeep,
 )
 from standfast.store.agents import Agents
+from standfast.store.apart import Turns
 from standfast.store.births import Burial, Holding
 from standfast.store.browser_sessions import SessionShelf
 from standfast.store.calling import Calls
@@ -89,6 +90,7 @@ class Store:
         self.browser_sessions = SessionShelf(lambda: self._engine)
         self.lookout = Lookout(lambda: self._engine)
         self.calls = Calls(lambda: self._engine, ROOM_TO_ACCEPT)
+        self.turns = Turns(lambda: self._engine)
         self._clock = clock or SystemClock()
         self._engine_of: tuple[int, Engine[Any]] | None = None
         self._closed = False

@@ -12,9 +12,11 @@ from standfast.lifecycle import Standing, State
 from standfast.rules import DEFAULTS, QueueRules, ReplayMode
 from standfast.store import ages, conditions, consents, graphs, letters, redrives, schedules, sessions, timings
 from standfast.store.claims import decode_numbers, handler_stamps, held_claims, with_risks
+from standfast.store.losses import Loss
+from standfast.store.losses import note as note_lost
 from standfast.store.policies import Kept, kept
 from standfast.store.scripts import rules_in_force
-from standfast.store.steps import Round, Rows, Script, Step
+from standfast.store.steps import Round, Rows, Script, Step, text
 from standfast.store.timings import Counted
 
 SKEW = "skew"
@@ -96,6 +98,8 @@ class WorkerCard(msgspec.Struct, frozen=True):
     declares: str
     blocked_by: str | None = None
     counted: Counted | None = None
+    process: str | None = None
+    """The name of the lock that its process holds, if it can hold one."""
 
 
 def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script:
@@ -128,6 +132,8 @@ class Sweep(msgspec.Struct, frozen=True):
     every: float
     patience: float
     limit: int = 200
+    dead: tuple[str, ...] = ()
+    """The processes, by the names of their locks, that are known to be dead."""
 
 
 class Swept(msgspec.Struct, frozen=True):
@@ -141,6 +147,8 @@ class Swept(msgspec.Struct, frozen=True):
     """The policy in force, where anything was found."""
     ages_changed: bool = False
     """Whether jobs still have the expiry of earlier rules."""
+    losses: dict[str, Loss] = {}
+    """What is known of the workers that held them."""
 
 
 def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script:
@@ -183,12 +191,16 @@ def number_journal(_round: Round, asked: Sequence[None]) -> Script:
 
 def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Generator[Step, Rows, Swept]:
     limits = {"now": round_.now, "limit": sweep_.limit}
-    [(numbers,)] = yield "lapsed_numbers", {**limits, "boot": round_.boot, "reclaim": reclaim}
+    dead = text(sweep_.dead)
+    [(numbers,)] = yield "lapsed_numbers", {**limits, "boot": round_.boot, "reclaim": reclaim, "dead": dead}
     lapsed = yield from _with_risks((yield from held_claims(decode_numbers(numbers), since=0)))
     expired = yield "expired_jobs", limits
     rules = yield from rules_in_force({claim.queue for claim in lapsed})
     policy = (yield from kept()) if lapsed or expired else None
-    return Swept(lapsed, [Expired(*row) for row in expired], rules, round_.now, policy)
+    found = Swept(lapsed, [Expired(*row) for row in expired], rules, round_.now, policy)
+    if not lapsed and not sweep_.dead:
+        return found
+    return msgspec.structs.replace(found, losses=(yield from note_lost(round_, {job.worker for job in lapsed}, dead)))
 
 
 def _with_risks(claims: list[Claim]) -> Generator[Step, Rows, list[Claim]]:

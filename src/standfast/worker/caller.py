@@ -15,6 +15,7 @@ import msgspec
 
 from standfast.aside import aside
 from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.handlers import lifeline
 from standfast.handlers.readiness import Readiness
 from standfast.handlers.registry import Registry
 from standfast.job import Claim, NewJob
@@ -88,7 +89,8 @@ class Caller:
     def _card(self) -> WorkerCard:
         declares = comparable(self._declared.stated(), self._policy.declares())
         counted = self._executor.stopwatch.counted(self._store.now())
-        return WorkerCard(self.id, socket.gethostname(), os.getpid(), NO_QUEUES, declares, None, counted)
+        who = (self.id, socket.gethostname(), os.getpid())
+        return WorkerCard(*who, NO_QUEUES, declares, None, counted, lifeline.hold())
 
     # --- calling
 

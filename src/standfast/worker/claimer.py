@@ -45,6 +45,7 @@ class Claimer:
         doors: Doorkeeper,
         readiness: Readiness,
         policy: KnownPolicy | None = None,
+        suspects: Callable[[tuple[str, ...]], None] = lambda _queues: None,
     ) -> None:
         self._store = store
         self._worker = worker
@@ -62,6 +63,9 @@ class Claimer:
         self._claiming: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._stopped = False
+        self._suspects = suspects
+        """Who is told of queues that have suspects: claims pass them over."""
+        self._apart = False
         self.answers = 0
         """How many claims were answered, or given up."""
         self._guard = Guard("claimer")
@@ -112,7 +116,7 @@ class Claimer:
 
     def kick(self) -> None:
         """Claim, if a slot is free in a queue that may have work and no claim is under way."""
-        if self._claiming is not None or self._stopped:
+        if self._claiming is not None or self._stopped or self._apart:
             return
         ready = [queue for queue in self._hungry if self._free[queue] > 0 and self._answered(queue)]
         wants = tuple(self._want(queue, self._share(queue)) for queue in ready)
@@ -121,8 +125,45 @@ class Claimer:
             self._hungry.difference_update(want.queue for want in wants)
             self._claiming = asyncio.get_running_loop().create_task(self._claim(self._order(wants)))
 
-    def _want(self, queue: str, slots: int) -> Want:
-        return Want(queue, self._lanes[queue], slots, self._doors.answer(queue), self._readiness.words(queue))
+    def _want(self, queue: str, slots: int, *, alone: bool = False) -> Want:
+        return Want(queue, self._lanes[queue], slots, self._doors.answer(queue), self._readiness.words(queue), alone)
+
+    # --- suspects
+
+    async def stand_apart(self) -> None:
+        """Claim nothing but suspects from now on; a claim under way is waited for."""
+        self._apart = True
+        if self._claiming is not None:
+            await asyncio.wait([self._claiming])
+
+    def go_on(self) -> None:
+        """Claim as before."""
+        self._apart = False
+        self.kick()
+
+    async def claim_alone(self, queues: Iterable[str] | None = None) -> bool:
+        """Claim one suspect of these queues, or of all, and start it; tell whether there was one.
+
+        It is claimed like anything else: a drain waits for the answer, so that what it brings is not forgotten.
+        """
+        wanted = [queue for queue in (self._lanes if queues is None else queues) if queue in self._lanes]
+        await self._all_asked(wanted)
+        if self._stopped or not wanted:
+            return False
+        order = self._order(tuple(self._want(queue, 1, alone=True) for queue in wanted))
+        brought: list[str] = []
+        self._claiming = asyncio.get_running_loop().create_task(self._claim(order, brought))
+        await asyncio.wait([self._claiming])
+        return bool(brought)
+
+    async def _all_asked(self, queues: Iterable[str]) -> None:
+        """Have the gates and probes of queues asked that must be before anything starts."""
+        for queue in list(queues):
+            if self._doors.must_ask(queue):
+                await self._doors.asked(queue)
+            await self._readiness.all_asked(queue)
+
+    # --- claiming
 
     def _order(self, wants: tuple[Want, ...]) -> Order:
         return Order(self._worker, wants, self._policy.mark)
@@ -144,13 +185,13 @@ class Claimer:
         self._stopped = True  # nothing else claims beside this
         ran: Counter[str] = Counter()
         while True:
-            for queue in filter(self._doors.must_ask, self._lanes):
-                await self._doors.asked(queue)
-            for queue in self._lanes:
-                await self._readiness.all_asked(queue)
+            await self._all_asked(self._lanes)
             order = self._order(tuple(self._want(name, self._slots) for name in self._lanes))
             catch = await self._store.claim(order)
             self._policy.learn(catch.policy)
+            if catch.suspects and not catch.claims:
+                order = self._order(tuple(self._want(name, 1, alone=True) for name in catch.suspects))
+                catch = await self._store.claim(order)
             unasked = self._unasked(order, catch)
             if not catch.claims and not unasked and catch.next_due != 0:
                 return ran
@@ -162,20 +203,23 @@ class Claimer:
         """Half the slots at most, where they are many: while one half runs, the other half is claimed."""
         return min(self._free[queue], max(WORTH_A_CLAIM, self._slots // 2), MOST_PER_CLAIM)
 
-    async def _claim(self, order: Order) -> None:
+    async def _claim(self, order: Order, brought: list[str] | None = None) -> None:
         try:
-            if not await self._guard.run(partial(self._fill, order)):
+            if not await self._guard.run(partial(self._fill, order, brought)):
                 await asyncio.sleep(PAUSE_AFTER_REFUSAL)
         finally:
             self._claiming = None
             self.answers += 1
         self.kick()
 
-    async def _fill(self, order: Order) -> None:
-        """Claim and start; a queue of which nothing was heard may still have work."""
+    async def _fill(self, order: Order, brought: list[str] | None = None) -> None:
+        """Claim and start; a queue of which nothing was heard may still have work. `brought` gets the ids."""
         hungry = {want.queue for want in order.wants}
         try:
-            hungry = self._take(order, await self._store.claim(order))
+            catch = await self._store.claim(order)
+            if brought is not None:
+                brought += [claim.id for claim in catch.claims]
+            hungry = self._take(order, catch)
         except StoreUnavailable as error:
             log.warning("nothing can be claimed now: %s", error)
             await asyncio.sleep(PAUSE_AFTER_REFUSAL)
@@ -200,6 +244,8 @@ class Claimer:
             self._free[want.queue] -= brought[want.queue]
         self._policy.learn(catch.policy)
         self._start(catch.claims, catch.rules)
+        if catch.suspects:
+            self._suspects(catch.suspects)
         unasked = self._unasked(order, catch)
         if catch.next_due is not None:
             for queue in self._lanes:

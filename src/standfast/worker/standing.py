@@ -35,6 +35,24 @@ async def work_until_signalled(
         await asked.wait()
         log.info("worker %s drains: what runs may finish for %g s", worker.id, grace)
     log.info("worker %s has stopped", worker.id)
+    _exit_if_left_behind(worker)
+
+
+async def run_suspects_until_none(
+    store: AbstractAsyncContextManager[Any], make: Callable[[], Worker], parent: int
+) -> None:
+    """Run suspects one at a time until there are none, the process that started this one is gone, or SIGTERM."""
+    loop = asyncio.get_running_loop()
+    async with store, make() as worker:
+        running = loop.create_task(worker.run_suspects(parent))
+        loop.add_signal_handler(signal.SIGTERM, running.cancel)
+        await asyncio.wait([running])
+    if not running.cancelled():
+        running.result()
+    _exit_if_left_behind(worker)
+
+
+def _exit_if_left_behind(worker: Worker) -> None:
     if worker.left_behind:
         logging.shutdown()
         os._exit(0)  # ending the loop would wait for a handler that does not end

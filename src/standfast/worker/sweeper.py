@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from itertools import compress
 
@@ -17,6 +18,7 @@ from standfast.policy.facts import Facts
 from standfast.policy.rules import Broken, Policy
 from standfast.queue.known_policy import KnownPolicy, filed
 from standfast.rules import QueueRules
+from standfast.store.losses import Loss
 from standfast.store.store import Store
 from standfast.store.upkeep import Expired, Sweep, Swept
 from standfast.worker.telling import tell
@@ -33,19 +35,23 @@ class Sweeper:
         sweep: Sweep,
         roll: Callable[[], float] = random.random,
         wait: Callable[[float], float] = lambda _lease: 0.0,
+        dead: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._store = store
         self._sweep = sweep
         self._roll = roll
         self._wait = wait
         """How long a worker must be seen late before a job of it with this lease is taken away."""
+        self._dead = dead
+        """Which processes of this host are known to be dead: what they held need not be waited for."""
         self._late: dict[str, float] = {}
         self._policy = KnownPolicy()
 
     async def sweep(self) -> None:
         """Sweep until nothing is left to decide."""
+        sweep = msgspec.structs.replace(self._sweep, dead=self._dead())
         while True:
-            swept = await self._store.sweep(self._sweep)
+            swept = await self._store.sweep(sweep)
             while swept.ages_changed and await self._store.restamp():
                 pass
             present = Present(self._known(swept), swept.now)
@@ -68,14 +74,18 @@ class Sweeper:
         Whoever was kept from the store by an outage that is just over looks lost for a moment, to any sweeper.
         """
         self._late = {claim.worker: self._late.get(claim.worker, swept.now) for claim in swept.lapsed}
-        return [
-            self._settled(claim, swept.rules[claim.queue], present)
-            for claim in swept.lapsed
-            if swept.now - self._late[claim.worker] >= self._wait(claim.lease)
-        ]
+        held = Counter(claim.worker for claim in swept.lapsed)
+        found = []
+        for claim in swept.lapsed:
+            loss = swept.losses.get(claim.worker) or Loss(claim.worker, held[claim.worker], held[claim.worker])
+            waited = loss.certain or swept.now - self._late[claim.worker] >= self._wait(claim.lease)
+            if waited and loss.company is not None:
+                end = Lapsed(alone=loss.was_alone(claim))
+                found.append(self._settled(claim, end, swept.rules[claim.queue], present))
+        return found
 
-    def _settled(self, claim: Claim, rules: QueueRules, present: Present) -> Transition:
-        end = settle(claim, Lapsed(), rules, self._roll(), present)
+    def _settled(self, claim: Claim, lapsed: Lapsed, rules: QueueRules, present: Present) -> Transition:
+        end = settle(claim, lapsed, rules, self._roll(), present)
         return filed(end, self._store, handler=claim.handler, payload=claim.payload, details=claim.details)
 
     def _expired(self, swept: Swept, present: Present) -> list[Transition]:

@@ -16,6 +16,7 @@ import msgspec
 
 from standfast.aside import aside
 from standfast.errors import ConfigurationError, StoreMoved
+from standfast.handlers import lifeline
 from standfast.handlers.readiness import Readiness
 from standfast.handlers.registry import Registry
 from standfast.job import Claim
@@ -39,6 +40,7 @@ from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
 from standfast.worker.redriver import EVERY as REDRIVE_EVERY
 from standfast.worker.redriver import Redriver
+from standfast.worker.suspects import InAProcess, InThisWorker, Suspects, run_suspects
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.timetable import Timetable
 from standfast.worker.watch import Watch
@@ -51,6 +53,8 @@ GRACE = 30.0
 """Seconds a drain lets attempts finish before it cuts them."""
 TOO_LATE = "its lease is too old to start under"
 POLL_EVERY = 2.0
+DEATHS_EVERY = 1.0
+"""Seconds between two looks at the locks of this host's other workers."""
 POLICY = "the policy"
 """Under this name a worker tells which policy it has."""
 
@@ -79,6 +83,8 @@ class Worker:
         queues: Sequence[str] | None = None,
         concurrency: int = SLOTS,
         grace: float = GRACE,
+        suspects: Sequence[str] | None = None,
+        suspects_only: bool = False,
     ) -> None:
         if concurrency < 1:
             raise ConfigurationError(f"concurrency must be at least 1 slot per queue, not {concurrency!r}")
@@ -91,28 +97,20 @@ class Worker:
         self._grace = grace
         self._policy = policy
         self._executor = self._new_executor(registry, verifier, readiness, tracing)
-        elsewhere = registry.built_in if queues is None else ()
+        self._registry = registry
         self._unserved = registry.unserved(tuple(lanes))
         """The queues it was asked to serve and has no handler for."""
-        self._claimer = Claimer(
-            store,
-            self.id,
-            lanes,
-            elsewhere=elsewhere,
-            unserved=self._unserved,
-            slots=concurrency,
-            start=self._start,
-            doors=doors,
-            readiness=readiness,
-            policy=policy.known,
-        )
+        self._claimer = self._new_claimer(lanes, concurrency, doors, readiness)
         self._declared = declared
-        self._registry = registry
         self._heartbeat = Heartbeat(store, self._card, beat, self._reported, self._alive)
         self._watch = Watch(self._is_busy, self._executor.attempt_of, self._heartbeat.hurry)
         self._redriver = Redriver(store, letters, self.id, consent)
         self._timetable = Timetable(store, tracing=tracing)
-        self._loops = [*self._made_loops(beat, prune), self._timetable, *beside]
+        self._deaths = lifeline.DeathWatch()
+        self._sweeper = Sweeper(store, Sweep(every=beat, patience=beat), wait=beat_for, dead=lambda: self._deaths.dead)
+        self._suspects = self._made_suspects(suspects)
+        self._suspects_only = suspects_only
+        self._loops = [] if suspects_only else [*self._made_loops(beat, prune), self._timetable, *beside]
         self._comparison = Comparison(self._executor)
         self._seen = (0, 0)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -133,11 +131,36 @@ class Worker:
             tracing=tracing,
         )
 
+    def _new_claimer(
+        self, lanes: dict[str, tuple[str, ...]], slots: int, doors: Doorkeeper, readiness: Readiness
+    ) -> Claimer:
+        """Make what claims."""
+        return Claimer(
+            self._store,
+            self.id,
+            lanes,
+            elsewhere=self._registry.built_in if self._asked is None else (),
+            unserved=self._unserved,
+            slots=slots,
+            start=self._start,
+            doors=doors,
+            readiness=readiness,
+            policy=self._policy.known,
+            suspects=self._found_suspects,
+        )
+
+    def _made_suspects(self, argv: Sequence[str] | None) -> Suspects:
+        """Make what runs suspects: in a process of their own, where there is a command for one."""
+        if argv is None:
+            return InThisWorker(self.id, self._store.turns, self._claimer, self._executor)
+        return InAProcess(argv, self._grace, self._reap, self._claimer.look_everywhere)
+
     def _made_loops(self, beat: float, prune: Prune | None) -> list[Loop]:
         """Make what runs beside the jobs."""
-        sweep = Sweep(every=beat, patience=beat)
         return [
-            Loop("sweeper", beat, Sweeper(self._store, sweep, wait=beat_for).sweep),
+            Loop("sweeper", beat, self._sweeper.sweep),
+            Loop("deaths", DEATHS_EVERY, self._reap),
+            self._suspects,
             Loop("pruner", PRUNE_EVERY, Pruner(self._store, prune).prune),
             Loop("poll", POLL_EVERY, self._poll),
             Loop("redriver", REDRIVE_EVERY, self._redriver.go_on),
@@ -157,10 +180,11 @@ class Worker:
         return tuple(self._registry.lanes(self._asked))
 
     def _card(self) -> WorkerCard:
-        queues = msgspec.json.encode(self._claimer.queues).decode()
+        queues = msgspec.json.encode([] if self._suspects_only else self._claimer.queues).decode()
         declares = comparable(self._declared.stated(), self._policy.declares())
         counted = self._executor.stopwatch.counted(self._store.now())
-        return WorkerCard(self.id, socket.gethostname(), os.getpid(), queues, declares, self._watch.report(), counted)
+        who = (self.id, socket.gethostname(), os.getpid())
+        return WorkerCard(*who, queues, declares, self._watch.report(), counted, lifeline.hold())
 
     # --- life
 
@@ -177,6 +201,10 @@ class Worker:
             for loop in self._loops:
                 loop.start()
             self._claimer.learn(await self._store.queue_names())
+            if self._suspects_only:
+                await self._claimer.stand_apart()
+            else:
+                await self._reap()
             undo.pop_all()
         self._entered = True
         for queue in self._unserved:
@@ -219,7 +247,7 @@ class Worker:
 
     async def _leave(self, grace: float) -> None:
         """Let go of everything. Each step may be taken again: a drain that was cut off begins anew."""
-        await self._executor.finish(grace)
+        await asyncio.gather(self._suspects.stop(), self._executor.finish(grace))
         for loop in self._loops:
             await loop.stop()
         await aside(self._watch.stop)
@@ -243,7 +271,16 @@ class Worker:
         finally:
             await self._leave(self._grace)
 
+    async def run_suspects(self, parent: int) -> None:
+        """Run suspects one at a time until there are none, or until the process that started this one is gone."""
+        await run_suspects(self._claimer, self._executor, parent)
+
     # --- wiring
+
+    async def _reap(self) -> None:
+        """Decide about what processes of this host held that died: their locks tell sooner than their leases."""
+        if await aside(self._deaths.look):
+            await self._sweeper.sweep()
 
     def _start(self, claims: list[Claim], rules: dict[str, QueueRules]) -> None:
         """Start what was claimed, unless so much time has passed since that its lease may be over."""
@@ -254,6 +291,9 @@ class Worker:
                 self._executor.start(claim, rules[claim.queue])
             else:
                 self._executor.refuse(claim, rules[claim.queue], TOO_LATE)
+
+    def _found_suspects(self, queues: Sequence[str]) -> None:
+        self._suspects.hear(queues)
 
     def _freed(self, queues: Counter[str]) -> None:
         self._claimer.freed(queues)

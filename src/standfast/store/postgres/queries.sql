@@ -85,19 +85,20 @@ SELECT min(due_at), (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL)
 FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
 
 -- name: queue_rules
-SELECT name, rules, paused, coalesce((SELECT sum(claims) FROM tally WHERE tally.queue = name), 0)::bigint,
+SELECT name, rules, paused, coalesce((SELECT sum(claims) FROM tally WHERE tally.queue = name), 0)::bigint, EXISTS (
+    SELECT 1 FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND job.queue = name),
   (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
 FROM queue WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb)))
 
 -- name: lanes
 -- The distinct handlers and priorities that have claimable jobs, by a loose scan of the index.
 WITH RECURSIVE lane (handler, priority) AS (
-  SELECT named, (SELECT priority FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue AND handler = named
+  SELECT named, (SELECT priority FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = named
                  ORDER BY priority DESC LIMIT 1)
   FROM jsonb_array_elements_text(:handlers::jsonb) AS named
   UNION ALL
   SELECT handler, (SELECT j.priority FROM job AS j
-                   WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = :queue
+                   WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.suspect IS NULL AND j.queue = :queue
                      AND j.handler = lane.handler AND j.priority < lane.priority
                    ORDER BY j.priority DESC LIMIT 1)
   FROM lane WHERE priority IS NOT NULL
@@ -107,7 +108,7 @@ SELECT handler, priority FROM lane WHERE priority IS NOT NULL
 -- name: claim_lane
 -- In one lane the order by boosted priority and the order by waiting time are the same.
 WITH chosen AS MATERIALIZED (
-  SELECT n, ready_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue
+  SELECT n, ready_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
                       AND handler = :handler AND priority = :priority
   ORDER BY ready_at, n LIMIT :wanted FOR UPDATE SKIP LOCKED
 )
@@ -120,7 +121,7 @@ SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
 WITH heads AS MATERIALIZED (
   SELECT head.* FROM jsonb_array_elements(:lanes::jsonb) AS lane CROSS JOIN LATERAL (
     SELECT n, priority, ready_at FROM job
-    WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue
+    WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
       AND handler = lane->>0 AND priority = (lane->>1)::integer
       AND n <> ALL (ARRAY(SELECT jsonb_array_elements_text(:but::jsonb)::bigint))
     ORDER BY ready_at, n LIMIT :wanted::integer + :beyond::integer) AS head
@@ -134,6 +135,22 @@ WITH heads AS MATERIALIZED (
 )
 SELECT (SELECT coalesce(json_agg(n ORDER BY place), '[]')::text FROM chosen),
   (SELECT count(*) FROM ranked) - (SELECT count(*) FROM chosen)
+
+-- name: suspect_lanes
+-- The handlers and priorities of suspects: as `lanes`, of few jobs.
+SELECT DISTINCT handler, priority FROM job
+WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
+  AND handler = ANY (ARRAY(SELECT jsonb_array_elements_text(:handlers::jsonb)))
+
+-- name: claim_suspects
+-- The longest waiting first: they kept their place in the line.
+WITH chosen AS MATERIALIZED (
+  SELECT n, ready_at FROM job
+  WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
+    AND handler = ANY (ARRAY(SELECT jsonb_array_elements_text(:handlers::jsonb)))
+  ORDER BY ready_at, n LIMIT :wanted FOR UPDATE SKIP LOCKED
+)
+SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
 
 -- name: handler_stamps
 SELECT name, replay_mode, timeout, risk FROM handler WHERE queue = :queue
@@ -162,7 +179,7 @@ SELECT coalesce(json_agg(json_build_array(j.n, j.token, b.id, j.queue, j.handler
     WHERE h.n = j.n AND h.entry::json->>'refused' = 'true' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
       AND o.entry::json->>'refused' IS NULL AND (o.entry::json->>'class' IS NOT NULL OR o.entry::json->>'reason_code' = 'replayed')), -1)) ELSE 0 END,
   j.progress_start, j.failed_looks,
-  CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END
+  CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END, j.suspect
   ) ORDER BY e.place), '[]')::text
 FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
@@ -290,13 +307,14 @@ LEFT JOIN job AS j ON j.n = (e.r->>0)::bigint AND j.token = (e.r->>1)::integer
 UPDATE job SET
   state = :target,
   due_at = coalesce(:due_at::double precision, due_at),
-  ready_at = :ready_at::double precision,
+  ready_at = CASE WHEN :in_place THEN due_at ELSE :ready_at::double precision END,
   finished_at = :finished_at::double precision,
   attempts = attempts + :spends,
   deferrals = deferrals + :defers,
   landed = CASE WHEN landed = 'maybe' THEN landed ELSE coalesce(:landed::text, landed) END,
   parked_on = NULL,
   occupies = NULL,
+  suspect = CASE WHEN :suspect::integer IS NULL THEN suspect ELSE nullif(:suspect::integer, 0) END,
   worker = NULL
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
@@ -508,9 +526,10 @@ SET replay_mode = excluded.replay_mode, risk = excluded.risk, timeout = excluded
   consent = excluded.consent, when_landed = excluded.when_landed
 
 -- name: beat
-INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at)
-VALUES (:id, :host, :pid, :boot, :queues, :declares, :now, :now)
-ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.queues, declares = excluded.declares
+INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at, process)
+VALUES (:id, :host, :pid, :boot, :queues, :declares, :now, :now, :process)
+ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.queues, declares = excluded.declares,
+  process = excluded.process, died_at = NULL, ran = NULL, held = NULL, company = NULL
 
 -- name: held_by_worker
 SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.cancelling FROM job AS j JOIN body AS b ON b.n = j.n
@@ -535,13 +554,48 @@ RETURNING at
 DELETE FROM upkeep WHERE name = :name
 
 -- name: lapsed_numbers
--- A worker of an earlier boot is gone for certain; any other may only be late. Its claim counts as a beat for the job.
+-- A worker of an earlier boot, or whose process let go of its lock, is gone for certain; any other may only be late.
+-- Its claim counts as a beat for the job.
 SELECT coalesce(json_agg(n), '[]')::text FROM (
   SELECT j.n FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
   WHERE j.state = 'running'
-    AND (w.boot <> :boot OR (:reclaim AND (w.id IS NULL OR greatest(w.beat_at, j.claimed_at) + j.lease < :now)))
+    AND (w.boot <> :boot OR w.process = ANY (ARRAY(SELECT jsonb_array_elements_text(:dead::jsonb)))
+      OR (:reclaim AND (w.id IS NULL OR greatest(w.beat_at, j.claimed_at) + j.lease < :now)))
   LIMIT :limit
 ) AS lapsed
+
+-- name: note_lost
+-- What a worker held is counted when it is first found dead or late, before anything is taken from it: later there is less.
+-- One that is just being heard of is left alone.
+WITH lost AS MATERIALIZED (
+  SELECT id FROM worker
+  WHERE company IS NULL AND (id = ANY (ARRAY(SELECT jsonb_array_elements_text(:workers::jsonb)))
+    OR process = ANY (ARRAY(SELECT jsonb_array_elements_text(:dead::jsonb))))
+  ORDER BY id FOR UPDATE SKIP LOCKED
+)
+UPDATE worker SET
+  died_at = CASE WHEN process = ANY (ARRAY(SELECT jsonb_array_elements_text(:dead::jsonb))) THEN :now::double precision END,
+  held = (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
+  company = (SELECT count(*) FROM worker AS o JOIN job AS j ON j.state = 'running' AND j.worker = o.id
+             WHERE o.id = worker.id OR o.process = worker.process),
+  ran = (SELECT coalesce(json_object_agg(what, number), '{}')::text FROM (
+    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
+    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler) AS held)
+FROM lost WHERE worker.id = lost.id
+
+-- name: lost_workers
+-- Field order is that of Loss.
+SELECT id, held, company, died_at IS NOT NULL FROM worker WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:workers::jsonb)))
+
+-- name: stand_apart
+-- One worker at a time runs the suspects of a queue, holding nothing else: the others go on.
+UPDATE worker SET apart = :queue
+WHERE id = :id AND NOT EXISTS (
+  SELECT 1 FROM worker AS o WHERE o.apart = :queue AND o.id <> :id AND o.died_at IS NULL AND o.boot = :boot AND o.beat_at > :since)
+RETURNING id
+
+-- name: stand_back
+UPDATE worker SET apart = NULL WHERE id = :id
 
 -- name: expired_jobs
 SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age, j.handler, b.payload, b.details, j.attempts,
@@ -766,7 +820,19 @@ SELECT queue || '/' || name,
     'consent', consent = 1, 'when_landed', when_landed)::text FROM handler
 
 -- name: live_workers
-SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since
+SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since AND died_at IS NULL
+
+-- name: missing_workers
+-- Those that were found dead lately, and all others that have not left: whether they are alive is judged elsewhere.
+-- With what they ran when they died, or hold now. Field order is that of Missing.
+SELECT id, host, pid, process, beat_at, died_at IS NOT NULL OR boot <> :boot,
+  (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
+  coalesce(ran, (SELECT coalesce(json_object_agg(what, number), '{}')::text FROM (
+    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
+    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler) AS held))
+FROM worker
+WHERE coalesce(died_at, beat_at) > :since OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id)
+ORDER BY id
 
 -- name: holder_of_job
 SELECT greatest(coalesce(w.beat_at, 0), j.claimed_at), j.lease, coalesce(w.boot, :boot) = :boot

@@ -76,17 +76,20 @@ SELECT min(due_at), (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL)
 FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
 
 -- name: queue_rules
-SELECT name, rules, paused, claims, (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy) FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
+SELECT name, rules, paused, claims, EXISTS (
+    SELECT 1 FROM job INDEXED BY job_suspect WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = name),
+  (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
+FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
 
 -- name: lanes
 -- The distinct handlers and priorities that have claimable jobs, by a loose scan of the index.
 WITH RECURSIVE lane (handler, priority) AS (
   SELECT value, (SELECT max(priority) FROM job
-                 WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue AND handler = value)
+                 WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = value)
   FROM json_each(:handlers)
   UNION ALL
   SELECT handler, (SELECT max(priority) FROM job
-                   WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue
+                   WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
                      AND handler = lane.handler AND priority < lane.priority)
   FROM lane WHERE priority IS NOT NULL
 )
@@ -95,7 +98,7 @@ SELECT handler, priority FROM lane WHERE priority IS NOT NULL
 -- name: claim_lane
 -- In one lane the order by boosted priority and the order by waiting time are the same.
 SELECT json_group_array(n) FROM (
-  SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue
+  SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
                       AND handler = :handler AND priority = :priority
   ORDER BY ready_at, n LIMIT :wanted
 )
@@ -105,12 +108,27 @@ SELECT json_group_array(n) FROM (
 -- The order is decide/priority's; with `oldest` it is by waiting time alone.
 SELECT json_group_array(n), 0 FROM (
   SELECT j.n FROM json_each(:lanes) AS lane JOIN job AS j ON j.n IN (
-    SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = :queue
+    SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
                         AND handler = lane.value->>0 AND priority = lane.value->>1
                         AND n NOT IN (SELECT value FROM json_each(:but))
     ORDER BY ready_at, n LIMIT :wanted + :beyond)
   ORDER BY iif(:oldest, 0, j.priority + min(:boost_cap, :boost * (:now - j.ready_at) / 3600.0)) DESC, j.ready_at, j.n
   LIMIT :wanted
+)
+
+-- name: suspect_lanes
+-- The handlers and priorities of suspects: as `lanes`, of few jobs.
+SELECT DISTINCT handler, priority FROM job INDEXED BY job_suspect
+WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
+  AND handler IN (SELECT value FROM json_each(:handlers))
+
+-- name: claim_suspects
+-- The longest waiting first: they kept their place in the line.
+SELECT json_group_array(n) FROM (
+  SELECT n FROM job INDEXED BY job_suspect
+  WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
+    AND handler IN (SELECT value FROM json_each(:handlers))
+  ORDER BY ready_at, n LIMIT :wanted
 )
 
 -- name: handler_stamps
@@ -138,7 +156,7 @@ SELECT json_group_array(json_array(j.n, j.token, b.id, j.queue, j.handler, j.wor
     WHERE h.n = j.n AND h.entry->>'refused' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
       AND o.entry->>'refused' IS NULL AND (o.entry->>'class' IS NOT NULL OR o.entry->>'reason_code' = 'replayed')), -1)) ELSE 0 END,
   j.progress_start, j.failed_looks,
-  CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END))
+  CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END, j.suspect))
 FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
 
 -- name: read_gates
@@ -257,13 +275,14 @@ FROM json_each(:held) AS e LEFT JOIN job AS j ON j.n = e.value->>0 AND j.token =
 UPDATE job SET
   state = :target,
   due_at = coalesce(:due_at, due_at),
-  ready_at = :ready_at,
+  ready_at = iif(:in_place, due_at, :ready_at),
   finished_at = :finished_at,
   attempts = attempts + :spends,
   deferrals = deferrals + :defers,
   landed = iif(landed = 'maybe', landed, coalesce(:landed, landed)),
   parked_on = NULL,
   occupies = NULL,
+  suspect = iif(:suspect IS NULL, suspect, nullif(:suspect, 0)),
   worker = NULL
 WHERE n IN (SELECT value FROM json_each(:numbers))
 
@@ -445,9 +464,10 @@ SET replay_mode = excluded.replay_mode, risk = excluded.risk, timeout = excluded
   consent = excluded.consent, when_landed = excluded.when_landed
 
 -- name: beat
-INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at)
-VALUES (:id, :host, :pid, :boot, :queues, :declares, :now, :now)
-ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.queues, declares = excluded.declares
+INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at, process)
+VALUES (:id, :host, :pid, :boot, :queues, :declares, :now, :now, :process)
+ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.queues, declares = excluded.declares,
+  process = excluded.process, died_at = NULL, ran = NULL, held = NULL, company = NULL
 
 -- name: held_by_worker
 SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.cancelling FROM job AS j JOIN body AS b ON b.n = j.n
@@ -472,12 +492,39 @@ RETURNING at
 DELETE FROM upkeep WHERE name = :name
 
 -- name: lapsed_numbers
--- A worker of an earlier boot is gone for certain; any other may only be late. Its claim counts as a beat for the job.
+-- A worker of an earlier boot, or whose process let go of its lock, is gone for certain; any other may only be late.
+-- Its claim counts as a beat for the job.
 SELECT json_group_array(n) FROM (
   SELECT j.n FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
-  WHERE j.state = 'running' AND (w.boot <> :boot OR (:reclaim AND (w.id IS NULL OR max(w.beat_at, j.claimed_at) + j.lease < :now)))
+  WHERE j.state = 'running' AND (w.boot <> :boot OR w.process IN (SELECT value FROM json_each(:dead)) OR (:reclaim AND (w.id IS NULL OR max(w.beat_at, j.claimed_at) + j.lease < :now)))
   LIMIT :limit
 )
+
+-- name: note_lost
+-- What a worker held is counted when it is first found dead or late, before anything is taken from it: later there is less.
+UPDATE worker SET
+  died_at = iif(process IN (SELECT value FROM json_each(:dead)), :now, NULL),
+  held = (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
+  company = (SELECT count(*) FROM worker AS o CROSS JOIN job AS j ON j.state = 'running' AND j.worker = o.id
+             WHERE o.id = worker.id OR o.process = worker.process),
+  ran = (SELECT json_group_object(what, number) FROM (
+    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
+    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler))
+WHERE company IS NULL AND (id IN (SELECT value FROM json_each(:workers)) OR process IN (SELECT value FROM json_each(:dead)))
+
+-- name: lost_workers
+-- Field order is that of Loss.
+SELECT id, held, company, died_at IS NOT NULL FROM worker WHERE id IN (SELECT value FROM json_each(:workers))
+
+-- name: stand_apart
+-- One worker at a time runs the suspects of a queue, holding nothing else: the others go on.
+UPDATE worker SET apart = :queue
+WHERE id = :id AND NOT EXISTS (
+  SELECT 1 FROM worker AS o WHERE o.apart = :queue AND o.id <> :id AND o.died_at IS NULL AND o.boot = :boot AND o.beat_at > :since)
+RETURNING id
+
+-- name: stand_back
+UPDATE worker SET apart = NULL WHERE id = :id
 
 -- name: expired_jobs
 SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age, j.handler, b.payload, b.details, j.attempts,
@@ -679,7 +726,19 @@ SELECT queue || '/' || name,
     'consent', json(iif(consent, 'true', 'false')), 'when_landed', when_landed) FROM handler
 
 -- name: live_workers
-SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since
+SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since AND died_at IS NULL
+
+-- name: missing_workers
+-- Those that were found dead lately, and all others that have not left: whether they are alive is judged elsewhere.
+-- With what they ran when they died, or hold now. Field order is that of Missing.
+SELECT id, host, pid, process, beat_at, died_at IS NOT NULL OR boot <> :boot,
+  (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
+  coalesce(ran, (SELECT json_group_object(what, number) FROM (
+    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
+    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler)))
+FROM worker
+WHERE coalesce(died_at, beat_at) > :since OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id)
+ORDER BY id
 
 -- name: holder_of_job
 SELECT max(coalesce(w.beat_at, 0), j.claimed_at), j.lease, coalesce(w.boot, :boot) = :boot
