@@ -110,7 +110,9 @@ class InAProcess(Suspects):
         self._failures = 0
 
     async def _run_all(self) -> None:
-        process = await asyncio.create_subprocess_exec(*self._argv, start_new_session=True)
+        # In a session of its own: Ctrl-C is for the worker, which tells it once.
+        nothing = asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(*self._argv, stdin=nothing, start_new_session=True)
         try:
             code = await process.wait()
         except asyncio.CancelledError:

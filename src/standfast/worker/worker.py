@@ -35,7 +35,7 @@ from standfast.worker.claimer import Claimer
 from standfast.worker.comparison import Comparison
 from standfast.worker.executor import Executor
 from standfast.worker.heartbeat import LONGEST_BEAT, Heartbeat, beat_for
-from standfast.worker.loops import Loop
+from standfast.worker.loops import Guard, Loop
 from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
 from standfast.worker.redriver import EVERY as REDRIVE_EVERY
@@ -204,7 +204,7 @@ class Worker:
             if self._suspects_only:
                 await self._claimer.stand_apart()
             else:
-                await self._reap()
+                await Guard("deaths").run(self._reap)
             undo.pop_all()
         self._entered = True
         for queue in self._unserved:
