@@ -29,6 +29,7 @@ async def one(visit: Visit) -> Drawn:
     approval = await reached.approval(visit.sf, visit.grant, visit.path["id"])
     letter = None if approval["job"] is None else await visit.sf.status(approval["job"])
     amendments = [] if letter is None else await _amendments(visit, letter)
+    groups = {*visit.grant.groups, *await visit.sf.shared_settings.groups_of(visit.grant.person)}
     context = {
         "approval": shown(approval, visit.grant),
         "job": None if letter is None else seen(letter, visit.grant),
@@ -37,7 +38,7 @@ async def one(visit: Visit) -> Drawn:
         "amendments": amendments,
         "redrive": await _redrive(visit, approval["redrive"]),
         "own": visit.grant.person in {approval["asked_by"], *(() if letter is None else letter.requesters)},
-        "missing": sorted({*approval["approver_groups"]} - {*visit.grant.groups}),
+        "missing": sorted({*approval["approver_groups"]} - groups),
         "whole": visit.grant.may(Right.READ_PAYLOADS),
     }
     return Drawn("approval.html", context)
