@@ -148,7 +148,7 @@ async def test_a_letter_that_is_replayed_by_itself_is_told_only_when_nothing_is_
         """
 version: v1
 dlq_rules:
-  - match: {queue: mail}
+  - match: {queue: mail, landed: maybe}
     action: auto_replay
     max_replays: 1
     backoff: fixed
@@ -170,7 +170,7 @@ async def test_a_letter_whose_automatic_replay_the_policy_refuses_is_told_then(s
         """
 version: v1
 dlq_rules:
-  - match: {queue: mail}
+  - match: {queue: mail, landed: maybe}
     action: auto_replay
     backoff: fixed
 replay_rules:
