@@ -54,7 +54,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def requesters(self) -> tuple[str, ...]:
         """Everybody who asked for the work, the owner first. Each of them may read it."""
-        return (*(() if self.requester is None else (self.requester,)), *self.also_requested_by)
+        return tuple(each for each in (self.requester, *self.also_requested_by) if each is not None)
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -306,12 +306,9 @@ class _Method(msgspec.Struct):
     method: str = ""
 
 
-_read_method = msgspec.json.Decoder(_Method).decode
-
-
 def _method(payload: str) -> str:
     try:
-        return _read_method(payload).method
+        return msgspec.json.decode(payload, type=_Method).method
     except msgspec.DecodeError:  # no request at all
         return ""
 
@@ -378,7 +375,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
     requester: str | None
     requesters: list[str]
-    """Everybody who asked for it, the requester first: callers whose jobs were folded into this one, too."""
     labels: dict[str, str]
     risk: str | None
     progress: dict[str, Any] | None
