@@ -13,15 +13,17 @@ from standfast import Permanent, Standfast, StoreUnavailable
 from standfast.clock import SystemClock
 from standfast.job import NewJob
 from standfast.store import engine, intake
+from standfast.store.room import ROOM_TO_ACCEPT, ROOM_TO_CLAIM
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
-from standfast.store.store import ROOM_TO_ACCEPT, ROOM_TO_CLAIM
 from standfast.worker import claimer
 from tests.faults.verdict import look, read
 
 PATIENCE = 20.0
 PLENTY = 1 << 40
+ONE_SMALL_ROUND = 1 << 20
+"""What a round of small requests needs besides, with the checkpoint of a new file."""
 
 
 class Free:
@@ -89,13 +91,13 @@ async def test_low_disk_refuses_new_work_before_anything_is_written(post, free, 
     assert look(place / "queue.db") == ({}, [])
     health = await post.sf.health()
     assert any("disk" in issue for issue in health["issues"])
-    free.bytes = ROOM_TO_ACCEPT
+    free.bytes = ROOM_TO_ACCEPT + ONE_SMALL_ROUND
     assert (await post.sf.enqueue("post")).outcome == "accepted"
 
 
 async def test_with_too_little_to_accept_what_waits_is_still_run(post, free):
     receipt = await post.sf.enqueue("post")
-    free.bytes = ROOM_TO_CLAIM
+    free.bytes = ROOM_TO_CLAIM + ONE_SMALL_ROUND
     post.let_go.set()
     async with post.sf.worker():
         assert (await post.sf.wait(receipt.id, PATIENCE)).state == "completed"

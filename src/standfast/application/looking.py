@@ -20,7 +20,6 @@ from standfast.queue.notices import Notice
 from standfast.queue.replies import part_of
 from standfast.queue.view import Page, job_view
 from standfast.rules import Seconds
-from standfast.store.store import ROOM_TO_ACCEPT
 
 LOOK_AGAIN = (0.005, 0.25)
 """`wait` looks after the first pause, then less and less often, up to the second."""
@@ -112,7 +111,7 @@ class Looking(Parts):
         await self._ready()
         if self._store.trouble:
             raise StoreUnavailable(self._store.trouble, definite=True)
-        if self._store.free_bytes() < ROOM_TO_ACCEPT:
+        if self._store.disk_low():
             raise LowDisk("the disk is low", definite=True)
 
     async def doctor(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from standfast.queue.view import moments
 from standfast.rules import QueueRules
 from standfast.store.policies import MOST_COUNTED, Doings
 from standfast.store.reads import CALLER, Facts, Missing, QueueRow, Tallies, WorkerRow
-from standfast.store.store import ROOM_TO_ACCEPT, Store
+from standfast.store.store import Store
 from standfast.store.upkeep import BLOCKED, JUMPED
 
 SILENT_AFTER = 30.0
@@ -53,7 +53,7 @@ async def observed(store: Store) -> tuple[Facts, StoreFacts]:
     facts = await store.facts(silent_after=SILENT_AFTER, unmoved_for=LATE_SWEEPS * SWEEP_EVERY)
     now = store.now()
     doings = await store.governance.doings(now, letters_within=GROWTH_WITHIN, refusals_within=DENIALS_WITHIN)
-    judged = _governed(_store_facts(facts, now, disk_low=store.free_bytes() < ROOM_TO_ACCEPT), doings)
+    judged = _governed(_store_facts(facts, now, disk_low=store.disk_low()), doings)
     failing = tuple((name, now - since, why) for name, since, why in await store.lookout.sinks())
     return facts, msgspec.structs.replace(judged, failing_sinks=failing)
 

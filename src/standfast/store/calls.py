@@ -68,10 +68,14 @@ def _start(call: Call, called: Called, round_: Round) -> Script:
     for n, state, worker, token, ready in (yield "called_job", {"id": job.id}):
         if state == State.RUNNING and worker == call.worker:
             called.claim = yield from _held(n, job.queue)
-        elif state == State.QUEUED and not token and ready and not paused and not round_.starts_nothing:
+        elif state == State.QUEUED and not token and ready and not paused and _may_start(round_):
             want = Want(job.queue, (job.handler,), 1, call.admission, call.ready)
             for claim in (yield from claim_this(round_, call.worker, want, called.rules, n)):
                 called.claim = claim
+
+
+def _may_start(round_: Round) -> bool:
+    return not round_.starts_nothing and bool(round_.startable(1))
 
 
 def _held(n: int, queue: str) -> Generator[Step, Rows, Claim]:

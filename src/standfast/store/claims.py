@@ -24,6 +24,9 @@ PASSES = 16
 LOOK_AGAIN_AFTER = 0.1
 """Seconds until a claim looks again at jobs whose gates were in somebody else's hands."""
 
+MORE_ROOM_AFTER = 0.02
+"""Seconds until a claim looks again that the disk had no room for: by then some of what runs may have ended."""
+
 LARGEST_BROUGHT = 1 << 10
 """Bytes of a receipt that a claim brings along; a handler that asks for a bigger one reads it then."""
 
@@ -47,7 +50,16 @@ Stamps = dict[str, tuple[str, float | None, Any]]
 def claim_queue(
     round_: Round, worker: str, want: Want, rules: QueueRules, already: int
 ) -> Generator[Step, Rows, Found]:
-    """Choose, take and read the claims of one queue."""
+    """Choose, take and read the claims of one queue, no more than the disk has room to end."""
+    slots = round_.startable(want.slots)
+    if slots == want.slots:
+        return (yield from _claimed(round_, worker, want, rules, already))
+    fewer = msgspec.structs.replace(want, slots=slots)
+    found = (yield from _claimed(round_, worker, fewer, rules, already)) if slots else NOTHING
+    return found._replace(again=min(MORE_ROOM_AFTER, found.again or MORE_ROOM_AFTER))
+
+
+def _claimed(round_: Round, worker: str, want: Want, rules: QueueRules, already: int) -> Generator[Step, Rows, Found]:
     if rules.gate is not None and not (yield from _admitted(round_, want, rules, already)):
         return NOTHING
     disabled: Mapping[str, str] = barriers.NONE
@@ -97,6 +109,7 @@ def _taken(
     """Count, read and tell of what was taken."""
     yield "count_claims", {"queue": queue, "worker": worker, "claims": len(numbers), "now": round_.now}
     claims = with_risks((yield from held_claims(numbers)), stamps)
+    round_.started(len(claims))
     round_.told["claimed", queue] += [job.id for job in claims]
     return claims
 

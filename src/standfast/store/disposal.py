@@ -10,13 +10,12 @@ from standfast.store.arrivals import Arrival, Arrived
 from standfast.store.engine import Engine
 from standfast.store.letters import Amendment, Mark, Purge, Purged, Quarantine
 from standfast.store.reads import LetterFilter
+from standfast.store.room import ROOM_TO_ACCEPT
 
 PATIENCE = 5.0
 """Seconds a caller waits for the store before it is told."""
 LONG = 60.0
 """Seconds a purge may take: it is one transaction for a whole bite, and counts first."""
-ROOM_TO_ACCEPT = 64 << 20
-"""Free bytes below which nothing is brought in."""
 
 
 class Disposal:

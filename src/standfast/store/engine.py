@@ -19,13 +19,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from standfast.aside import start
 from standfast.clock import Clock
-from standfast.errors import ConfigurationError, LowDisk, StoreMoved, WrongAddress
+from standfast.errors import ConfigurationError, StoreMoved, WrongAddress
 from standfast.store import reads, requests, scripts, turns
 from standfast.store.anchor import Anchor
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
 from standfast.store.reads import JournalRow
 from standfast.store.requests import Answer, Deadlines, Line, Request, ScriptFunction, block, deliver, items_of
+from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.steps import Round, Script
 
 log = logging.getLogger("standfast.store")
@@ -211,18 +212,17 @@ class Engine(ABC, Generic[Handle]):
             if not alone:
                 self._line.join(pending, MOST_ITEMS)
             round_ = self._new_round(connection)
-            answers = self._run_scripts(connection, round_, self._admitted(pending))
+            answers = self._run_scripts(connection, round_, self._admitted(connection, round_, pending))
             self._drive(connection, scripts.close(round_))
         self._commit(connection)
         return answers, round_
 
-    def _admitted(self, pending: list[Request]) -> list[Request]:
-        """Take the requests whose callers still wait; with little disk left, refuse the ones that need room."""
-        free = self.free_bytes()
-        for request in pending:
-            if request.room > free and not request.withdrawn:
-                deliver([(request, _disk_low(free, doubtful=request.doubtful))])
-                request.withdrawn = True
+    def _admitted(self, connection: Handle, round_: Round, pending: list[Request]) -> list[Request]:
+        """Take the requests whose callers still wait, but for those that the disk has no room for."""
+        refused = self._without_room(connection, round_, pending)
+        deliver(refused)
+        for request, _ in refused:
+            request.withdrawn = True
         return [request for request in pending if request.take()]
 
     def _run_scripts(self, connection: Handle, round_: Round, admitted: list[Request]) -> list[Answer]:
@@ -338,6 +338,10 @@ class Engine(ABC, Generic[Handle]):
     def free_bytes(self) -> int:
         """Give the disk space left."""
 
+    def room_to_accept(self) -> int:
+        """Give the free bytes that new work needs."""
+        return ROOM_TO_ACCEPT
+
     @abstractmethod
     def back_up(self, path: str) -> dict[str, int]:
         """Copy the store to a new file while it goes on; give what the copy holds."""
@@ -356,6 +360,10 @@ class Engine(ABC, Generic[Handle]):
 
     def _new_round(self, connection: Handle) -> Round:  # noqa: ARG002 - some look into the database first
         return Round(self.now(), self.skew(), self.boot())
+
+    def _without_room(self, connection: Handle, round_: Round, pending: list[Request]) -> list[Answer]:  # noqa: ARG002
+        """Give the requests that the disk has no room for, with what their callers are told."""
+        return []
 
     @abstractmethod
     def _rolled_back_on_failure(self, connection: Handle) -> AbstractContextManager[None]: ...
@@ -389,11 +397,3 @@ class Engine(ABC, Generic[Handle]):
 
     @abstractmethod
     def _ring(self, hint: Hint) -> None: ...
-
-
-def _disk_low(free: int, *, doubtful: bool) -> LowDisk:
-    written = "an earlier try may have been written" if doubtful else "nothing was written"
-    return LowDisk(
-        f"the disk is low ({free // 1048576} MiB free); {written}: free some space, then call again",
-        definite=not doubtful,
-    )

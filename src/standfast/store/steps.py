@@ -52,6 +52,8 @@ class Round:
         self.work: dict[str, float] = {}
         self.starts_nothing = False
         """Whether nothing may be claimed, because the store is about to move."""
+        self.starts_left: int | None = None
+        """How many jobs may be started, where the disk sets a limit: the outcome of each must still fit."""
         self.gates: set[str] = set()
         """The threads this transaction has locked."""
         self.jobs: set[int] = set()
@@ -79,6 +81,15 @@ class Round:
         """Note that a queue has work after so many seconds, so that workers wake in time."""
         if delay < self.work.get(queue, 9e99):
             self.work[queue] = max(0.0, delay)
+
+    def startable(self, wanted: int) -> int:
+        """Give how many of so many jobs may be started."""
+        return wanted if self.starts_left is None else min(wanted, self.starts_left)
+
+    def started(self, number: int) -> None:
+        """Count what was started."""
+        if self.starts_left is not None:
+            self.starts_left -= number
 
     def tally(self, workflow: str, changed: Tally) -> None:
         """Note by how many the steps of a workflow changed."""

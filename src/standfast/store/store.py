@@ -48,6 +48,7 @@ from standfast.store.notes import Notes
 from standfast.store.orders import Catch, Conflict, Full, Order, Publication
 from standfast.store.places import place
 from standfast.store.reads import Facts, JobRecord, JournalRow, LetterFilter, Tallies
+from standfast.store.room import ROOM_TO_ACCEPT, ROOM_TO_CLAIM
 from standfast.store.shared_settings import SharedSettings
 from standfast.store.spool import Spool, Stamp
 from standfast.store.spoolfile import spool_path
@@ -63,11 +64,6 @@ Accepted = Receipt | Conflict | Full
 
 PATIENCE = 5.0
 """Seconds a caller waits for the store before it is told."""
-
-ROOM_TO_ACCEPT = 64 << 20
-"""Free bytes below which new work is refused."""
-ROOM_TO_CLAIM = 32 << 20
-"""Free bytes below which nothing more is started: what runs must still be able to record its end."""
 
 
 class Store:
@@ -134,6 +130,10 @@ class Store:
     def free_bytes(self) -> int:
         """Give the disk space left where the store is."""
         return self._engine.free_bytes()
+
+    def disk_low(self) -> bool:
+        """Tell whether new work is refused for want of disk space."""
+        return self.free_bytes() < self._engine.room_to_accept()
 
     @property
     def unnoted(self) -> str | None:

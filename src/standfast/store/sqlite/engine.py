@@ -18,7 +18,8 @@ from standfast.store import reads, scripts
 from standfast.store.anchor import Anchor
 from standfast.store.engine import FAULTS, MOST_ITEMS, Doubt, Engine
 from standfast.store.hints import Hint
-from standfast.store.requests import Request, deliver
+from standfast.store.requests import Answer, Request, deliver
+from standfast.store.room import PLENTY
 from standfast.store.sqlite.connection import closed_on_failure, let_go, rolled_back_on_failure
 from standfast.store.sqlite.files import FileGone, Files
 from standfast.store.sqlite.moving import check_home, heed
@@ -127,6 +128,10 @@ class SqliteEngine(Engine[apsw.Connection]):
         """Give the disk space left."""
         return self._files.free_bytes()
 
+    def room_to_accept(self) -> int:
+        """Give the free bytes that new work needs: some for every job that has not ended."""
+        return self._files.disk.room_to_accept()
+
     def back_up(self, path: str) -> dict[str, int]:
         """Copy the store to a new file beside the writer."""
         return self._files.back_up(path, lambda connection: drive(connection, reads.contents()))
@@ -168,6 +173,14 @@ class SqliteEngine(Engine[apsw.Connection]):
         round_ = super()._new_round(connection)
         round_.starts_nothing = heed(connection, round_.now)
         return round_
+
+    def _without_room(self, connection: apsw.Connection, round_: Round, pending: list[Request]) -> list[Answer]:
+        free = self.free_bytes()
+        if free >= PLENTY:
+            return []
+        judged = self._files.disk.judge(connection, pending, free)
+        round_.starts_left = judged.starts
+        return judged.refused
 
     def _rolled_back_on_failure(self, connection: apsw.Connection) -> AbstractContextManager[None]:
         return rolled_back_on_failure(connection)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import logging
-import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
@@ -36,6 +34,7 @@ from standfast.store.sqlite.connection import (
     let_go,
     rolled_back_on_failure,
 )
+from standfast.store.sqlite.disk import Disk
 from standfast.store.sqlite.migrate import migrate
 from standfast.store.sqlite.moving import check_home
 from standfast.store.steps import Script
@@ -80,7 +79,7 @@ class Files:
         self._reading = threading.Semaphore(READERS)
         self._own = threading.local()
         self._opened: list[apsw.Connection] = []
-        self._free = (0.0, 0)
+        self.disk = Disk(None if self.memory or vfs else self.path)
         self.losses = 0
         """How often the file was gone and had to be made anew."""
 
@@ -237,17 +236,8 @@ class Files:
             let_go(connection)
 
     def free_bytes(self) -> int:
-        """Give the disk space left, asked at most once a second."""
-        now = time.monotonic()
-        if now >= self._free[0]:
-            self._free = (now + 1.0, self._ask_free())
-        return self._free[1]
-
-    def _ask_free(self) -> int:
-        if self.memory or self._vfs:
-            return 1 << 62
-        disk = os.statvfs(Path(self.path).parent)
-        return disk.f_bavail * disk.f_frsize
+        """Give the disk space left."""
+        return self.disk.free_bytes()
 
     def pause(self, seconds: float) -> bool:
         """Close the readers' handles and let none open one before `resume`; false if a read takes too long."""

@@ -1,0 +1,66 @@
+"""The disk under a database file: what is free, what a checkpoint will need, and what must stay free to finish."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import apsw
+
+from standfast.store.requests import Request
+from standfast.store.room import END_OF_A_JOB, PLENTY, ROOM_TO_ACCEPT, Counts, Judgement, judge
+
+BOUNDLESS = 1 << 62
+ASK_AGAIN_AFTER = 1.0
+"""Seconds for which an answer about a disk with plenty of room holds; a disk with less is asked in every round."""
+COUNT_AGAIN_AFTER = 5.0
+"""Seconds for which a count of unfinished jobs holds, with those that were accepted since."""
+UNFINISHED = "SELECT (SELECT count(*) FROM job) - (SELECT count(*) FROM job WHERE finished_at IS NOT NULL)"
+RUNNING = "SELECT count(*) FROM job WHERE state = 'running'"
+
+
+class Disk:
+    """The disk of one file; `path` is None for a store that is on none."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._free = 0
+        self._ask_at = 0.0
+        self._unfinished = 0
+        self._count_at = 0.0
+
+    def free_bytes(self) -> int:
+        """Give the space left."""
+        if self._path is None:
+            return BOUNDLESS
+        now = time.monotonic()
+        if now >= self._ask_at:
+            found = os.statvfs(Path(self._path).parent)
+            self._free = found.f_bavail * found.f_frsize
+            self._ask_at = now + ASK_AGAIN_AFTER if self._free >= PLENTY else now
+        return self._free
+
+    def room_to_accept(self) -> int:
+        """Give the free bytes that new work needs: some for every job that has not ended."""
+        return ROOM_TO_ACCEPT + self._unfinished * END_OF_A_JOB
+
+    def judge(self, connection: apsw.Connection, pending: list[Request], free: int) -> Judgement:
+        """Find what there is no room for. Runs at the beginning of a write transaction."""
+        judged = judge(pending, free - self._owed_to_checkpoint(connection), lambda: self._count(connection))
+        refused = [request for request, _ in judged.refused]
+        accepted = [each for each in pending if each.room >= ROOM_TO_ACCEPT and each not in refused]
+        self._unfinished += sum(each.size for each in accepted)
+        return judged
+
+    def _owed_to_checkpoint(self, connection: apsw.Connection) -> int:
+        """Give by how much the next checkpoint makes the file grow."""
+        pages, size = connection.pragma("page_count"), connection.pragma("page_size")
+        return 0 if self._path is None else max(0, pages * size - os.stat(self._path).st_size)  # noqa: PTH116 - quicker
+
+    def _count(self, connection: apsw.Connection) -> Counts:
+        now = time.monotonic()
+        if now >= self._count_at:
+            self._unfinished = int(connection.execute(UNFINISHED).get)
+            self._count_at = now + COUNT_AGAIN_AFTER
+        return Counts(self._unfinished, int(connection.execute(RUNNING).get))
