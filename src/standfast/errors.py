@@ -2,9 +2,13 @@
 
 StandfastError
 ├── StoreUnavailable      the store did not answer; `.definite` says whether anything can have been written
+│   ├── LowDisk           there is too little disk left to take new work
 │   └── StoreGone         waiting does not bring it back
-│       ├── StoreMoved    the store was promoted and is elsewhere now
-│       └── StoreClosed   this object was closed; nothing was written
+│       ├── StoreClosed   this object was closed; nothing was written
+│       └── StoreUnusable this process cannot use the store any more as it is
+│           ├── StoreMoved    the store was promoted and is elsewhere now
+│           ├── StoreDamaged  its file was removed, replaced or cut while in use
+│           └── SchemaTooNew  a newer version of standfast has changed it
 ├── Backpressure          the queue is full; nothing was written
 ├── IdempotencyConflict   the key is taken by another payload; nothing was written
 ├── PayloadRejected       the payload cannot be stored or does not fit its handler; nothing was written
@@ -61,7 +65,7 @@ class LowDisk(StoreUnavailable):
 
 
 class StoreGone(StoreUnavailable):
-    """The store does not come back to who waits for it: nothing is spooled for it, and no fallback hides that."""
+    """The store does not come back to who waits for it: nothing is spooled for it."""
 
 
 class StoreClosed(StoreGone):
@@ -75,13 +79,41 @@ class StoreClosed(StoreGone):
         )
 
 
-class StoreMoved(StoreGone):
+class StoreUnusable(StoreGone):
+    """Waiting does not help: this process cannot use the store again as it is, and the message says what to do."""
+
+    _doubt = "an earlier try may have been written"
+
+    def __init__(self, what: str, step: str, *, definite: bool = True) -> None:
+        written = "nothing was written" if definite else self._doubt
+        super().__init__(f"{what}; {written}: {step}", definite=definite)
+        self._words = (what, step)
+
+    def for_caller(self, *, definite: bool) -> StoreUnusable:
+        """Word it for one caller: whether anything of its request can have been written."""
+        return type(self)(*self._words, definite=definite)
+
+
+class StoreMoved(StoreUnusable):
     """The store was promoted: it is at `home` now, and here nothing is written or read any more."""
 
+    _doubt = "an earlier try may have been written, and moved with it"
+
     def __init__(self, home: str, *, definite: bool = True) -> None:
-        written = "nothing was written" if definite else "an earlier try may have been written, and moved with it"
-        super().__init__(f"this store has moved to {home}; {written}: use that one from now on", definite=definite)
+        super().__init__(f"this store has moved to {home}", "use that one from now on", definite=definite)
         self.home = home
+
+    def for_caller(self, *, definite: bool) -> StoreMoved:
+        """Word it for one caller."""
+        return StoreMoved(self.home, definite=definite)
+
+
+class StoreDamaged(StoreUnusable):
+    """The store's file was removed, replaced or cut while this process had it open: nothing is written there."""
+
+
+class SchemaTooNew(StoreUnusable):
+    """A newer version of standfast has changed the store in a way that this version cannot read."""
 
 
 class Backpressure(StandfastError):

@@ -10,7 +10,15 @@ from typing import Any
 
 from standfast.access import Reach
 from standfast.application.parts import Parts
-from standfast.errors import LowDisk, StoreUnavailable, UnknownJob, WrongAddress
+from standfast.errors import (
+    LowDisk,
+    SchemaTooNew,
+    StoreDamaged,
+    StoreUnavailable,
+    StoreUnusable,
+    UnknownJob,
+    WrongAddress,
+)
 from standfast.job import JobView
 from standfast.queue import backup, doctor, measures, notices, overview, search
 from standfast.queue.following import Reader
@@ -97,7 +105,7 @@ class Looking(Parts):
             return await self._judged()
         except (StoreUnavailable, WrongAddress) as error:
             spooled = await self._reception.held()
-            if spooled is None:
+            if spooled is None and not isinstance(error, StoreDamaged | SchemaTooNew):
                 raise
             return overview.away(error, spooled)
 
@@ -141,8 +149,8 @@ class Looking(Parts):
         try:
             await self._ready()
             return await measures.measured(self._store, spooled)
-        except StoreUnavailable:
-            if spooled is None:
+        except StoreUnavailable as error:
+            if spooled is None and not isinstance(error, StoreUnusable):
                 raise
             return measures.away(spooled)
 

@@ -35,7 +35,7 @@ DENIALS_WITHIN = 3600.0
 """Seconds in which denied replays are counted: `denial_warning` of them are worth a look at the policy."""
 
 REMOVED_SHOWN = 86400.0
-"""Seconds for which it is told that the store's file was removed."""
+"""Seconds for which it is told that the store's file was removed, replaced or cut."""
 
 SILENT_AFTER = 13.0
 """Seconds without a heartbeat, one every ten, after which a worker is named that may be dead."""
@@ -292,7 +292,10 @@ def _store_issues(facts: StoreFacts) -> Iterator[str]:
     if facts.policy_issue is not None:
         yield facts.policy_issue
     if facts.removed_ago is not None and facts.removed_ago < REMOVED_SHOWN:
-        yield f"the store's file was removed while in use, {facts.removed_ago:.0f} s ago: what it held then is gone"
+        yield (
+            "the store's file was removed, replaced or cut short while in use "
+            f"(noticed {facts.removed_ago:.0f} s ago): accepted jobs may be lost"
+        )
     if facts.clock_jumped:
         yield "clock jumped"
 

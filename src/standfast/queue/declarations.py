@@ -38,7 +38,6 @@ class Declarations:
         self._published: object = None
         self._overruled: dict[str, str] = {}
         self._besides: list[tuple[Callable[[], None], Callable[[], None] | None]] = []
-        self._losses = 0
 
     def besides(self, publish: Callable[[], None], look: Callable[[], None] | None = None) -> None:
         """Have something else put in force each time declarations are, or looked at where nothing is published."""
@@ -83,7 +82,7 @@ class Declarations:
     @property
     def unpublished(self) -> bool:
         """Whether something was declared that is not in force yet."""
-        return self._published is not self._newest or self._losses != self._store.losses
+        return self._published is not self._newest
 
     async def publish(self) -> None:
         """Put in force what is not yet."""
@@ -97,10 +96,9 @@ class Declarations:
         with self._publishing:
             newest = self._newest  # first: what is declared from here on may miss this publication
             self._store.open()
-            losses = self._store.losses
             for publish in self._publications():
                 self._put_in_force(publish)
-            self._published, self._losses = newest, losses
+            self._published = newest
             self._tell_overruled()
 
     def _publications(self) -> Iterator[Callable[[], None]]:

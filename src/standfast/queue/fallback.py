@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from standfast.aside import aside
-from standfast.errors import Backpressure, ConfigurationError, StoreGone, StoreUnavailable
+from standfast.errors import Backpressure, ConfigurationError, StoreClosed, StoreMoved, StoreUnavailable
 from standfast.job import Receipt
 from standfast.locks import ForkableLock
 from standfast.store.store import Store
@@ -76,7 +76,7 @@ class Fallbacks:
 
         A store that has moved, or was closed here, will not be back: whoever still calls it must hear of it.
         """
-        if isinstance(error, StoreGone) or (isinstance(error, StoreUnavailable) and not error.definite):
+        if isinstance(error, StoreMoved | StoreClosed) or (isinstance(error, StoreUnavailable) and not error.definite):
             raise error
         with self._lock:
             self._untold[queue] += 1

@@ -63,9 +63,9 @@ BOUNDLESS = 1 << 60
 """Free bytes from which on nobody knows: the disk is a server's."""
 
 
-def away(spooled: Held) -> Measures:
+def away(spooled: Held | None) -> Measures:
     """Measure what waits on this host for a store that is away."""
-    return Measures(store_up=False, spool=_spool(spooled))
+    return Measures(store_up=False, spool=None if spooled is None else _spool(spooled))
 
 
 async def measured(store: Store, spooled: Held | None) -> Measures:

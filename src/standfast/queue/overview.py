@@ -85,16 +85,17 @@ async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
     }
 
 
-def away(error: StoreUnavailable | WrongAddress, spooled: Held) -> dict[str, Any]:
+def away(error: StoreUnavailable | WrongAddress, spooled: Held | None) -> dict[str, Any]:
     """Tell of a store that cannot be asked: what is pending on this host is the least there is."""
+    issue = None if spooled is None else spooled.issue
     return {
         "status": "degraded",
         "at_least": ["total_pending", "total_dead_letter"],
-        "total_pending": spooled.depth,
+        "total_pending": 0 if spooled is None else spooled.depth,
         "total_dead_letter": 0,
-        "issues": [f"store: {said(error)}", *([spooled.issue] if spooled.issue else [])],
+        "issues": [f"store: {said(error)}", *([issue] if issue else [])],
         "alerts": [],
-        "spool": spooled.summary(),
+        "spool": None if spooled is None else spooled.summary(),
     }
 
 

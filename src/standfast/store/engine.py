@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from standfast.aside import start
 from standfast.clock import Clock
-from standfast.errors import ConfigurationError, StoreMoved, WrongAddress
+from standfast.errors import ConfigurationError, StoreDamaged, StoreUnusable, WrongAddress
 from standfast.store import reads, requests, scripts, turns
 from standfast.store.anchor import Anchor
 from standfast.store.hints import Hint
@@ -183,8 +183,8 @@ class Engine(ABC, Generic[Handle]):
         """Run one round; give back what must be tried again."""
         try:
             answers, round_ = self._transact(pending, alone=alone)
-        except StoreMoved as moved:
-            return self._refuse(pending, moved)
+        except StoreUnusable as error:
+            return self._refuse(pending, error)
         except WrongAddress as error:
             requests.refuse_for_good(pending, error)
             return self._after_trouble(pending, error, doubtful=False)
@@ -286,11 +286,14 @@ class Engine(ABC, Generic[Handle]):
             return []
         return [request for request in pending if not request.withdrawn]
 
-    def _refuse(self, pending: list[Request], moved: StoreMoved) -> list[Request]:
-        """Tell everybody that the store is elsewhere; trying again would not help."""
-        self.trouble = str(moved)
+    def _refuse(self, pending: list[Request], error: StoreUnusable) -> list[Request]:
+        """Tell everybody that the store cannot be used; trying again would not help."""
+        self.trouble = str(error)
+        if isinstance(error, StoreDamaged):
+            self._drop_connection()
         refused = [request for request in pending if not request.withdrawn]
-        deliver([(request, StoreMoved(moved.home, definite=not request.doubtful)) for request in refused])
+        told = [(request, error.for_caller(definite=error.definite and not request.doubtful)) for request in refused]
+        deliver(told)
         return []
 
     def _worded(self, error: Exception) -> Exception:
@@ -306,11 +309,6 @@ class Engine(ABC, Generic[Handle]):
         connection, self._connection = self._connection, None
         if connection is not None:
             self._let_go(connection)
-
-    @property
-    def losses(self) -> int:
-        """How often the database was gone and had to be made anew: what was known of the old one is void."""
-        return 0
 
     # --- what each database does its own way
 

@@ -145,11 +145,6 @@ class Store:
         """What the writer met and has not got over."""
         return self._engine.trouble
 
-    @property
-    def losses(self) -> int:
-        """How often the store was gone and had to be made anew: what was known of the old one is void."""
-        return 0 if self._engine_of is None else self._engine_of[1].losses
-
     def there(self) -> bool:
         """Tell whether there is a store to open; opening creates one that is not."""
         return self._place.there()

@@ -69,16 +69,14 @@ class Running:
         "is_async",
         "job",
         "looking",
-        "losses",
         "rules",
         "span",
         "task",
         "thread",
     )
 
-    def __init__(self, claim: Claim, rules: QueueRules, losses: int) -> None:
+    def __init__(self, claim: Claim, rules: QueueRules) -> None:
         self.began = time.monotonic()
-        self.losses = losses
         self.claim = claim
         self.rules = rules
         self.job: Job | None = None

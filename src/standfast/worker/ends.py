@@ -72,9 +72,6 @@ class Ends:
             self._hand_over(transitions)
 
     async def _apply(self, transitions: list[Transition]) -> None:
-        transitions = [transition for transition in transitions if self._has_a_place(transition)]
-        if not transitions:
-            return
         [landed] = await asyncio.gather(self._store.apply(transitions), return_exceptions=True)
         if isinstance(landed, BaseException):
             await self._apply_each(transitions, landed)
@@ -88,16 +85,6 @@ class Ends:
                 log.warning(
                     "job %s was taken over; the end of its attempt %d landed nowhere", transition.id, transition.attempt
                 )
-
-    def _has_a_place(self, transition: Transition) -> bool:
-        """Drop the end of a job whose store is gone: in the new one its number is another job's."""
-        running = self.held.get((transition.n, transition.token))
-        if running is None or (running.losses == self._store.losses and running.claim.id == transition.id):
-            return True
-        if running.claim.id == transition.id:
-            del self.held[transition.n, transition.token]
-        log.error("the end of job %s, %s, is written nowhere: its store is gone", transition.id, transition.move)
-        return False
 
     async def _apply_each(self, transitions: list[Transition], error: BaseException) -> None:
         """Write one by one what could not be written together.

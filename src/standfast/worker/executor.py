@@ -103,7 +103,7 @@ class Executor:
         self._ends.settle(running, settle(claim, NotEntered(why), rules, 0.0))
 
     def _take(self, claim: Claim, rules: QueueRules) -> Running:
-        running = self.held[claim.n, claim.token] = Running(claim, rules, self._store.losses)
+        running = self.held[claim.n, claim.token] = Running(claim, rules)
         self.stopwatch.waited(claim.queue, claim.claimed_at - claim.due_at)
         return running
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from standfast.aside import aside
-from standfast.errors import ConfigurationError, StoreMoved
+from standfast.errors import ConfigurationError, StoreUnusable
 from standfast.handlers import lifeline
 from standfast.handlers.readiness import Readiness
 from standfast.handlers.registry import Registry
@@ -252,7 +252,7 @@ class Worker:
             await loop.stop()
         await aside(self._watch.stop)
         await aside(self._heartbeat.stop)
-        with suppress(StoreMoved):  # workers do not move with it: there is no list to be taken off
+        with suppress(StoreUnusable):  # there is no list to be taken off
             await self._store.retire(self.id, self._executor.stopwatch.counted(self._store.now()))
 
     async def run_due(self) -> Counter[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import time
@@ -88,6 +87,33 @@ def check_not_open_elsewhere(path: Path) -> None:
             )
 
 
+def check_whole(path: Path) -> None:
+    """Refuse a database that somebody took a part away from: SQLite would go on without the jobs that were in it.
+
+    A WAL never has anything before its database has, and its index is made after it and deleted before it.
+    """
+    wal, index = Path(f"{path}-wal"), Path(f"{path}-shm")
+    if _size(wal) and not _size(path):
+        raise ConfigurationError(
+            f"{path} is missing, and {wal}, which may hold accepted jobs, is there: put {path.name} back, or move "
+            f"{wal.name} away to begin a new store"
+        )
+    before = _inode(index)
+    if before and not wal.exists() and _inode(index) == before:
+        raise ConfigurationError(
+            f"{wal} is missing, and {index} is there: somebody deleted it, and accepted jobs may be lost; put it back, "
+            f"or delete {index.name} too, to go on without what it held"
+        )
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _inode(path: Path) -> int:
+    return path.stat().st_ino if path.exists() else 0
+
+
 def create_file(path: Path) -> None:
     """Create the file for its owner only, before SQLite sees it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -132,16 +158,14 @@ def closed_on_failure(connection: apsw.Connection) -> Iterator[None]:
         stack.pop_all()
 
 
-def has_moved(connection: apsw.Connection) -> bool:
-    """Tell whether the file was deleted, moved or replaced since it was opened: what is written here is lost."""
-    answer = ctypes.c_int(0)
-    connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(answer))
-    return bool(answer.value)
+def let_go(connection: apsw.Connection, *, as_it_is: bool = False) -> None:
+    """Close a handle for good. What cannot be put in order now is put in order by whoever opens the file next.
 
-
-def let_go(connection: apsw.Connection) -> None:
-    """Close a handle for good. What cannot be put in order now is put in order by whoever opens the file next."""
+    `as_it_is` leaves the files untouched, where a last checkpoint could spoil them.
+    """
     try:
+        if as_it_is:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.close(True)  # noqa: FBT003 - apsw's own signature
     except apsw.Error as error:
         log.warning("a handle was closed in disorder: %s", error)

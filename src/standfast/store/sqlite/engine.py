@@ -14,14 +14,14 @@ import apsw
 
 from standfast.clock import Clock
 from standfast.errors import StandfastError, StoreUnavailable
-from standfast.store import reads, scripts
+from standfast.store import reads
 from standfast.store.anchor import Anchor
-from standfast.store.engine import FAULTS, MOST_ITEMS, Doubt, Engine
+from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
-from standfast.store.requests import Answer, Request, deliver
+from standfast.store.requests import Answer, Request
 from standfast.store.room import PLENTY
-from standfast.store.sqlite.connection import closed_on_failure, let_go, rolled_back_on_failure
-from standfast.store.sqlite.files import FileGone, Files
+from standfast.store.sqlite.connection import closed_on_failure, rolled_back_on_failure
+from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.moving import check_home, heed
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Rows, Script
@@ -84,13 +84,13 @@ class SqliteEngine(Engine[apsw.Connection]):
         super().__init__(clock, Anchor(files.audit_path))
         self._files = files
         self._offset = 0.0
-        self._losses_told = 0
 
     def open(self) -> None:
         """Open the file, bring its schema forward, set the clock, start the writer."""
         with ExitStack() as refused:
             refused.callback(self._shut)
             self._connection, self._offset = self._first_connection(time.monotonic() + LONGEST_OPENING)
+            self._files.note_damage(self._connection, self.now())
             with self._files.worded():
                 self.anchor.catch_up(partial(drive, self._connection))
             self._start()
@@ -136,40 +136,21 @@ class SqliteEngine(Engine[apsw.Connection]):
         """Copy the store to a new file beside the writer."""
         return self._files.back_up(path, lambda connection: drive(connection, reads.contents()))
 
-    @property
-    def losses(self) -> int:
-        """How often the file was removed under this process."""
-        return self._files.losses
-
     def _open(self) -> apsw.Connection:
-        connection = self._files.open()
-        if self._losses_told != self.losses:
-            self._offset = self._files.set_clock(connection, self._clock)
-            self._files.note_loss(connection, self.now())
-            self._losses_told = self.losses
-        return connection
-
-    def _after_trouble(self, pending: list[Request], error: BaseException, *, doubtful: bool) -> list[Request]:
-        """Refuse the ends of attempts if the file is gone: in a new one their numbers are those of other jobs."""
-        if isinstance(error, FileGone):
-            self._line.join(pending, MOST_ITEMS)
-            ends = [request for request in pending if request.script is scripts.apply and not request.withdrawn]
-            deliver([(request, error) for request in ends])
-            for request in ends:
-                request.withdrawn = True
-        return super()._after_trouble(pending, error, doubtful=doubtful)
+        return self._files.open()
 
     def _shut(self) -> None:
         self._files.close(self._connection)
 
     def _let_go(self, connection: apsw.Connection) -> None:
-        let_go(connection)
+        self._files.let_go_of_all(connection) if self._files.is_damaged else self._files.let_go(connection)
 
     def _begin(self, connection: apsw.Connection, *, in_haste: bool = False) -> None:  # noqa: ARG002
         self._files.begin(connection)
 
     def _new_round(self, connection: apsw.Connection) -> Round:
-        """Look whether the store is about to move, or has."""
+        """Look whether the files are whole, and whether the store is about to move, or has."""
+        self._files.check_whole(connection)
         round_ = super()._new_round(connection)
         round_.starts_nothing = heed(connection, round_.now)
         return round_
@@ -190,7 +171,7 @@ class SqliteEngine(Engine[apsw.Connection]):
             connection.execute("COMMIT")
         except apsw.Error as error:
             raise Doubt from error
-        self._files.check_there(connection)
+        self._files.check_in_place(committed=True)
 
     def _drive(self, connection: apsw.Connection, script: Script) -> Any:
         return drive(connection, script)

@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import apsw
 
 from standfast.aside import Threads
 from standfast.clock import UNKNOWN_BOOT, Clock
-from standfast.errors import StoreUnavailable, WrongAddress
+from standfast.errors import StoreDamaged, StoreUnavailable, WrongAddress
 from standfast.store.hints import Hint
 from standfast.store.sqlite.backup import Contents, back_up
 from standfast.store.sqlite.baton import Baton
@@ -26,17 +26,18 @@ from standfast.store.sqlite.connection import (
     check_file_system,
     check_not_foreign,
     check_not_open_elsewhere,
+    check_whole,
     claim_file,
     closed_on_failure,
     connect,
     create_file,
-    has_moved,
     let_go,
     rolled_back_on_failure,
 )
 from standfast.store.sqlite.disk import Disk
 from standfast.store.sqlite.migrate import migrate
 from standfast.store.sqlite.moving import check_home
+from standfast.store.sqlite.watch import Damage, Watch
 from standfast.store.steps import Script
 
 log = logging.getLogger("standfast.store")
@@ -44,6 +45,8 @@ log = logging.getLogger("standfast.store")
 Drive = Callable[[apsw.Connection, Script], Any]
 
 READERS = 2
+LONGEST_READ = 1.0
+"""Seconds to wait for reads under way before a damaged file is closed."""
 NOT_WRITABLE = (PermissionError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)
 NO_DIRECTORY = (FileNotFoundError, FileExistsError, NotADirectoryError)
 LAST_WRITTEN = """
@@ -56,12 +59,8 @@ SELECT max(at) FROM (
 _memory_names = itertools.count(1)
 
 
-REMOVED = "removed"
-"""The name under which a store that had to be made anew keeps the time of that, for health."""
-
-
-class FileGone(StoreUnavailable):
-    """The file was deleted or moved away under the process that has it open: what it held is gone."""
+DAMAGED = "removed"
+"""The name under which a store keeps when somebody removed, replaced or cut its file, for health."""
 
 
 class Files:
@@ -80,8 +79,10 @@ class Files:
         self._own = threading.local()
         self._opened: list[apsw.Connection] = []
         self.disk = Disk(None if self.memory or vfs else self.path)
-        self.losses = 0
-        """How often the file was gone and had to be made anew."""
+        self._watch = None if self.memory or vfs else Watch(self.path)
+        self._mendable = False
+        self._damage: StoreDamaged | None = None
+        """What happened to the file under this process: it is not used again before the process is restarted."""
 
     @property
     def audit_path(self) -> str | None:
@@ -91,11 +92,16 @@ class Files:
     def open(self) -> apsw.Connection:
         """Open the writer's connection on a file that is ours and has the newest schema."""
         check_engine_version()
+        self._check_usable()
+        if self._watch is not None and (damage := self._watch.lost()):
+            raise self._stop(damage)
         with self.worded():
             self._prepare()
             connection = connect(self._location, vfs=self._vfs, memory=self.memory)
             with closed_on_failure(connection):
                 self._bring_forward(connection)
+                if self._watch is not None:
+                    self._watch.begin()
         return connection
 
     @contextmanager
@@ -114,35 +120,74 @@ class Files:
     def _prepare(self) -> None:
         if self.memory:
             self._anchor = self._anchor or connect(self._location, memory=True)
-        elif self._baton is not None and not Path(self.path).exists():
-            raise self._gone()
         elif self._baton is None and self._vfs is None:
             path = Path(self.path)
             check_file_system(path.parent)
-            if not self.losses:  # later our own readers may be there first
-                check_not_open_elsewhere(path)
+            check_not_open_elsewhere(path)
+            check_whole(path)
             create_file(path)
             check_not_foreign(path)
             self._baton = Baton(f"{self.path}.turn")
 
-    def check_there(self, connection: apsw.Connection) -> None:
-        """Refuse what was just committed if it went into a file that nobody will find again."""
-        if self._baton is not None and has_moved(connection):
-            raise self._gone()
+    # --- damage
 
-    def _gone(self) -> FileGone:
-        """Word it, and have the next opening make the file anew."""
-        log.error("%s was removed while in use; what it held is gone, and a new store is made in its place", self.path)
-        if self._baton is not None:
-            self._baton.close()
-        self._baton = None
-        self.losses += 1
-        return FileGone(f"{self.path} was removed while in use; nothing was written: call again", definite=True)
+    def check_whole(self, connection: apsw.Connection) -> None:
+        """Refuse to write to files that are not what they were. Runs at the beginning of a write transaction."""
+        if self._watch is not None and (damage := self._watch.damaged(connection)):
+            raise self._stop(damage)
 
-    def note_loss(self, connection: apsw.Connection, now: float) -> None:
-        """Have the new file tell what became of the old one."""
+    def check_in_place(self, *, committed: bool = False) -> None:
+        """Refuse what was just committed, or is about to be read, where the names lead to other files."""
+        if self._watch is not None and (damage := self._watch.moved()):
+            raise self._stop(damage).for_caller(definite=not committed)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether this process has met damage."""
+        return self._damage is not None
+
+    def _check_usable(self) -> None:
+        if self._damage is not None:
+            raise self._damage
+
+    def _stop(self, damage: Damage) -> StoreDamaged:
+        """Take the file for lost, from now on, and leave word of it for whoever opens it next."""
+        if self._damage is None:
+            what = f"{damage.file} was {damage.what} while this process used it"
+            self._damage = StoreDamaged(what, "put the file back or restore a backup, then restart this process")
+            self._mendable = damage.mendable
+            log.error("%s; jobs that were accepted may be lost, and no more are accepted", what)
+            with suppress(OSError):
+                Path(f"{self.path}-damaged").write_text(f"{what}\n")
+        return self._damage
+
+    def note_damage(self, connection: apsw.Connection, now: float) -> None:
+        """Have health tell what a process before this one met."""
+        note = Path(f"{self.path}-damaged")
+        if self._watch is None or not note.exists():
+            return
         with self.worded():
-            connection.execute("INSERT OR REPLACE INTO upkeep (name, at) VALUES (?, ?)", (REMOVED, now))
+            connection.execute("INSERT OR REPLACE INTO upkeep (name, at) VALUES (?, ?)", (DAMAGED, now))
+            note.unlink(missing_ok=True)
+
+    def let_go(self, connection: apsw.Connection) -> None:
+        """Close a handle without making damage worse: pages of a WAL that was cut do not get into the database.
+
+        A WAL that was deleted is still there for those that have it open: the last to close it completes the database.
+        """
+        if self._watch is None:
+            let_go(connection)
+            return
+        if self._damage is None and (damage := self._watch.moved()):
+            self._stop(damage)
+        spoiled = self._damage is not None and not self._mendable
+        let_go(connection, as_it_is=spoiled or self._watch.is_shorter())
+
+    def let_go_of_all(self, writer: apsw.Connection) -> None:
+        """Close every handle on a damaged file, the writer's last."""
+        if self.pause(LONGEST_READ):
+            self.resume()
+        self.let_go(writer)
 
     def _bring_forward(self, connection: apsw.Connection) -> None:
         """Many processes may open a new file at once: the first to get the write lock builds it.
@@ -210,6 +255,8 @@ class Files:
 
     def back_up(self, path: str, contents: Contents) -> dict[str, int]:
         """Copy the store to a new file, as one of the readers: a fork waits until it is done."""
+        self._check_usable()
+        self.check_in_place()
         with self._reading, closing(self._connect_reader()) as connection:
             check_home(connection)
             return back_up(connection, path, contents)
@@ -218,10 +265,9 @@ class Files:
         return connect(self._location, vfs=self._vfs, memory=self.memory, reader=True)
 
     def _reader(self) -> apsw.Connection:
+        self._check_usable()
+        self.check_in_place()
         connection: apsw.Connection | None = getattr(self._own, "connection", None)
-        if connection is not None and self._baton is not None and has_moved(connection):
-            self._drop_reader()
-            connection = None
         if connection is None:
             connection = self._connect_reader()
             self._own.connection = connection
@@ -247,7 +293,7 @@ class Files:
                 self._reading.release()
             return False
         for connection in self._opened:
-            let_go(connection)
+            self.let_go(connection)
         self._opened.clear()
         self._own = threading.local()
         return True
@@ -266,7 +312,7 @@ class Files:
         self._readers.shutdown()
         for connection in (*self._opened, self._anchor, writer):
             if connection is not None:
-                let_go(connection)
+                self.let_go(connection)
         if self._baton is not None:
             self._baton.close()
         self._bell.close()

@@ -1,0 +1,138 @@
+"""Whether the files that are open are still those that their names lead to: what is written to others is lost.
+
+SQLite itself notices none of this. A WAL that was deleted takes commits that nobody reads again; one that was cut
+leaves a gap that ends it at the next recovery.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from typing import NamedTuple
+from urllib.parse import quote
+
+import apsw
+
+WAL_HEADER, FRAME_HEADER = 32, 24
+CHECKPOINT_TRIES, CHECKPOINT_PAUSE = 10, 0.02
+REMOVED, REPLACED, CUT = "removed", "replaced by another file", "cut short"
+
+
+class Damage(NamedTuple):
+    """What happened to which file. `mendable`: the database is whole, and closing what is open completes it."""
+
+    file: str
+    what: str
+    mendable: bool = False
+
+
+class _File:
+    """One file as it was when it was last seen."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        found = os.stat(path)  # noqa: PTH116 - in every round, and a Path takes several times as long
+        self.identity = (found.st_dev, found.st_ino)
+        self.size = found.st_size
+
+    def look(self) -> int | str:
+        """Give the size, or what happened to the file."""
+        try:
+            found = os.stat(self.path)  # noqa: PTH116
+        except OSError:
+            return REMOVED
+        return found.st_size if (found.st_dev, found.st_ino) == self.identity else REPLACED
+
+
+class Watch:
+    """The three files of one database: itself, its WAL and the index of that, which holds everybody's locks."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._files: tuple[_File, ...] = ()
+
+    def begin(self) -> None:
+        """Take note of the files that the writer has just opened. The database stays the one that was seen first."""
+        database = self._files[0] if self._files else _File(self._path)
+        self._files = (database, _File(f"{self._path}-wal"), _File(f"{self._path}-shm"))
+
+    @property
+    def wal_bytes(self) -> int:
+        """How large the WAL was when it was last seen."""
+        return self._files[1].size if self._files else 0
+
+    def moved(self) -> Damage | None:
+        """Find a name that leads elsewhere. Anybody may look, at any time, and no lock is needed."""
+        return self._moved([file.look() for file in self._files])
+
+    def damaged(self, connection: apsw.Connection) -> Damage | None:
+        """Find what was moved or cut. Runs in a write transaction that has written nothing: nobody else writes then."""
+        found = [file.look() for file in self._files]
+        return self._moved(found) or self._cut(connection, found)
+
+    def lost(self) -> Damage | None:
+        """Find that the database itself is gone. The others may be, while nobody has them open."""
+        found = self._files[0].look() if self._files else 0
+        return Damage(self._path, found) if isinstance(found, str) else None
+
+    def is_shorter(self) -> bool:
+        """Tell whether a file is shorter than it was, for whatever reason."""
+        return any(isinstance(size := file.look(), int) and size < file.size for file in self._files)
+
+    def _moved(self, found: Sequence[int | str]) -> Damage | None:
+        gone = [(file, what) for file, what in zip(self._files, found, strict=True) if isinstance(what, str)]
+        if not gone:
+            return None
+        mendable = not isinstance(found[0], str) and all(what == REMOVED for _, what in gone)
+        return Damage(gone[0][0].path, gone[0][1], mendable)
+
+    def _cut(self, connection: apsw.Connection, found: Sequence[int | str]) -> Damage | None:
+        for file, size, is_whole in zip(self._files, found, WHOLE, strict=False):
+            if isinstance(size, int) and size != file.size:
+                if size < file.size and not is_whole(connection, self._path, size):
+                    return Damage(file.path, CUT)
+                file.size = size
+        return None
+
+
+def _has_its_pages(_connection: apsw.Connection, path: str, _size: int) -> bool:
+    """Tell whether a database that became smaller was vacuumed, and not cut.
+
+    Its first page says how many there are. A checkpoint under way has written that one first, and soon the others.
+    """
+    for _ in range(CHECKPOINT_TRIES):
+        if _agrees_with_its_first_page(path):
+            return True
+        time.sleep(CHECKPOINT_PAUSE)
+    return False
+
+
+def _agrees_with_its_first_page(path: str) -> bool:
+    """Read the database without its WAL; SQLite refuses one with fewer pages than its first page says."""
+    alone = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    try:
+        with closing(apsw.Connection(f"file:{quote(path)}?immutable=1", flags=alone)) as connection:
+            return bool(connection.execute("SELECT count(*) FROM sqlite_schema").get)
+    except apsw.Error:
+        return False
+
+
+def _has_its_frames(connection: apsw.Connection, path: str, size: int) -> bool:
+    """Tell whether a WAL that became smaller was emptied by a checkpoint, and not cut."""
+    try:
+        with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)) as beside:
+            [(_, frames, _)] = beside.execute("PRAGMA wal_checkpoint(NOOP)").fetchall()
+    except apsw.Error:
+        return False
+    return bool(frames <= 0 or size >= WAL_HEADER + frames * (connection.pragma("page_size") + FRAME_HEADER))
+
+
+def _never_shrinks(_connection: apsw.Connection, _path: str, _size: int) -> bool:
+    """Say that an index which became smaller is not whole."""
+    return False
+
+
+WHOLE = (_has_its_pages, _has_its_frames, _never_shrinks)
+"""How to tell whether each of the files, which became smaller, is whole."""
