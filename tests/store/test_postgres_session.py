@@ -34,6 +34,7 @@ def connection(postgres_url: str) -> Iterator[Connection]:
     with connect(address) as made:
         made.execute(f"CREATE SCHEMA {address.schema}".encode())
         made.execute(f"CREATE TABLE {address.schema}.kept (word text PRIMARY KEY)".encode())
+        made.execute(f"CREATE TABLE {address.schema}.schema AS SELECT 1 AS readable_by".encode())
         made.begin(opening(address))
         yield made
 

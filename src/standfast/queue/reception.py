@@ -119,6 +119,8 @@ class Reception:
                 return Behind("it waits behind jobs that came before it", definite=True)
         try:
             forwarder.wait_until_open(store_module.PATIENCE)
+        except StoreGone:
+            raise
         except StoreUnavailable as error:
             return error
         return None

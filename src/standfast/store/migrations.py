@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 
 import msgspec
 
-from standfast.errors import ConfigurationError
+from standfast.errors import ConfigurationError, SchemaTooNew
 
 _NUMBERED = re.compile(r"(\d{4})_\w+\.sql")
 _READABLE = re.compile(r"^-- readable by: (\d+)$", re.MULTILINE)
+
+
+class NewerSchema(ConfigurationError):
+    """A store that this library is too old for."""
+
+    def __init__(self, readable_by: int, message: str) -> None:
+        super().__init__(message)
+        self.readable_by = readable_by
 
 
 class Migration(msgspec.Struct, frozen=True):
@@ -37,12 +46,33 @@ def migrations(dialect: str) -> Sequence[Migration]:
     return sorted(found, key=lambda migration: migration.number)
 
 
+def check_readable(dialect: str, readable_by: int, store: str) -> None:
+    """Refuse to go on with a store that a newer library has meanwhile brought further than this one can read."""
+    newest = migrations(dialect)[-1].number
+    if readable_by > newest:
+        raise SchemaTooNew(
+            f"a newer version of standfast has changed {store} to a schema that needs a library that knows schema "
+            f"{readable_by}, and this process knows {newest}",
+            "upgrade standfast here and restart this process",
+        )
+
+
+@contextmanager
+def reopening(dialect: str, store: str) -> Iterator[None]:
+    """Word what keeps a process from opening its store again: a schema that has become too new is no outage."""
+    try:
+        yield
+    except NewerSchema as error:
+        check_readable(dialect, error.readable_by, store)
+
+
 def missing(known: Sequence[Migration], version: int, readable_by: int, store: str) -> list[Migration]:
     """Give the steps a store of this version lacks; refuse one that this library is too old for."""
     newest = known[-1].number
     if readable_by > newest:
-        raise ConfigurationError(
+        raise NewerSchema(
+            readable_by,
             f"{store} has schema {version}, which needs a library that knows schema {readable_by}; "
-            f"this one knows {newest}: upgrade standfast"
+            f"this one knows {newest}: upgrade standfast",
         )
     return [migration for migration in known if migration.number > version]

@@ -12,6 +12,7 @@ from psycopg import pq, waiting
 from psycopg.conninfo import conninfo_to_dict
 
 from standfast.errors import ConfigurationError, WrongAddress
+from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.refusal import is_refused_for_good
 from standfast.store.postgres.session import Session, Unanswered
@@ -172,8 +173,17 @@ def _roll_back(connection: Connection) -> None:
         connection.close()
 
 
+def found_at_opening(rows: Rows, store: str) -> float:
+    """Read what the opening of a transaction answers: give the time, and refuse a schema that has become too new."""
+    [(now, readable_by)] = rows
+    check_readable("postgres", readable_by, store)
+    return float(now)
+
+
 def opening(address: Address, isolation: str = WRITING, lock: float = LONGEST_LOCK) -> str:
-    """Word the beginning of a transaction that tells the time. What it sets ends with it: a pooler shares sessions.
+    """Word the beginning of a transaction, which tells the time and who may read the schema.
+
+    What it sets ends with it: a pooler shares sessions.
 
     The isolation is named, because a database or a role may have another default. What writes goes by the indexes:
     plans are made once, most of them while the store is new and reading a table whole would seem cheap.
@@ -188,4 +198,4 @@ def opening(address: Address, isolation: str = WRITING, lock: float = LONGEST_LO
         "enable_seqscan": "off" if isolation == WRITING else "on",
     }
     set_all = "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items())
-    return f"BEGIN ISOLATION LEVEL {isolation}; {set_all}; {TELL_THE_TIME}"
+    return f"BEGIN ISOLATION LEVEL {isolation}; {set_all}; {TELL_THE_TIME}, readable_by FROM schema"

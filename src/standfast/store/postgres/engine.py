@@ -17,8 +17,15 @@ from standfast.store import reads, upkeep
 from standfast.store.anchor import Anchor
 from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
+from standfast.store.migrations import reopening
 from standfast.store.postgres.address import Address
-from standfast.store.postgres.connection import SHORTEST_LOCK, Connection, opening, rolled_back_on_failure
+from standfast.store.postgres.connection import (
+    SHORTEST_LOCK,
+    Connection,
+    found_at_opening,
+    opening,
+    rolled_back_on_failure,
+)
 from standfast.store.postgres.driver import drive
 from standfast.store.postgres.foreign import Foreign
 from standfast.store.postgres.server import Server
@@ -105,7 +112,8 @@ class PostgresEngine(Engine[Connection]):
         return rows  # type: ignore[no-any-return]
 
     def _open(self) -> Connection:
-        return self._server.open()
+        with reopening("postgres", str(self._server.address)):
+            return self._server.open()
 
     def _shut(self) -> None:
         self._server.close()
@@ -118,7 +126,8 @@ class PostgresEngine(Engine[Connection]):
     def _begin(self, connection: Connection, *, in_haste: bool = False) -> None:
         """Begin, and take the server's time: the machine's own clock only says how much has passed since."""
         with rolled_back_on_failure(connection):
-            [(told,)] = connection.begin(self._opening_in_haste if in_haste else self._opening)
+            rows = connection.begin(self._opening_in_haste if in_haste else self._opening)
+            told = found_at_opening(rows, str(self._server.address))
         offset = self._clock.of_server(told) - self._clock.elapsed()
         if abs(offset - self._offset) > SAME_TIME:
             self._offset = offset

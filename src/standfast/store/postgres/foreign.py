@@ -15,6 +15,7 @@ from standfast.aside import aside
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError
 from standfast.store import scripts
+from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.bell import channel, messages
 from standfast.store.postgres.connection import TELL_THE_TIME
@@ -52,7 +53,9 @@ class Foreign:
         self._clock = clock
         facts = f"SELECT {identity_sql(address)}, ({TELL_THE_TIME})"
         facts += ", current_setting('synchronous_commit'), current_setting('search_path')"
-        self._statements = STATEMENTS | {"facts": Statement(facts, gives_rows=True)}
+        enter = f"SELECT readable_by, set_config('search_path', '{address.schema}', true) FROM {address.schema}.schema"  # noqa: S608 - the name was checked
+        own = {"facts": Statement(facts, gives_rows=True), "enter": Statement(enter, gives_rows=True)}
+        self._statements = STATEMENTS | own
 
     async def write(self, script: ScriptFunction, items: Sequence[Any]) -> Any:
         """Run a script in their transaction. A connection that blocks is used on a thread, until it is free again."""
@@ -73,7 +76,8 @@ class Foreign:
         [row] = yield "facts", {}
         facts = Facts(*row)
         self._check(facts)
-        yield "use_schema", {"path": self._address.schema}
+        [(readable_by, _)] = yield "enter", {}
+        check_readable("postgres", readable_by, str(self._address))
         round_ = Round(self._clock.of_server(facts.now), 0.0, "")
         results = yield from script(round_, items)
         yield from scripts.close(round_)

@@ -20,6 +20,8 @@ def migrate(connection: Connection, address: Address) -> int:
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {address.schema}")
         connection.execute(f"SET LOCAL search_path TO {address.schema}")
         connection.execute("CREATE TABLE IF NOT EXISTS schema (version integer NOT NULL, readable_by integer NOT NULL)")
+        # Every transaction reads this table first: those under way end before the first step, and others wait.
+        connection.execute("LOCK TABLE schema IN ACCESS EXCLUSIVE MODE")
         version, steps = _lacks(connection, address)
         for migration in steps:
             connection.execute(migration.sql)

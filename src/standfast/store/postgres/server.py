@@ -21,6 +21,7 @@ from standfast.store.postgres.connection import (
     Connection,
     closed_on_failure,
     connect,
+    found_at_opening,
     opening,
     rolled_back_on_failure,
 )
@@ -119,13 +120,15 @@ class Server:
         while True:
             try:
                 connection = self._reader()
-                connection.begin(self._begin_reading)
+                found = connection.begin(self._begin_reading)
             except AWAY:
                 self._drop_reader()
                 if time.monotonic() > give_up:
                     raise
                 time.sleep(PAUSE)
             else:
+                with rolled_back_on_failure(connection):
+                    found_at_opening(found, str(self.address))
                 return connection
 
     def _reader(self) -> Connection:

@@ -18,11 +18,12 @@ from standfast.store import reads
 from standfast.store.anchor import Anchor
 from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
+from standfast.store.migrations import reopening
 from standfast.store.requests import Answer, Request
 from standfast.store.room import PLENTY
 from standfast.store.sqlite.connection import closed_on_failure, rolled_back_on_failure
 from standfast.store.sqlite.files import Files
-from standfast.store.sqlite.moving import check_home, heed
+from standfast.store.sqlite.moving import check_usable, heed
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Rows, Script
 
@@ -102,7 +103,7 @@ class SqliteEngine(Engine[apsw.Connection]):
             try:
                 connection = self._files.open()
                 with self._files.worded(), closed_on_failure(connection):
-                    check_home(connection)
+                    check_usable(connection)
                 return connection, self._files.set_clock(connection, self._clock)
             except StoreUnavailable as error:
                 if not isinstance(error.__cause__, apsw.BusyError) or time.monotonic() > until:
@@ -137,7 +138,8 @@ class SqliteEngine(Engine[apsw.Connection]):
         return self._files.back_up(path, lambda connection: drive(connection, reads.contents()))
 
     def _open(self) -> apsw.Connection:
-        return self._files.open()
+        with reopening("sqlite", self._files.path):
+            return self._files.open()
 
     def _shut(self) -> None:
         self._files.close(self._connection)

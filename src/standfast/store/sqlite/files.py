@@ -36,7 +36,7 @@ from standfast.store.sqlite.connection import (
 )
 from standfast.store.sqlite.disk import Disk
 from standfast.store.sqlite.migrate import migrate
-from standfast.store.sqlite.moving import check_home
+from standfast.store.sqlite.moving import check_usable
 from standfast.store.sqlite.watch import Damage, Watch
 from standfast.store.steps import Script
 
@@ -245,7 +245,7 @@ class Files:
                 connection = self._reader()
                 connection.execute("BEGIN")
                 with rolled_back_on_failure(connection):
-                    check_home(connection)
+                    check_usable(connection)
                     found = drive(connection, script)
                     connection.execute("COMMIT")
             except apsw.Error as error:
@@ -258,7 +258,7 @@ class Files:
         self._check_usable()
         self.check_in_place()
         with self._reading, closing(self._connect_reader()) as connection:
-            check_home(connection)
+            check_usable(connection)
             return back_up(connection, path, contents)
 
     def _connect_reader(self) -> apsw.Connection:

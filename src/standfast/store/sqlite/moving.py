@@ -11,6 +11,7 @@ from typing import NamedTuple
 import apsw
 
 from standfast.errors import StoreMoved
+from standfast.store.migrations import check_readable
 
 BY_NUMBER = ("job", "body", "ending", "history", "effect")
 CLOSED = (
@@ -33,6 +34,12 @@ OLDEST_TO_REFUSE = 2
 """The first schema number whose library looks whether a store has moved; an older one is not to open it then."""
 
 
+STANDING = """
+SELECT s.readable_by, m.source, m.run, m.state, m.home, m.until, m.no_claims_until
+FROM schema AS s LEFT JOIN moving AS m
+"""
+
+
 class Moving(NamedTuple):
     """The mark of a promotion. `source` names the store for good, `run` one try; times are queue time."""
 
@@ -50,20 +57,26 @@ def look(connection: apsw.Connection) -> Moving | None:
     return None if found is None else Moving(*found)
 
 
-def check_home(connection: apsw.Connection) -> None:
-    """Refuse a store that has moved."""
-    found = look(connection)
-    if found is not None and found.state == "moved":
+def check_usable(connection: apsw.Connection) -> Moving | None:
+    """Refuse a store that has moved, or whose schema has become too new; give the mark of a promotion.
+
+    One statement for both, because every transaction asks.
+    """
+    readable_by, *mark = connection.execute(STANDING).fetchone()
+    check_readable("sqlite", readable_by, connection.filename or "this store")
+    if mark[0] is None:
+        return None
+    found = Moving(*mark)
+    if found.state == "moved":
         raise StoreMoved(found.home)
+    return found
 
 
 def heed(connection: apsw.Connection, now: float) -> bool:
-    """Tell whether nothing may be started now; refuse a store that has moved. Runs inside a write transaction."""
-    found = look(connection)
+    """Tell whether nothing may be started now; refuse a store that is not to be used. Runs in a write transaction."""
+    found = check_usable(connection)
     if found is None:
         return False
-    if found.state == "moved":
-        raise StoreMoved(found.home)
     if found.until < now:
         forget(connection)
     return found.no_claims_until > now

@@ -83,7 +83,7 @@ class Source:
 
     def _say(self, *, claims: bool) -> None:
         """Be heard of; find out whether another promotion, or an end of patience, has taken the mark away."""
-        moving.check_home(self._connection)
+        moving.check_usable(self._connection)
         found = moving.look(self._connection)
         if found is None or found.run != self._run or found.state != "copying":
             raise StoreUnavailable(
