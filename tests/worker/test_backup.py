@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -269,3 +273,45 @@ async def test_a_restore_that_was_interrupted_leaves_no_store_and_does_not_stand
     assert list(tmp_path.glob("again.db")) == []
     assert restore(again, copy)["held"] == 1
     assert [each.name for each in tmp_path.glob("again.db*")] == ["again.db"]
+
+
+LIVE = """
+import sys
+from standfast import Standfast
+Standfast(sys.argv[1]).enqueue_sync("mail")
+print("open", flush=True)
+input()
+"""
+
+
+@contextmanager
+def open_elsewhere(path: str) -> Iterator[int]:
+    """Have another process use a store; give its number."""
+    piped = subprocess.PIPE
+    live = subprocess.Popen([sys.executable, "-c", LIVE, path], stdin=piped, stdout=piped, text=True)
+    assert live.stdout is not None
+    assert live.stdout.readline() == "open\n"
+    yield live.pid
+    live.communicate("\n")
+
+
+def refused(target: str, copy: str) -> str:
+    with pytest.raises(ConfigurationError) as error:
+        restore(target, copy)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("removed", [False, True], ids=["in place", "deleted"])
+async def test_a_backup_is_not_restored_over_a_store_that_a_process_has_open(disk, copy, again, removed):
+    """Also where its file is gone: the process still writes to it, and must be stopped first."""
+    await disk.enqueue("mail")
+    await disk.backup(copy)
+    with open_elsewhere(again) as pid:
+        if removed:
+            for file in [each for each in Path(again).parent.glob("again.db*") if each.is_file()]:
+                file.unlink()
+        assert f"is in use by process {pid} (python" in refused(again, copy)
+    if removed:
+        assert restore(again, copy)["jobs"] == 1
+    else:
+        assert "is already there, and nothing is overwritten" in refused(again, copy)

@@ -122,9 +122,12 @@ class Looking(Parts):
         if self._store.disk_low():
             raise LowDisk("the disk is low", definite=True)
 
-    async def doctor(self) -> dict[str, Any]:
-        """Examine the store, also one that cannot be opened; one that is not there yet is not created."""
-        return await doctor.examine(self._store, self._judged, self._reception.held, self.audit.verify)
+    async def doctor(self, *, full: bool = False) -> dict[str, Any]:
+        """Examine the store, also one that cannot be opened; one that is not there yet is not created.
+
+        It is read once as a whole; `full` also compares every index with its table, which takes longer.
+        """
+        return await doctor.examine(self._store, self._judged, self._reception.held, self.audit.verify, full=full)
 
     async def migrate(self) -> tuple[int, int]:
         """Bring the store's schema forward, as every opening does; give its number before and after."""

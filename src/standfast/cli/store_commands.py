@@ -37,10 +37,11 @@ def health(*, url: str | None, as_json: bool) -> None:
 
 
 @click.command()
+@click.option("--full", is_flag=True, help="Also compare every index with its table; takes longer.")
 @shared
-def doctor(*, url: str | None, as_json: bool) -> None:
-    """Examine the store, open or not. Exits 1 if something is wrong."""
-    report = _examine(url)
+def doctor(*, full: bool, url: str | None, as_json: bool) -> None:
+    """Examine the store, open or not, and read all of it once. Exits 1 if something is wrong."""
+    report = _examine(url, full=full)
     if as_json:
         show_json(report)
     else:
@@ -99,10 +100,10 @@ def bench(*, quick: bool, rounds: int, peers: str | None, url: str | None, as_js
     command.main(url, quick, rounds, as_json, peers)
 
 
-def _examine(url: str | None) -> dict[str, Any]:
+def _examine(url: str | None, *, full: bool) -> dict[str, Any]:
     """Ask the application; where not even that can be built, the reason is the finding."""
     try:
-        return ask(url, lambda sf: sf.doctor())
+        return ask(url, lambda sf: sf.doctor(full=full))
     except StandfastError as error:
         return {"ok": False, "checks": [{"name": "configuration", "value": "", "problem": str(error)}]}
 

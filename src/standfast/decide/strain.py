@@ -13,6 +13,9 @@ LEAST_DEAD = 100_000
 DEAD_TO_LIVE = 10
 """Dead rows that are no trouble, and how many there may be for each live one beyond that."""
 
+LARGEST_WAL = 128 << 20
+"""Bytes of a WAL that are no trouble: it comes down to half of that by itself."""
+
 PROMOTIONS = {
     "leaving": "a promotion to {where} is running",
     "interrupted": "a promotion to {where} was interrupted: this store goes on; run it again, or let it end by itself",
@@ -26,6 +29,7 @@ def issues(
     dead: int = 0,
     live: int = 0,
     promotion: tuple[str, str] | None = None,
+    wal: tuple[int, Sequence[str]] = (0, ()),
 ) -> Iterator[str]:
     """Word every issue."""
     for who, seconds in snapshots:
@@ -34,6 +38,13 @@ def issues(
             yield f"{who} has held a snapshot for {long}: what has ended cannot be cleaned away; end it"
     if dead > LEAST_DEAD and dead > DEAD_TO_LIVE * live:
         yield f"the table of jobs has {dead} dead rows to {live} live ones: vacuum it, and see why that did not happen"
+    size, readers = wal
+    if size > LARGEST_WAL:
+        who = ", ".join(readers) or "a reader in another process"
+        yield (
+            f"the file beside the store in which changes wait (-wal) has grown to {size >> 20} MiB: {who} reads an old "
+            "state, so that it cannot be emptied; end that"
+        )
     if promotion is not None:
         state, where = promotion
         yield PROMOTIONS[state].format(where=where)

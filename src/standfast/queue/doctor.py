@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from standfast.aside import aside
@@ -15,10 +16,10 @@ Health = Callable[[], Awaitable[dict[str, Any]]]
 
 
 async def examine(
-    store: Store, health: Health, held: Callable[[], Awaitable[Held | None]], verify: Health
+    store: Store, health: Health, held: Callable[[], Awaitable[Held | None]], verify: Health, *, full: bool
 ) -> dict[str, Any]:
     """Give every finding, and whether none of them is a problem."""
-    found = await aside(store.checkup)
+    found = await aside(partial(store.checkup, full=full))
     if (spooled := await held()) is not None:
         found.append(Finding("spool", spooled.path, spooled.issue))
     if store.there():

@@ -52,6 +52,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     spool: tuple[int, float] | None = None
     """Jobs that wait on this host for the store, and for how many seconds the oldest has."""
     disk_free: int | None = None
+    wal_bytes: int | None = None
     audit_head: int = 0
     alerts: tuple[tuple[str, str, str, float], ...] = ()
     """Kind, queue, subject, and since when, of each that is open."""
@@ -94,6 +95,7 @@ async def measured(store: Store, spooled: Held | None) -> Measures:
         sweep_age=judged.sweep_age,
         spool=None if spooled is None else _spool(spooled),
         disk_free=free if free < BOUNDLESS else None,
+        wal_bytes=store.wal()[0] if free < BOUNDLESS else None,
         audit_head=0 if head is None else head.head.seq,
         alerts=tuple(_alert(each, skew) for each in alerts),
         sinks=tuple((name, seconds) for name, seconds, _ in judged.failing_sinks),

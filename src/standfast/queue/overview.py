@@ -63,7 +63,9 @@ async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
     facts, judged = await observed(store)
     found = issues(judged)
     strain = await store.strain()
-    found += issues_of_strain(strain.snapshots, dead=strain.dead, live=strain.live, promotion=strain.promotion)
+    found += issues_of_strain(
+        strain.snapshots, dead=strain.dead, live=strain.live, promotion=strain.promotion, wal=store.wal()
+    )
     found += issues_of_halts(await store.governance.halted())
     found += issues_of_workflows(await store.flows.stuck(STUCK_SHOWN + 1), STUCK_SHOWN)
     late = [Late(*each) for each in await store.schedules.late(OVERDUE_AFTER)]

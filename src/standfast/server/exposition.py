@@ -141,6 +141,7 @@ class _Scrape(Collector):
         yield _one("workers", "Live workers.", found.workers)
         yield _one("sweep_age_seconds", "Time since the last sweep.", found.sweep_age)
         yield _one("disk_free_bytes", "Free where the store is; none for a server's disk.", found.disk_free)
+        yield _one("wal_bytes", "Size of the file in which changes wait; none for a server.", found.wal_bytes)
         yield _one("audit_head", "Number of the newest link of the audit chain.", found.audit_head)
         depth, waited = found.spool or (None, None)
         yield _one("spool_jobs", "Jobs that wait on this host for the store.", depth)

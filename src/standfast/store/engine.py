@@ -112,10 +112,7 @@ class Engine(ABC, Generic[Handle]):
         room: int = 0,
         size: int | None = None,
     ) -> asyncio.Future[Any]:
-        """Have a script run in the next round; its results come when they are on disk.
-
-        `size` says how much work the items are, where that is not their number.
-        """
+        """Have a script run in the next round; its results come when they are on disk. `size` is that of the work."""
         future = asyncio.get_running_loop().create_future()
         apart = script in turns.APART
         request = Request(
@@ -198,6 +195,7 @@ class Engine(ABC, Generic[Handle]):
             return self._one_by_one(pending, error)
         self.trouble = None
         deliver(answers)
+        self._after_round()
         if round_.heads:
             self.anchor.drop(round_.heads)
         if round_.work:
@@ -291,9 +289,8 @@ class Engine(ABC, Generic[Handle]):
         self.trouble = str(error)
         if isinstance(error, StoreDamaged):
             self._drop_connection()
-        refused = [request for request in pending if not request.withdrawn]
-        told = [(request, error.for_caller(definite=error.definite and not request.doubtful)) for request in refused]
-        deliver(told)
+        left = [(request, error.definite and not request.doubtful) for request in pending if not request.withdrawn]
+        deliver([(request, error.for_caller(definite=definite)) for request, definite in left])
         return []
 
     def _worded(self, error: Exception) -> Exception:
@@ -369,6 +366,13 @@ class Engine(ABC, Generic[Handle]):
     @abstractmethod
     def _commit(self, connection: Handle) -> None:
         """Commit, or raise Doubt."""
+
+    def _after_round(self) -> None:
+        """Tidy up, where there is anything to tidy; the callers have their answers."""
+
+    def wal(self) -> tuple[int, list[str]]:
+        """Give the size of the log that a file has beside it, and who keeps it from becoming smaller."""
+        return 0, []
 
     @abstractmethod
     def _drive(self, connection: Handle, script: Script) -> Any: ...

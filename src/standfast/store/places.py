@@ -35,8 +35,8 @@ class Place(Protocol):
     def there(self) -> bool:
         """Tell whether there is a store to open; opening creates one that is not."""
 
-    def checkup(self, *, room: int) -> Iterable[Finding]:
-        """Look at it without opening it for use; new work needs so many free bytes."""
+    def checkup(self, *, room: int, full: bool) -> Iterable[Finding]:
+        """Look at it without opening it for use; new work needs so many free bytes. `full` takes longer."""
 
     def schema_version(self) -> int:
         """Read the schema's number without bringing it forward."""
@@ -102,9 +102,9 @@ class SqliteFile:
         """Tell whether the file is there."""
         return self._path == MEMORY or Path(self._path).exists()
 
-    def checkup(self, *, room: int) -> Iterable[Finding]:
+    def checkup(self, *, room: int, full: bool) -> Iterable[Finding]:
         """Look at the file."""
-        return checkup.checkup(self._path, room=room)
+        return checkup.checkup(self._path, room=room, full=full)
 
     def schema_version(self) -> int:
         """Read the schema's number."""

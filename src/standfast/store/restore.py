@@ -11,6 +11,7 @@ from standfast.store.births import Holding
 from standfast.store.places import sqlite_path
 from standfast.store.sqlite import backup
 from standfast.store.sqlite.engine import drive
+from standfast.store.sqlite.holders import users_of
 from standfast.store.store import Store
 
 
@@ -22,6 +23,8 @@ def restore(url: str, path: str, holding: Holding | None, decided: Decision) -> 
     target = sqlite_path(url)
     if target == ":memory:":
         raise ConfigurationError("a backup is restored to a file; name one")
+    if users := users_of(str(Path(target).resolve())):
+        raise ConfigurationError(f"{target} is in use by {', '.join(users)}; stop that first, nothing was changed")
     Path(target).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with backup.opened(path) as source, backup.new_file(target) as unfinished:
         held = backup.copy(source, unfinished, lambda connection: drive(connection, reads.contents()))

@@ -135,6 +135,10 @@ class Store:
         """Tell whether new work is refused for want of disk space."""
         return self.free_bytes() < self._engine.room_to_accept()
 
+    def wal(self) -> tuple[int, list[str]]:
+        """Give the size of the log that a file has beside it, and who keeps it from becoming smaller."""
+        return self._engine.wal()
+
     @property
     def unnoted(self) -> str | None:
         """Why the audit chain's head could not be noted outside of the store, if so."""
@@ -153,9 +157,9 @@ class Store:
         """Tell whether a file is this store's own."""
         return self._place.key == str(Path(path).resolve())
 
-    def checkup(self) -> list[Finding]:
+    def checkup(self, *, full: bool = False) -> list[Finding]:
         """Look at the store without opening it for use."""
-        return list(self._place.checkup(room=ROOM_TO_ACCEPT))
+        return list(self._place.checkup(room=ROOM_TO_ACCEPT, full=full))
 
     def schema_version(self) -> int:
         """Read the schema's number without bringing it forward."""

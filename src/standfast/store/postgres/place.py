@@ -11,9 +11,11 @@ from psycopg.conninfo import conninfo_to_dict
 from standfast.clock import Clock
 from standfast.errors import StandfastError
 from standfast.store.finding import Finding
+from standfast.store.migrations import migrations
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import Connection, connect
 from standfast.store.postgres.engine import PostgresEngine
+from standfast.store.postgres.integrity import examine
 from standfast.store.postgres.server import Server
 from standfast.store.reached import ReachedServer
 from standfast.store.spoolfile import spool_path
@@ -48,7 +50,7 @@ class PostgresSchema:
         """Take the store for there: only asking the server could tell, and using it will."""
         return True
 
-    def checkup(self, *, room: int) -> Iterator[Finding]:  # noqa: ARG002 - the disk is the server's
+    def checkup(self, *, room: int, full: bool) -> Iterator[Finding]:  # noqa: ARG002 - the disk is the server's
         """Look at the server; one that cannot be reached is a finding too."""
         try:
             with connect(self._address) as connection:
@@ -56,7 +58,11 @@ class PostgresSchema:
                 yield Finding("engine", f"PostgreSQL {version}")
                 yield Finding("place", str(self._address))
                 yield Finding("settings", "fsync and synchronous_commit are on, the server is no standby")
-                yield Finding("schema", str(_version(connection, self._address.schema)))
+                version = _version(connection, self._address.schema)
+                yield Finding("schema", str(version))
+                yield Finding("disk", "the server's, which is not seen from here: it refuses what does not fit")
+                if version == migrations("postgres")[-1].number:
+                    yield _integrity(connection, self._address.schema, full=full)
         except (psycopg.Error, StandfastError) as error:
             yield Finding("engine", str(self._address), f"{str(error).strip()}")
 
@@ -64,6 +70,13 @@ class PostgresSchema:
         """Read the schema's number; 0 if there is none yet."""
         with connect(self._address) as connection:
             return _version(connection, self._address.schema)
+
+
+def _integrity(connection: Connection, schema: str, *, full: bool) -> Finding:
+    try:
+        return Finding("integrity", examine(connection, schema, full=full))
+    except (psycopg.Error, StandfastError) as error:
+        return Finding("integrity", "", str(error).strip())
 
 
 def _version(connection: Connection, schema: str) -> int:

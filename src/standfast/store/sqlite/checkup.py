@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable, WrongAddress
+from standfast.store.consistency import CONSISTENT, INCONSISTENT, check_consistent
 from standfast.store.finding import Finding
 from standfast.store.sqlite.connection import (
     SETTINGS,
@@ -25,10 +26,10 @@ OTHERS = 0o077
 """The permission bits of everybody but the owner."""
 
 
-def checkup(path: str, *, room: int) -> Iterator[Finding]:
+def checkup(path: str, *, room: int, full: bool = False) -> Iterator[Finding]:
     """Look at everything that can be looked at; a check that cannot be made is itself a finding.
 
-    `room` is how many free bytes new work needs.
+    `room` is how many free bytes new work needs; `full` compares every index with its table, too.
     """
     yield _look("engine", _engine, Path(path))
     if path == ":memory:":
@@ -40,6 +41,7 @@ def checkup(path: str, *, room: int) -> Iterator[Finding]:
     if Path(path).exists():
         yield _look("schema", _schema, Path(path))
         yield _look("settings", _settings, Path(path))
+        yield _look("integrity", lambda file: _integrity(file, full=full), Path(path))
 
 
 def schema_version(path: str) -> int:
@@ -103,6 +105,21 @@ def _nearest(directory: Path) -> Path:
 
 def _schema(path: Path) -> str:
     return f"{schema_version(str(path))}; this library knows {migrations()[-1].number}"
+
+
+def _integrity(path: Path, *, full: bool) -> str:
+    """Have SQLite read the whole file, and compare what our own tables say of each other."""
+    if not schema_version(str(path)):
+        return "nothing to check yet"
+    check = "integrity_check" if full else "quick_check"
+    with closing(connect(str(path), reader=True)) as connection:
+        found = [text for (text,) in connection.execute(f"PRAGMA {check}(10)")]
+        if found != ["ok"]:
+            raise ConfigurationError(
+                f"{check} found damage: {'; '.join(found)}; stop every process and restore a backup (standfast restore)"
+            )
+        check_consistent(dict(connection.execute(INCONSISTENT)))
+    return f"{check} found nothing, and {CONSISTENT}" + ("" if full else "; --full also compares indexes with tables")
 
 
 def _settings(path: Path) -> str:

@@ -21,6 +21,9 @@ APPLICATION_ID = 0x57A9DFA5
 BUSY_SECONDS = 2.0
 """How long one BEGIN waits for another process before the round is tried again."""
 
+LARGEST_WAL = 64 << 20
+"""Bytes of a WAL beyond which it is cut when it is written over; a usual one has a quarter of them."""
+
 SETTINGS: dict[str, str | int] = {
     "journal_mode": "wal",
     "synchronous": 2,
@@ -30,6 +33,7 @@ SETTINGS: dict[str, str | int] = {
     "secure_delete": 1,
     "cache_size": -8192,
     "wal_autocheckpoint": 4000,
+    "journal_size_limit": LARGEST_WAL,
 }
 """What every connection must answer when asked. `synchronous` 2 is FULL: NORMAL loses acknowledged jobs."""
 
@@ -129,7 +133,7 @@ def connect(location: str, *, vfs: str | None = None, memory: bool = False, read
     connection = apsw.Connection(location, flags=flags, vfs=vfs)
     with closed_on_failure(connection):
         _check_writable(connection)
-        connection.set_busy_handler(_patience())
+        connection.set_busy_handler(patience())
         _keep_plans(connection)
         _apply_settings(connection, memory=memory)
         if reader:
@@ -211,7 +215,7 @@ def _set(connection: apsw.Connection, name: str, wanted: str | int) -> None:
             return
 
 
-def _patience() -> Callable[[int], bool]:
+def patience(longest: float | None = None) -> Callable[[int], bool]:
     """Wait in small steps: whoever holds the lock is committing, and will be done in a millisecond."""
     waited_since = 0.0
 
@@ -220,7 +224,7 @@ def _patience() -> Callable[[int], bool]:
         now = time.monotonic()
         waited_since = now if tries == 0 else waited_since
         time.sleep(0.0002)
-        return now - waited_since < BUSY_SECONDS
+        return now - waited_since < (BUSY_SECONDS if longest is None else longest)
 
     return wait
 
@@ -230,7 +234,7 @@ def glance(path: str) -> Iterator[apsw.Connection]:
     """Look at a file in one snapshot, without setting anything: a journal mode would be kept in it."""
     with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
         _check_writable(connection)
-        connection.set_busy_handler(_patience())
+        connection.set_busy_handler(patience())
         with connection:
             yield connection
 

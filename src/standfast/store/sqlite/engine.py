@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -21,11 +22,13 @@ from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
 from standfast.store.requests import Answer, Request
 from standfast.store.room import PLENTY
-from standfast.store.sqlite.connection import closed_on_failure, rolled_back_on_failure
+from standfast.store.sqlite.connection import LARGEST_WAL, closed_on_failure, rolled_back_on_failure
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.moving import check_usable, heed
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Rows, Script
+
+log = logging.getLogger("standfast.store")
 
 STATEMENTS: dict[str, Statement] = load("sqlite")
 
@@ -174,6 +177,19 @@ class SqliteEngine(Engine[apsw.Connection]):
         except apsw.Error as error:
             raise Doubt from error
         self._files.check_in_place(committed=True)
+
+    def _after_round(self) -> None:
+        try:
+            if self._connection is not None:
+                self._files.relieve_wal(self._connection)
+        except self.TROUBLE as error:
+            log.warning("the WAL cannot be emptied: %s", error)
+            self._drop_connection()
+
+    def wal(self) -> tuple[int, list[str]]:
+        """Give the size of the WAL, and who keeps it from becoming smaller where it is large."""
+        size = self._files.wal.size
+        return size, self._files.wal.held_by() if size > LARGEST_WAL else []
 
     def _drive(self, connection: apsw.Connection, script: Script) -> Any:
         return drive(connection, script)

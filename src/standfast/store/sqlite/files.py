@@ -37,6 +37,7 @@ from standfast.store.sqlite.connection import (
 from standfast.store.sqlite.disk import Disk
 from standfast.store.sqlite.migrate import migrate
 from standfast.store.sqlite.moving import check_usable
+from standfast.store.sqlite.wal import Wal
 from standfast.store.sqlite.watch import Damage, Watch
 from standfast.store.steps import Script
 
@@ -80,6 +81,7 @@ class Files:
         self._opened: list[apsw.Connection] = []
         self.disk = Disk(None if self.memory or vfs else self.path)
         self._watch = None if self.memory or vfs else Watch(self.path)
+        self.wal = Wal(None if self.memory or vfs else self.path)
         self._mendable = False
         self._damage: StoreDamaged | None = None
         """What happened to the file under this process: it is not used again before the process is restarted."""
@@ -183,6 +185,11 @@ class Files:
         spoiled = self._damage is not None and not self._mendable
         let_go(connection, as_it_is=spoiled or self._watch.is_shorter())
 
+    def relieve_wal(self, connection: apsw.Connection) -> None:
+        """Keep the WAL small, between two rounds."""
+        if self._watch is not None:
+            self.wal.relieve(connection, self._watch.wal_bytes)
+
     def let_go_of_all(self, writer: apsw.Connection) -> None:
         """Close every handle on a damaged file, the writer's last."""
         if self.pause(LONGEST_READ):
@@ -240,7 +247,7 @@ class Files:
         return self._readers.submit(self._read, script, drive)
 
     def _read(self, script: Script, drive: Drive) -> Any:
-        with self._reading:
+        with self._reading, self.wal.reading():
             try:
                 connection = self._reader()
                 connection.execute("BEGIN")
@@ -257,7 +264,7 @@ class Files:
         """Copy the store to a new file, as one of the readers: a fork waits until it is done."""
         self._check_usable()
         self.check_in_place()
-        with self._reading, closing(self._connect_reader()) as connection:
+        with self._reading, self.wal.reading(), closing(self._connect_reader()) as connection:
             check_usable(connection)
             return back_up(connection, path, contents)
 

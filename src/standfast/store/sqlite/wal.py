@@ -1,0 +1,73 @@
+"""Keep the WAL small: one that a long read let grow comes down again, and health names who holds it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import apsw
+
+from standfast.store.sqlite.connection import LARGEST_WAL, patience
+from standfast.store.sqlite.holders import readers_of
+
+TRY_AGAIN_AFTER = 1.0
+LONGEST_WAIT = 0.02
+"""Seconds that the writer waits for readers: it has work to do."""
+LONG_READ = 1.0
+"""Seconds after which a read of this process is named."""
+
+
+class Wal:
+    """The WAL of one file; `path` is None for a store that has none."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._try_at = 0.0
+        self._reads: dict[str, float] = {}
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        try:
+            return 0 if self._path is None else os.stat(f"{self._path}-wal").st_size  # noqa: PTH116 - in every round
+        except OSError:
+            return 0
+
+    def relieve(self, connection: apsw.Connection, size: int) -> None:
+        """Have a WAL that has grown written over from its start: the commit after that cuts it to its usual size.
+
+        A checkpoint that waits for nobody never comes to an end while reads overlap.
+        """
+        now = time.monotonic()
+        if size <= LARGEST_WAL or now < self._try_at:
+            return
+        self._try_at = now + TRY_AGAIN_AFTER
+        connection.set_busy_handler(patience(LONGEST_WAIT))
+        try:
+            connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        finally:
+            connection.set_busy_handler(patience())
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Take note of a read of this process."""
+        name = threading.current_thread().name
+        self._reads[name] = time.monotonic()
+        try:
+            yield
+        finally:
+            self._reads.pop(name, None)
+
+    def held_by(self) -> list[str]:
+        """Name who reads an old state."""
+        if self._path is None:
+            return []
+        now = time.monotonic()
+        own = [(name, now - since) for name, since in [*self._reads.items()] if now - since > LONG_READ]
+        return [
+            *(f"thread {name} of process {os.getpid()}, for {age:.0f} s" for name, age in own),
+            *readers_of(self._path),
+        ]
