@@ -217,10 +217,7 @@ class Engine(ABC, Generic[Handle]):
 
     def _admitted(self, connection: Handle, round_: Round, pending: list[Request]) -> list[Request]:
         """Take the requests whose callers still wait, but for those that the disk has no room for."""
-        refused = self._without_room(connection, round_, pending)
-        deliver(refused)
-        for request, _ in refused:
-            request.withdrawn = True
+        requests.withdraw(self._without_room(connection, round_, pending))
         return [request for request in pending if request.take()]
 
     def _run_scripts(self, connection: Handle, round_: Round, admitted: list[Request]) -> list[Answer]:

@@ -102,6 +102,13 @@ def deliver(answers: Sequence[Answer]) -> None:
                 loop.call_soon_threadsafe(_resolve, theirs)
 
 
+def withdraw(refused: Sequence[Answer]) -> None:
+    """Answer these callers, and have nothing more done for them."""
+    deliver(refused)
+    for request, _ in refused:
+        request.withdrawn = True
+
+
 def _resolve(answers: Sequence[Answer]) -> None:
     for request, result in answers:
         future = request.future

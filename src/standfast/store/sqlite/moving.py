@@ -62,7 +62,7 @@ def check_usable(connection: apsw.Connection) -> Moving | None:
 
     One statement for both, because every transaction asks.
     """
-    readable_by, *mark = connection.execute(STANDING).fetchone()
+    [(readable_by, *mark)] = connection.execute(STANDING)
     check_readable("sqlite", readable_by, connection.filename or "this store")
     if mark[0] is None:
         return None

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import apsw
@@ -123,10 +123,12 @@ def _has_its_frames(connection: apsw.Connection, path: str, size: int) -> bool:
     """Tell whether a WAL that became smaller was emptied by a checkpoint, and not cut."""
     try:
         with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)) as beside:
-            [(_, frames, _)] = beside.execute("PRAGMA wal_checkpoint(NOOP)").fetchall()
+            answers: list[tuple[Any, ...]] = beside.execute("PRAGMA wal_checkpoint(NOOP)").fetchall()
     except apsw.Error:
         return False
-    return bool(frames <= 0 or size >= WAL_HEADER + frames * (connection.pragma("page_size") + FRAME_HEADER))
+    [(_, frames, _)] = answers
+    page: Any = connection.pragma("page_size")
+    return bool(frames <= 0 or size >= WAL_HEADER + frames * (page + FRAME_HEADER))
 
 
 def _never_shrinks(_connection: apsw.Connection, _path: str, _size: int) -> bool:
