@@ -152,7 +152,7 @@ def letter(id_: str) -> NewJob:
 
 @pytest.mark.usefixtures("_quiet")
 def test_a_full_file_takes_nothing_by_halves_and_goes_on_when_there_is_room(place, most_pages):
-    most_pages(100)
+    most_pages(120)
     store = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
     store.open()
     accepted = filled(store)
@@ -167,7 +167,7 @@ def test_a_full_file_takes_nothing_by_halves_and_goes_on_when_there_is_room(plac
 
 @pytest.mark.usefixtures("_quiet")
 async def test_an_end_that_finds_the_file_full_is_written_when_there_is_room(place, most_pages):
-    most_pages(100)
+    most_pages(120)
     ran: list[str] = []
     async with Standfast(str(place / "queue.db")) as sf:
 

@@ -215,7 +215,7 @@ async def test_nothing_is_overwritten(disk, copy, again):
     restore(again, copy)
     with pytest.raises(ConfigurationError, match="already there"):
         restore(again, copy)
-    with pytest.raises(ConfigurationError, match="already there"):
+    with pytest.raises(ConfigurationError, match="in use by process"):
         restore(disk.settings.url.value, copy)
     with pytest.raises(ConfigurationError, match="to a file"):
         restore(":memory:", copy)
