@@ -97,7 +97,7 @@ async def test_keys_are_checked_before_anything_is_written(sf):
 
 async def test_a_handler_and_a_generator_of_payloads_take_keys(sf):
     @sf.handler("mail")
-    async def mail(_job: Any) -> None: ...
+    async def mail(_job): ...
 
     first = await mail.enqueue_many((each for each in ORDERS), keys=by_order)
     assert await mail.enqueue_many(iter(ORDERS), keys=by_order) == [
@@ -176,7 +176,7 @@ async def test_an_age_survives_coalescing_and_is_never_in_the_future(sf):
 
 async def test_a_failed_call_that_is_handed_over_twice_is_one_job(sf):
     @sf.handler("mail")
-    async def mail(_job: Any) -> str:
+    async def mail(_job):
         return "sent"
 
     first = await sf.hand_over(mail, {"to": "ann"}, TimeoutError("no answer"), idempotency_key="call-1")

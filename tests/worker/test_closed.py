@@ -16,6 +16,7 @@ import pytest
 from standfast import Standfast, StoreUnavailable, aside
 from standfast.errors import StoreClosed
 from standfast.handlers.registry import Handler
+from standfast.store.upkeep import number_journal
 from tests.waiting import seen
 from tests.worker.inside import is_open, store_of
 from tests.worker.processes import environment
@@ -148,7 +149,7 @@ async def test_a_call_that_comes_while_the_store_closes_is_answered(url):
     async with Standfast(url) as sf:
         engine = store_of(sf)._engine  # noqa: SLF001
     with pytest.raises(StoreClosed):
-        engine.call_blocking(lambda _round, _items: iter(()), [1], seconds=None)
+        engine.call_blocking(number_journal, [None], seconds=None)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is nothing to fork")

@@ -190,8 +190,8 @@ class Line:
     def close(self) -> None:
         """Refuse what came while the writer was ending, and what comes later: its caller would wait for good."""
         self._closed = True
-        deliver([(request, StoreClosed()) for request in self._waiting if not request.withdrawn])
-        self._waiting.clear()
+        while self._waiting:  # one by one: a caller that was not refused yet may still put something there
+            deliver([(self._waiting.popleft(), StoreClosed())])
 
     def empty(self) -> bool:
         """Tell whether nothing waits."""
