@@ -423,10 +423,9 @@ def test_a_step_that_was_cut_off_is_a_possible_duplicate_in_every_mode_that_repe
 
 @pytest.mark.parametrize("outcome", [TimedOut(), Lapsed(), failed("transient", "no"), failed("unknown", "maybe")])
 def test_an_attempt_that_made_progress_is_not_counted(outcome):
-    last = {"attempts": 3, "max_attempts": 3}
-    end = decided(claim(progressed=1, **last), outcome)
+    end = decided(claim(attempts=3, max_attempts=3, progressed=1), outcome)
     assert (end.move, end.progress) == (Move.RETRY, True)
-    end = decided(claim(**last), outcome)
+    end = decided(claim(attempts=3, max_attempts=3), outcome)
     assert (end.move, end.progress) == (Move.DIE, False)
 
 
