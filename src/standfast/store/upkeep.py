@@ -150,6 +150,11 @@ class Swept(msgspec.Struct, frozen=True):
     losses: dict[str, Loss] = {}
     """What is known of the workers that held them."""
 
+    def loss_of(self, claim: Claim) -> Loss:
+        """Give what is known of the worker that held a job; one nobody ever heard of is judged by what lapsed."""
+        held = sum(each.worker == claim.worker for each in self.lapsed)
+        return self.losses.get(claim.worker) or Loss(claim.worker, held, held)
+
 
 def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script:
     """Find what needs a decision. After a gap in the sweeping nothing is reclaimed for one full beat.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from itertools import compress
 
@@ -18,7 +17,6 @@ from standfast.policy.facts import Facts
 from standfast.policy.rules import Broken, Policy
 from standfast.queue.known_policy import KnownPolicy, filed
 from standfast.rules import QueueRules
-from standfast.store.losses import Loss
 from standfast.store.store import Store
 from standfast.store.upkeep import Expired, Sweep, Swept
 from standfast.worker.telling import tell
@@ -74,10 +72,9 @@ class Sweeper:
         Whoever was kept from the store by an outage that is just over looks lost for a moment, to any sweeper.
         """
         self._late = {claim.worker: self._late.get(claim.worker, swept.now) for claim in swept.lapsed}
-        held = Counter(claim.worker for claim in swept.lapsed)
         found = []
         for claim in swept.lapsed:
-            loss = swept.losses.get(claim.worker) or Loss(claim.worker, held[claim.worker], held[claim.worker])
+            loss = swept.loss_of(claim)
             waited = loss.certain or swept.now - self._late[claim.worker] >= self._wait(claim.lease)
             if waited and loss.company is not None:
                 end = Lapsed(alone=loss.was_alone(claim))
