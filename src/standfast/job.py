@@ -247,10 +247,7 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def entered_before(self) -> bool:
-        """Whether an earlier attempt entered the handler, so that this one is a repeat.
-
-        What was given back or died without entering spent no attempt, and left nothing that may have landed.
-        """
+        """Whether this is a repeat: an earlier attempt was spent, or its effect may have landed."""
         return self.attempts > 1 or self.landed == Landed.MAYBE
 
     @property
