@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from standfast.coalesce import MOST_LABELS
 from standfast.errors import ConfigurationError, IdempotencyConflict, PayloadRejected, StandfastError
 from standfast.handlers.registry import Declaration, Handler, Registry
 from standfast.job import Details, Receipt
 from standfast.lifecycle import State
-from standfast.queue.accept import MOST_LABELS, Acceptor, check_shared_key, receipt, user
+from standfast.queue.accept import Acceptor, check_shared_key, receipt, user
 from standfast.queue.ids import IDS, Ids
 from standfast.queue.payload import fingerprint
 from standfast.store.orders import Conflict

@@ -175,8 +175,7 @@ def process(*arguments: str, cwd: Path, url: str) -> Iterator[subprocess.Popen[s
         made.wait(PATIENCE)
     finally:
         made.kill()
-        made.wait()
-        made.stderr.close()
+        made.communicate()
 
 
 def wait_for(words: str, running: subprocess.Popen[str]) -> None:

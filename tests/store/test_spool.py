@@ -22,6 +22,7 @@ from standfast.queue.burials import in_conflict, unknown
 from standfast.queue.declarations import Declarations
 from standfast.queue.forwarder import Forwarder
 from standfast.rules import QueueRules
+from standfast.settings import load
 from standfast.store import spool as spool_module
 from standfast.store import spoolfile, spools
 from standfast.store.forward import Forward, Unforwardable
@@ -470,7 +471,7 @@ class Idle(Forwarder):
     def _run(self) -> None: ...
 
     def __init__(self, store: Store, spool: Spool) -> None:
-        super().__init__(store, spool, Declarations(store, Registry(), {}))
+        super().__init__(store, spool, Declarations(store, Registry(), load(":memory:", {})))
 
 
 async def test_what_was_accepted_enters_a_queue_that_takes_no_more(store):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
+from itertools import accumulate
 
 import msgspec
 
@@ -43,7 +44,12 @@ def migrations(dialect: str) -> Sequence[Migration]:
             readable = _READABLE.search(sql)
             number = int(match[1])
             found.append(Migration(number, sql, int(readable[1]) if readable else number))
-    return sorted(found, key=lambda migration: migration.number)
+    return list(accumulate(sorted(found, key=lambda migration: migration.number), _never_less_strict))
+
+
+def _never_less_strict(before: Migration, after: Migration) -> Migration:
+    """Keep out whom an earlier step keeps out: the store's row has the number of its last step only."""
+    return msgspec.structs.replace(after, readable_by=max(before.readable_by, after.readable_by))
 
 
 def check_readable(dialect: str, readable_by: int, store: str) -> None:
