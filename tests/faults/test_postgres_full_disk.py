@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from standfast import Standfast
+from standfast import Receipt, Standfast
 from standfast.store import store as store_module
 from tests.postgres import PostgresServer, connect, fresh_schema, in_schema
 
@@ -59,7 +59,7 @@ async def test_a_server_without_room_on_its_disk_loses_nothing_and_goes_on_when_
     async def mail(job):
         ran.append(job.id)
 
-    receipts = []
+    receipts: list[Receipt] = []
     async with asyncio.timeout(PATIENCE):
         monkeypatch.setattr(store_module, "PATIENCE", 1.0)
         while not receipts or receipts[-1].outcome == "accepted":

@@ -84,7 +84,7 @@ async def run_all(sf: Standfast, total: int) -> dict[str, int]:
     """Run a worker until every job has ended; give how many ended how."""
     async with asyncio.timeout(PATIENCE), sf.worker(concurrency=64):
         while True:
-            counters = (await sf.stats())["counters"]
+            counters: dict[str, int] = (await sf.stats())["counters"]
             if counters.get("completed", 0) + counters.get("dead_letter", 0) == total:
                 return counters
             await asyncio.sleep(0.05)
