@@ -28,8 +28,10 @@ FIRST = "first"
 """The name of the token that the first `serve` makes."""
 LAST_WORD = 2
 """Seconds that open connections, live views above all, are given when the server is told to stop; then the jobs."""
-BACKLOG = 256
-"""Connections that wait to be taken in, and that are taken in at once."""
+AT_ONCE = 256
+"""Connections that are taken in at once, before the first of them is looked at."""
+WAITING = 2048
+"""Connections that the kernel keeps until they are taken in; beyond that it has callers try again after seconds."""
 FEWEST = 16
 OWN_FILES = 256
 """Files that the store, the worker and its jobs may have open beside the server's connections."""
@@ -78,7 +80,7 @@ async def _serve(sf: Standfast, server: Server, host: str, port: int, suspects: 
         port,
         http=Wire.limited(Connections(_room(sf.settings.connections), sf.settings.connections_per_address)),
         ws="none",
-        backlog=BACKLOG,
+        backlog=AT_ONCE,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=LAST_WORD,
@@ -92,7 +94,7 @@ async def _serve(sf: Standfast, server: Server, host: str, port: int, suspects: 
 
     serving.capture_signals = lambda: _ending(stop)  # type: ignore[method-assign]
     async with AsyncExitStack() as stack:
-        listening = stack.enter_context(_listening(host, port, config.backlog))
+        listening = stack.enter_context(_listening(host, port))
         await stack.enter_async_context(sf)
         stack.push_async_callback(server.close)
         working = sf.alerting() if suspects is None else sf.worker(grace=LAST_WORD, suspects=suspects)
@@ -109,14 +111,14 @@ def _room(connections: int) -> int:
 
     A server that runs out of them could not open the store's files either, nor run its jobs.
     """
-    wanted = connections + BACKLOG + OWN_FILES
+    wanted = connections + AT_ONCE + OWN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return connections
-    room = max(FEWEST, soft - BACKLOG - OWN_FILES)
+    room = max(FEWEST, soft - AT_ONCE - OWN_FILES)
     click.echo(
         f"standfast: this process may open {soft} files, so that it keeps {room} connections open and not "
         f"{connections}; raise its limit (ulimit -n) to {wanted}",
@@ -125,13 +127,21 @@ def _room(connections: int) -> int:
     return room
 
 
-def _listening(host: str, port: int, backlog: int) -> socket.socket:
+class Listener(socket.socket):
+    """A socket for many callers: asyncio would have the kernel keep no more than it takes in at once."""
+
+    def listen(self, _at_once: int = WAITING, /) -> None:
+        """Have the kernel keep those that come in the meantime."""
+        super().listen(WAITING)
+
+
+def _listening(host: str, port: int) -> Listener:
     """Take an address before anything else is begun: whoever is told of it may use it at once."""
-    taken = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    taken = Listener(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((host, port))
-        taken.listen(backlog)
+        taken.listen()
     except OSError as error:
         taken.close()
         why = f"cannot listen at {host}, port {port}: {error.strerror or error}"
