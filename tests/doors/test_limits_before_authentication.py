@@ -156,18 +156,18 @@ CHUNKED = b"POST /sign-in HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\
 
 
 @pytest.mark.parametrize(
-    "endless",
-    [b"1;" + b"e" * 300_000, b"0\r\n" + b"t: " + b"t" * 300_000, b"0\r\nt: v\r\n", b"1\r\nx\r\n" * 20_000],
-    ids=["extension", "long trailer", "trailer", "body"],
+    ("endless", "status"),
+    [
+        pytest.param(b"1;" + b"e" * 300_000, 400, id="extension"),
+        pytest.param(b"0\r\n" + b"t: " + b"t" * 300_000, 400, id="long trailer"),
+        pytest.param(b"0\r\nt: v\r\nu: w\r\n", 400, id="trailer"),
+        pytest.param(b"1\r\nx\r\n" * 20_000, 413, id="body"),
+    ],
 )
-def test_a_chunked_body_without_end_is_refused(house: House, endless: bytes) -> None:
+def test_a_chunked_body_without_end_is_refused(house: House, endless: bytes, status: int) -> None:
     """Neither its parts nor what stands between them is taken for ever."""
     with Wire(house) as greedy:
-        try:
-            greedy.send(CHUNKED, endless)
-        except ConnectionError:
-            return
-        assert greedy.status() in {400, 408, 413}
+        assert greedy.send(CHUNKED, endless).status() == status
     assert healthy(house)
 
 
