@@ -1,5 +1,6 @@
 """A directory of its own for every test, and the command line called in this process."""
 
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -29,16 +30,24 @@ def every_store(request: pytest.FixtureRequest, here: Path, monkeypatch: pytest.
 
 
 @pytest.fixture
-def cli(here: Path) -> Cli:  # noqa: ARG001 - it runs there
+def cli(here: Path) -> Cli:
     """Run a command in this process: for everything that does not depend on being one's own."""
 
     def run(*arguments: str, stdin: bytes | None = None) -> Result:
         result = CliRunner().invoke(main, arguments, input=stdin)
+        _forget_modules(here)
         unexpected = result.exception
         assert unexpected is None or isinstance(unexpected, SystemExit), unexpected
         return result
 
     return run
+
+
+def _forget_modules(directory: Path) -> None:
+    """Have the next command import its application anew, as a process of its own does."""
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(f"{directory}/"):
+            del sys.modules[name]
 
 
 @pytest.fixture(params=["memory", "postgres"])

@@ -29,6 +29,7 @@ async def sf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[I
     monkeypatch.setenv("STANDFAST_OTEL", "1")
     tracing.exporter().clear()
     async with memory() as made:
+        made.queue("mail")
         yield made
 
 

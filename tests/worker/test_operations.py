@@ -355,7 +355,7 @@ async def test_explain_reads_the_store(sf):
     await drain(sf)
     sf.clock.advance(30)
     sentence = await sf.explain(first.id)
-    assert "dead for 30.0 s, after 1 attempt: max_attempts (RuntimeError: the disk is full" in sentence
+    assert "dead for 30.0 s, after 1 attempt: max_attempts of unclassified_error (RuntimeError: the disk" in sentence
     with pytest.raises(UnknownJob):
         await sf.explain("x")
 

@@ -69,6 +69,7 @@ async def _leave_waiting(sf: InMemory, _: pytest.MonkeyPatch) -> None:
 
 
 async def _sweep_once(sf: InMemory, _: pytest.MonkeyPatch) -> None:
+    await sf.enqueue("mail", {})  # a store with nothing to do needs no sweeper
     await sweep(store_of(sf))
     sf.clock.advance(20)
 
