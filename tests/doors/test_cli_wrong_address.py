@@ -32,7 +32,10 @@ def wrong(request: pytest.FixtureRequest, here: Path, monkeypatch: pytest.Monkey
     return server.replace("/postgres?", "/no_such_database?")
 
 
-@pytest.mark.parametrize("arguments", [("enqueue", "mail", "1"), ("worker",), ("serve", "--port", "0"), ("stats",)])
+LESS_USED = [pytest.param(words, marks=pytest.mark.long) for words in (("serve", "--port", "0"), ("stats",))]
+
+
+@pytest.mark.parametrize("arguments", [("enqueue", "mail", "1"), ("worker",), *LESS_USED])
 def test_a_command_with_a_wrong_address_ends_with_one_line(wrong, here, arguments):
     done = standfast(*arguments, "--url", wrong)
     lines = done.stderr.decode().splitlines()

@@ -75,8 +75,15 @@ async def settled(sf: Standfast, ids: list[str], supervisor: Supervisor) -> list
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("arguments", [COMMAND, IN_PROCESS], ids=["command", "in-process"])
+@pytest.mark.parametrize(
+    ("arguments", "workers"),
+    [
+        pytest.param(COMMAND, 3, id="command-3"),
+        pytest.param(IN_PROCESS, 1, id="in-process-1"),
+        pytest.param(COMMAND, 1, id="command-1", marks=pytest.mark.long),
+        pytest.param(IN_PROCESS, 3, id="in-process-3", marks=pytest.mark.long),
+    ],
+)
 async def test_poisoned_jobs_die_and_all_others_complete_with_their_attempts_unspent(url, arguments, workers):
     payloads = [{"do": "good"} for _ in range(GOOD)]
     for place, do in zip((150, 90, 30), LETHAL, strict=True):

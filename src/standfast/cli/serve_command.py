@@ -28,8 +28,14 @@ FIRST = "first"
 """The name of the token that the first `serve` makes."""
 LAST_WORD = 2
 """Seconds that open connections, live views above all, are given when the server is told to stop; then the jobs."""
-AT_ONCE = 256
+AT_ONCE = 64
 """Connections that are taken in at once, before the first of them is looked at."""
+ROUNDS = 4
+"""Rounds of the loop until a connection that was replaced is closed: `AT_ONCE` more are open in each of them.
+
+A process that runs out of files meanwhile is worse off than one that takes fewer in: for every connection it cannot
+accept, asyncio logs a traceback.
+"""
 WAITING = 2048
 """Connections that the kernel keeps until they are taken in; beyond that it has callers try again after seconds."""
 FEWEST = 16
@@ -111,14 +117,14 @@ def _room(connections: int) -> int:
 
     A server that runs out of them could not open the store's files either, nor run its jobs.
     """
-    wanted = connections + AT_ONCE + OWN_FILES
+    wanted = connections + ROUNDS * AT_ONCE + OWN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return connections
-    room = max(FEWEST, soft - AT_ONCE - OWN_FILES)
+    room = max(FEWEST, soft - ROUNDS * AT_ONCE - OWN_FILES)
     click.echo(
         f"standfast: this process may open {soft} files, so that it keeps {room} connections open and not "
         f"{connections}; raise its limit (ulimit -n) to {wanted}",
