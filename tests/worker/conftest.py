@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from standfast import Standfast
 from standfast.testing.kit import InMemory
 from tests.on_disk import disk, frozen, in_file, log, path, url
 
@@ -16,3 +17,11 @@ __all__ = ["disk", "in_file", "log", "path", "sf", "url"]
 async def sf(request: pytest.FixtureRequest) -> AsyncIterator[InMemory]:
     async with frozen(request) as store:
         yield store
+
+
+@pytest.fixture
+async def home(postgres_url: str) -> AsyncIterator[Standfast]:
+    """Give the place that a store is promoted to; it is opened when it is first used."""
+    store = Standfast(postgres_url)
+    yield store
+    await store.close()

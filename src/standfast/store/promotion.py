@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+
+from standfast.store.upkeep import SKEW
 
 Row = tuple[Any, ...]
 Rows = list[Row]
@@ -19,7 +21,8 @@ Rows = list[Row]
 class Table(NamedTuple):
     """A table as both stores have it. `times` are columns, `timed` columns of JSON text with the field that is a time.
 
-    `source` is what it is read from, where SQLite has it elsewhere.
+    A field inside others has a path, such as `history.at`: each of a list is meant. `source` is what it is read from,
+    where SQLite has it elsewhere.
     """
 
     name: str
@@ -44,24 +47,32 @@ class Table(NamedTuple):
     def shifted(self, rows: Iterable[Row], by: float) -> Rows:
         """Give the rows with their times moved."""
         times = [place for place, column in enumerate(self.columns) if column in self.times]
-        timed = [(self.columns.index(column), field) for column, field in self.timed]
+        timed = [(self.columns.index(column), path.split(".")) for column, path in self.timed]
         return [self._shift(list(row), times, timed, by) for row in rows]
 
     @staticmethod
-    def _shift(row: list[Any], times: list[int], timed: list[tuple[int, str]], by: float) -> Row:
+    def _shift(row: list[Any], times: list[int], timed: list[tuple[int, list[str]]], by: float) -> Row:
         for place in times:
             if row[place] is not None:
                 row[place] += by
-        for place, field in timed:
-            row[place] = row[place] and _shifted_inside(row[place], field, by)
+        for place, path in timed:
+            if row[place]:
+                value = msgspec.json.decode(row[place])
+                moved = _shifted_inside(value, path, by)
+                row[place] = row[place] if moved == value else msgspec.json.encode(moved).decode()
         return tuple(row)
 
 
-def _shifted_inside(text: str, field: str, by: float) -> str:
-    value = msgspec.json.decode(text)
+def _shifted_inside(value: Any, path: Sequence[str], by: float) -> Any:
+    """Give a value with the time at a path in it moved, in each item of a list; without one it stays as it is."""
+    if not path:
+        return value + by
+    if isinstance(value, list):
+        return [_shifted_inside(each, path, by) for each in value]
+    field, *rest = path
     if value.get(field) is None:
-        return text
-    return msgspec.json.encode(value | {field: value[field] + by}).decode()
+        return value
+    return value | {field: _shifted_inside(value[field], rest, by)}
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -128,7 +139,13 @@ WHOLE = (
         _words("replay_mode risk timeout declared_at consent when_landed"),
         frozenset({"declared_at"}),
     ),
-    Table("message", ("id",), _words("session kind job queue handler at read_at body"), frozenset({"at", "read_at"})),
+    Table(
+        "message",
+        ("id",),
+        _words("session kind job queue handler at read_at body"),
+        frozenset({"at", "read_at"}),
+        timed=(("body", "history.at"),),
+    ),
     Table(
         "consent",
         ("id",),
@@ -158,11 +175,24 @@ WHOLE = (
         frozenset(_words("started_at clear_since ended_at")),
     ),
     Table("pain", ("kind", "queue", "subject"), ("at", "job"), frozenset({"at"})),
-    Table("sink", ("name",), ("failing_since", "why"), frozenset({"failing_since"})),
+    Table("sink", ("name",), _words("failing_since failed_at why"), frozenset({"failing_since", "failed_at"})),
     Table("timing", ("owner", "part", "queue"), ("counts",), numbers=frozenset({"part"})),
-    Table("gate", ("key",), _words("kind holder capacity used opens_at detail"), frozenset({"opens_at"})),
+    Table(
+        "gate",
+        ("key",),
+        _words("kind holder capacity used opens_at detail"),
+        frozenset({"opens_at"}),
+        timed=(("detail", "since"), ("detail", "until"), ("detail", "denied_at")),
+    ),
     Table("counter", ("queue", "name"), ("value",)),
-    Table("upkeep", ("name",), ("at",), frozenset({"at"})),
+    Table(
+        "upkeep",
+        ("name",),
+        ("at",),
+        frozenset({"at"}),
+        # The skew is no time, and that of a clock which stays behind.
+        source=f"(SELECT name, at FROM upkeep WHERE name <> '{SKEW}')",  # noqa: S608 - ours
+    ),
     Table("chain", ("store",), _words("only_one seq hash")),
     Table(
         "policy",
