@@ -157,6 +157,8 @@ class TestConfig:
             "approval_ttl": (86400.0, "default"),
             "keep_inbox": (604800.0, "default"),
             "consent_lifetime": (2592000.0, "default"),
+            "session_idle": (3600.0, "default"),
+            "session_lifetime": (43200.0, "default"),
             "policy": ("standfast-policy.yaml", "default"),
             "log": ("auto", "default"),
             "otel": (False, "default"),
@@ -164,6 +166,7 @@ class TestConfig:
         (here / "mine.toml").write_text(
             "[store]\nurl = 'file.db'\nstrict_queues = true\nspool = 'jobs.spool'\naudit_file = 'heads'\n"
             "approval_ttl = '2h'\nkeep_inbox = '2d'\nconsent_lifetime = '1d'\notel = false\n"
+            "[server]\nsession_idle = '10m'\nsession_lifetime = '1d'\n"
         )
         monkeypatch.setenv("STANDFAST_CONFIG", "mine.toml")
         monkeypatch.setenv("STANDFAST_POLICY", "rules.yaml")
@@ -177,6 +180,8 @@ class TestConfig:
             "approval_ttl": (7200.0, "file"),
             "keep_inbox": (172800.0, "file"),
             "consent_lifetime": (86400.0, "file"),
+            "session_idle": (600.0, "file"),
+            "session_lifetime": (86400.0, "file"),
             "policy": ("rules.yaml", "environment"),
             "log": ("text", "environment"),
             "otel": (False, "file"),
