@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import httpx2
 import pytest
 
 from standfast import Standfast
 from standfast.server import connections, wire
-from standfast.server.connections import Connections, group
+from standfast.server.connections import Connection, Connections, group
 from standfast.server.wire import ALLOWED, LARGEST_HEAD, Phase
 from tests.doors.house import House
 
@@ -294,3 +295,81 @@ def test_a_network_of_addresses_counts_as_one() -> None:
     assert group("2001:db8::1") == group("2001:db8::ffff") != group("2001:db8:0:1::1")
     assert group("::ffff:192.0.2.1") == group("192.0.2.1") == "192.0.2.1"
     assert group("testclient") == "testclient"
+
+
+class Watched(Connections):
+    """Connections that a test can look at."""
+
+    def __init__(self, most: int, per_address: int) -> None:
+        super().__init__(most, per_address)
+        self.entered: list[Any] = []
+
+    def enter(self, newcomer: Connection, loop: asyncio.AbstractEventLoop) -> None:
+        super().enter(newcomer, loop)
+        self.entered.append(newcomer)
+
+
+def stop_reading(house: House, limits: Watched) -> socket.socket:
+    """Ask for one file again and again over a new connection, and read nothing, until the server cannot write."""
+    known = len(limits.entered)
+    deaf = socket.socket()
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    deaf.connect(("127.0.0.1", house.port))
+    deadline = time.monotonic() + PATIENCE
+    while not any(_is_stuck(each) for each in limits.entered[known:]):
+        assert time.monotonic() < deadline, "the server writes on and on"
+        deaf.sendall((b"GET /static/vendor/htmx.min.js HTTP/1.1\r\n" + HOST + b"\r\n") * 3)
+        time.sleep(0.02)
+    return deaf
+
+
+def _is_stuck(connection: Any) -> bool:
+    return bool(connection.flow.write_paused and connection._phase is Phase.ANSWER)  # noqa: SLF001 - nobody else asks
+
+
+@pytest.mark.usefixtures("patient")
+def test_clients_that_do_not_read_their_answers_keep_nobody_out(tmp_path: Path) -> None:
+    limits = Watched(3, 3)
+    with limited(tmp_path, limits) as house, ExitStack() as all_:
+        for _ in range(3):
+            all_.enter_context(stop_reading(house, limits))
+        assert healthy(house)
+
+
+class Busy:
+    """A connection that is always being answered."""
+
+    address = "192.0.2.1"
+    proven = answering = True
+    since = 0.0
+    held = 0
+    closed = False
+
+    def abort(self) -> None:
+        self.closed = True
+
+
+async def test_requests_without_end_keep_nobody_out() -> None:
+    """However many of the oldest connections are busy, one that waits goes; if all are busy, the oldest."""
+    loop = asyncio.get_running_loop()
+    limits, crowd = Connections(61, 1000), [Busy() for _ in range(62)]
+    crowd[60].answering = False
+    for each in crowd:
+        limits.enter(each, loop)  # type: ignore[arg-type]
+    assert [number for number, each in enumerate(crowd) if each.closed] == [60]
+    limits.enter(Busy(), loop)  # type: ignore[arg-type]
+    assert [number for number, each in enumerate(crowd) if each.closed] == [0, 60]
+    for left in crowd:
+        limits.leave(left)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("patient")
+def test_what_is_sent_on_behind_a_refusal_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is thrown away, and counts for nobody."""
+    with limited(tmp_path, Connections(10, 10, most_bytes=100_000)) as house, Wire(house) as rude:
+        assert rude.send(b"no request\r\n\r\n").status() == 400
+        with suppress(ConnectionError):
+            for _ in range(40):
+                rude.send(b"x" * 10_000)
+        assert healthy(house)
+    assert not [each for each in caplog.records if each.name == "asyncio"]

@@ -13,7 +13,6 @@ import logging
 import time
 from collections import defaultdict
 from functools import lru_cache
-from itertools import islice
 from typing import Protocol
 
 from starlette.types import Scope
@@ -26,8 +25,6 @@ EVERY = 1.0
 """Seconds between two looks for what is overdue."""
 MOST_BYTES = 64 << 20
 """Bytes that are held for unproven connections at once: two of the largest deliveries, and many small ones."""
-LOOKED_AT = 50
-"""Connections among which one is sought that may be closed for a newcomer."""
 GRACE = 1.0
 """Seconds that a connection has before another of its address may take its place."""
 WORDS_EVERY = 60.0
@@ -46,7 +43,7 @@ class Connection(Protocol):
 
     @property
     def answering(self) -> bool:
-        """Whether a whole request is here, and its answer is not yet."""
+        """Whether a whole request is here, and its answer is on the way to a client that reads."""
 
     def is_overdue(self, now: float) -> bool:
         """Tell whether what it waits for should have come by now."""
@@ -77,7 +74,9 @@ class Connections:
         self._timer: asyncio.TimerHandle | None = None
 
     def enter(self, newcomer: Connection, loop: asyncio.AbstractEventLoop) -> None:
-        """Take a connection in, in the place of another if there are too many; without one to close, it is refused.
+        """Take a connection in, in the place of another if there are too many; it is refused where all are proven.
+
+        If every unproven one is being answered, the oldest goes: otherwise requests without end would keep others out.
 
         One address may have too many for a moment: many callers may come at once, and their requests are on the way.
         """
@@ -85,7 +84,7 @@ class Connections:
         full = len(self._open) >= self._most
         victim = self._least(theirs, loop.time() - GRACE) if len(theirs) >= self._per_address else None
         if full and victim is None:
-            victim = self._least(self._unproven, loop.time()) or newcomer
+            victim = self._least(self._unproven, loop.time()) or next(iter(self._unproven), newcomer)
         self._open.add(newcomer)
         self._unproven[newcomer] = theirs[newcomer] = None
         if victim is not None:
@@ -128,9 +127,12 @@ class Connections:
 
     @staticmethod
     def _least(among: dict[Connection, None], before: float) -> Connection | None:
-        """Give the oldest of some connections that is not being answered, and has waited since some time."""
-        oldest = islice(among, LOOKED_AT)
-        return next((each for each in oldest if not each.answering and each.since <= before), None)
+        """Give the oldest of some connections that is not being answered, and has waited since some time.
+
+        All are looked at, which takes a tenth of a millisecond for a thousand: were it only some of the oldest, whoever
+        keeps those busy would keep everybody else out.
+        """
+        return next((each for each in among if not each.answering and each.since <= before), None)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()

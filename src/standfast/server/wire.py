@@ -146,10 +146,10 @@ class Wire(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read on, within the limits."""
         self._unset_keepalive_if_required()
+        if self._phase is Phase.END:  # thrown away, so nothing is held
+            return
         if not self.proven:
             self.limits.hold(self, len(data))
-        if self._phase is Phase.END:
-            return
         self._size += len(data)
         try:
             self.parser.feed_data(data)
@@ -221,8 +221,8 @@ class Wire(HttpToolsProtocol):
 
     @property
     def answering(self) -> bool:
-        """Whether a whole request is here, and its answer is not yet."""
-        return self._phase is Phase.ANSWER
+        """Whether a whole request is here, and its answer is on the way to a client that reads."""
+        return self._phase is Phase.ANSWER and not self.flow.write_paused
 
     def is_overdue(self, now: float) -> bool:
         """Tell whether what it waits for should have come by now."""
