@@ -136,3 +136,15 @@ async def test_an_agent_of_several_sessions_works_in_the_first_and_owns_them_all
         await said(bot, "run", handler="echo", params={})
         assert [job.session for job in await sf.jobs(queue="echo")] == ["first"]
         assert (await said(bot, "retry", id=second))["reason_code"] == "approval_required"
+
+
+@pytest.mark.parametrize("role", ["approver", "admin"])
+async def test_an_agent_approves_nothing_whatever_its_role(sf: Standfast, role: str) -> None:
+    """A token made for sessions is an agent's, at REST too."""
+    await sf.dead_letters.replay(letter := await dead(sf, "manual"), by="planner", session=AGENT)
+    asked = await sf.approvals.of(letter)
+    async with await client(sf, "other", role, sessions=["agent:other"]) as agent, await client(sf, "bea", role) as bea:
+        refused = await agent.post(f"/approvals/{asked}/approve")
+        assert refused.status_code == 403
+        assert refused.json()["detail"].endswith("agents approve nothing")
+        assert (await bea.post(f"/approvals/{asked}/approve")).status_code == 200

@@ -120,6 +120,38 @@ async def test_everybody_who_asked_for_a_coalesced_job_reads_it(furnished: Stand
         assert (await eve.get(f"/jobs/{first['id']}")).status_code == 404
 
 
+async def test_nobody_reads_what_others_brought_into_the_same_job(furnished: Standfast) -> None:
+    """Whoever knows the key of a thread joins its job, and learns nothing of the payloads, keys and secrets in it."""
+    furnished.queue("refused", coalesce="collect")
+    async with await client(furnished, "ann", "producer") as ann, await client(furnished, "eve", "producer") as eve:
+        job = {"queue": "refused", "thread_key": "t"}
+        headers = {"Idempotency-Key": "key-of-ann"}
+        await ann.post("/jobs", json={**job, "payload": {"note": "private"}}, headers=headers)
+        found = (await eve.post("/jobs", json={**job, "payload": 1})).json()
+        assert found["outcome"] == "coalesced"
+        await drain(furnished)
+        address = f"/jobs/{found['id']}"
+        for path in (address, f"{address}/explain", f"{address}/result", "/jobs"):
+            read = (await eve.get(path)).text
+            assert not [word for word in ("private", "key-of-ann", "hunter2") if word in read], path
+        for guess in ("priv", "key-of", "hunter"):
+            assert (await eve.get("/jobs", params={"q": guess})).json()["items"] == []
+        assert (await eve.get("/jobs", params={"q": found["id"]})).json()["items"]
+        assert (await eve.get(address)).json()["state"] == "dead"
+        for door in (
+            (await by_mcp(eve, "tools/call", name="status", arguments={"id": found["id"]})),
+            (await by_mcp(eve, "resources/read", uri=f"standfast://jobs/{found['id']}")),
+        ):
+            assert "refused" in door
+            assert not [word for word in ("private", "key-of-ann", "hunter2") if word in door]
+
+
+async def by_mcp(client: httpx2.AsyncClient, method: str, **params: Any) -> str:
+    called = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    accepts = {"Accept": "application/json, text/event-stream"}
+    return (await client.post(f"{HERE}/mcp", json=called, headers=accepts)).text
+
+
 @pytest.fixture(params=["memory", "postgres"])
 def store_url(request: pytest.FixtureRequest) -> str:
     return ":memory:" if request.param == "memory" else request.getfixturevalue("used_postgres_url")

@@ -99,4 +99,4 @@ async def _explained(visit: Visit, job: JobView) -> str:
     told = await visit.beside.perhaps(key, partial(visit.sf.explain, job.id))
     if told is None:
         return "Why it is where it is, is being looked up."
-    return worded(str(told.value), visit.grant)
+    return worded(str(told.value), visit.grant, job)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
@@ -13,6 +12,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from standfast.access import Right
 from standfast.application import Standfast
 from standfast.errors import StandfastError
+from standfast.job import JobView
 from standfast.mcp.identity import Identity
 from standfast.mcp.outside import fenced, shown_to_agents
 from standfast.server import reached
@@ -23,19 +23,21 @@ Reads = Callable[[str], Awaitable[str]]
 
 def add_resources(server: MCPServer[Any], sf: Standfast, who: Identity) -> None:
     """Offer the resources."""
-    shown = partial(_shown, without=left_out(who.grant))
+
+    def of_job(what: str, job: JobView) -> str:
+        return _shown(what, job, left_out(who.grant, job))
 
     @server.resource("standfast://jobs/{id}", title="A job", mime_type="text/plain")
     @_found
     async def job(id: str) -> str:
         """Give a job as it stands."""
-        return shown("job", who.seen(await sf.status(id), id))
+        return of_job("job", who.seen(await sf.status(id), id))
 
     @server.resource("standfast://letters/{id}", title="A dead letter", mime_type="text/plain")
     @_found
     async def letter(id: str) -> str:
         """Give a letter, whole: what it was to do, how it failed, what the policy says."""
-        return shown("letter", who.seen(await sf.dead_letters.get(id), id))
+        return of_job("letter", who.seen(await sf.dead_letters.get(id), id))
 
     @server.resource("standfast://workflows/{id}", title="A workflow", mime_type="text/plain")
     @_found
@@ -43,7 +45,7 @@ def add_resources(server: MCPServer[Any], sf: Standfast, who: Identity) -> None:
         """Give a workflow: its state, and each step's."""
         who.check(Right.READ)
         found = sf.workflows.get(id) if who.grant is None else reached.workflow(sf, who.grant, id)
-        return shown("workflow", await found)
+        return _shown("workflow", await found, left_out(who.grant))
 
 
 def _shown(what: str, value: Any, without: frozenset[str]) -> str:

@@ -113,7 +113,8 @@ class Tools:
     async def status(self, id: Id) -> Annotated[CallToolResult, shapes.Looked]:
         """Look at a job: its state, attempts, failure, history, result. Looking changes nothing."""
         job = await self._found(id)
-        return self._answer({"job": job, "hint": reply(job)["hint"]})
+        without = left_out(self._who.grant, job)
+        return self._answer({"job": job, "hint": reply(job)["hint"]}, without=without)
 
     async def wait(
         self,

@@ -180,14 +180,14 @@ async def one(call: Call) -> Answer:
 async def explain(call: Call) -> Answer:
     """Say why a job is where it is."""
     job = await found(call)
-    return Answer({"id": job.id, "explanation": worded(await call.sf.explain(job.id), call.grant)})
+    return Answer({"id": job.id, "explanation": worded(await call.sf.explain(job.id), call.grant, job)})
 
 
 async def result(call: Call) -> Answer:
     """Give a job's whole result, or one key of it."""
     job = await found(call)
     told = await call.sf.result(job.id, call.query.key)
-    return Answer({"id": job.id, "result": result_shown(told, call.query.key, call.grant)})
+    return Answer({"id": job.id, "result": result_shown(told, call.query.key, call.grant, job)})
 
 
 async def retry(call: Call) -> Answer:

@@ -12,6 +12,7 @@ from standfast.server import reached
 from standfast.server.auth import check_queue, check_whole
 from standfast.server.jobs import found as found_job
 from standfast.server.letters import Reason
+from standfast.server.problems import Problem
 from standfast.server.routes import Answer, Call, Route
 from standfast.server.seen import all_shown, shown, stats_for
 
@@ -96,8 +97,11 @@ async def _asked(call: Call) -> str:
 
 
 async def approve(call: Call) -> Answer:
-    """Say yes; the replay is performed."""
+    """Say yes; the replay is performed. A token made for sessions is an agent's, and a yes is a person's to say."""
     grant = call.grant
+    if grant.is_agent:
+        hint = "Have a person approve it, with a token made without --sessions."
+        raise Problem(403, "forbidden", "the token was made for an agent's sessions, and agents approve nothing", hint)
     by: dict[str, Any] = {"by": grant.person, "groups": grant.groups, "token": None if grant.host else grant.id}
     return Answer(await call.sf.approvals.approve(await _asked(call), **by))
 

@@ -21,6 +21,8 @@ Found = dict[str, Any]
 Shown = list[Found]
 PAYLOADS = frozenset({"payload", "result", "receipt", "params"})
 """What is left out for viewers where `[server] viewer_payloads` is off."""
+OF_OTHERS = frozenset({"payload", "coalesced", "idempotency_key"})
+"""What holds what others brought, in a job that several people's work was folded into."""
 
 
 def reads_secrets(grant: Grant) -> bool:
@@ -30,7 +32,13 @@ def reads_secrets(grant: Grant) -> bool:
 
 def seen(job: JobView, grant: Grant) -> Found:
     """Give a job as JSON has it; the payload and what failed without secrets, unless payloads may be read."""
-    return shown(msgspec.to_builtins(job), grant)
+    found = msgspec.to_builtins(job)
+    return without_secrets(found, grant, job) if is_others_too(job, grant) else shown(found, grant)
+
+
+def is_others_too(job: JobView, grant: Grant | None) -> bool:
+    """Tell whether somebody who may read only their own would read in a job what others brought."""
+    return grant is not None and own_only(grant) and len(job.requesters) > 1
 
 
 def shown(found: Found, grant: Grant) -> Found:
@@ -42,15 +50,16 @@ def shown(found: Found, grant: Grant) -> Found:
     return found if reads_secrets(grant) else without_secrets(found, grant)
 
 
-def without_secrets(found: Found, grant: Grant) -> Found:
+def without_secrets(found: Found, grant: Grant, job: JobView | None = None) -> Found:
     """Give a thing to somebody who may not read payloads: secrets hidden, hashes keyed, payloads left out if so set."""
-    hidden: Found = redacted(found, keyed_hashes=True, without=left_out(grant))
+    hidden: Found = redacted(found, keyed_hashes=True, without=left_out(grant, job))
     return hidden
 
 
-def left_out(grant: Grant | None) -> frozenset[str]:
-    """Name what is not shown at all."""
-    return frozenset() if grant is None or grant.payloads else PAYLOADS
+def left_out(grant: Grant | None, job: JobView | None = None) -> frozenset[str]:
+    """Name what is not shown at all, of a job or of anything."""
+    payloads: frozenset[str] = frozenset() if grant is None or grant.payloads else PAYLOADS
+    return payloads | OF_OTHERS if job is not None and is_others_too(job, grant) else payloads
 
 
 def all_shown(found: Iterable[Found], grant: Grant) -> Shown:
@@ -58,17 +67,19 @@ def all_shown(found: Iterable[Found], grant: Grant) -> Shown:
     return [shown(each, grant) for each in found]
 
 
-def worded(text: str, grant: Grant) -> str:
-    """Give what is said in words."""
-    return text if reads_secrets(grant) else redacted_text(text)
+def worded(text: str, grant: Grant, job: JobView | None = None) -> str:
+    """Give what is said in words, of a job or of anything."""
+    others = job is not None and is_others_too(job, grant)
+    return text if reads_secrets(grant) and not others else redacted_text(text)
 
 
-def result_shown(result: Any, key: str | None, grant: Grant) -> Any:
-    """Give a result, or one key of it: the key may say that what it holds is secret."""
+def result_shown(result: Any, key: str | None, grant: Grant, job: JobView) -> Any:
+    """Give a job's result, or one key of it: the key may say that what it holds is secret."""
     if not grant.payloads and not reads_secrets(grant):
         return HIDDEN
     named = key or "result"
-    return shown({named: result}, grant).get(named, HIDDEN)
+    show = without_secrets if is_others_too(job, grant) else shown
+    return show({named: result}, grant).get(named, HIDDEN)
 
 
 def workflow_shown(found: Found, grant: Grant) -> Found:

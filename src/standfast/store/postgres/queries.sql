@@ -675,6 +675,7 @@ SELECT n FROM job WHERE state = 'running' AND n < :before ORDER BY n + 0 DESC LI
 
 -- name: matching_jobs
 -- Those of some jobs that fit. `view` is lifecycle.view; a failure is what stands in a job's way now, as its view shows it.
+-- Whoever sees their own only (`requester`) guesses by `q` at nothing that others brought into a job.
 SELECT j.n FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
   AND (:queue::text IS NULL OR j.queue = :queue) AND (:state::text IS NULL OR j.state = :state)
@@ -694,8 +695,9 @@ WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint
   AND (:error_kind::text IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :error_kind = coalesce(
     CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
     (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry::json->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))::json->>'error_kind')
-  AND (:q::text IS NULL OR strpos(b.id, :q) > 0 OR strpos(b.idempotency_key, :q) > 0 OR strpos(b.thread_key, :q) > 0
-    OR strpos(b.payload, :quoted::text) > 0 OR strpos(e.failure, :quoted) > 0)
+  AND (:q::text IS NULL OR strpos(b.id, :q) > 0 OR strpos(b.thread_key, :q) > 0
+    OR (:requester::text IS NULL OR b.details::json#>>'{also_requested_by,0}' IS NULL)
+      AND (strpos(b.idempotency_key, :q) > 0 OR strpos(b.payload, :quoted::text) > 0 OR strpos(e.failure, :quoted) > 0))
 
 -- name: list_jobs
 SELECT * FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n DESC

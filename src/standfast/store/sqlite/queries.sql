@@ -588,6 +588,7 @@ SELECT n FROM job INDEXED BY job_running WHERE state = 'running' AND n < :before
 
 -- name: matching_jobs
 -- Those of some jobs that fit. `view` is lifecycle.view; a failure is what stands in a job's way now, as its view shows it.
+-- Whoever sees their own only (`requester`) guesses by `q` at nothing that others brought into a job.
 SELECT j.n FROM json_each(:numbers) AS a CROSS JOIN job AS j ON j.n = a.value CROSS JOIN body AS b ON b.n = j.n
   LEFT JOIN ending AS e ON e.n = j.n
 WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :state)
@@ -607,8 +608,9 @@ WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :sta
   AND (:error_kind IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :error_kind = coalesce(
     CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
     (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))->>'error_kind')
-  AND (:q IS NULL OR instr(b.id, :q) > 0 OR instr(b.idempotency_key, :q) > 0 OR instr(b.thread_key, :q) > 0
-    OR instr(b.payload, :quoted) > 0 OR instr(e.failure, :quoted) > 0)
+  AND (:q IS NULL OR instr(b.id, :q) > 0 OR instr(b.thread_key, :q) > 0
+    OR (:requester IS NULL OR b.details->>'$.also_requested_by[0]' IS NULL)
+      AND (instr(b.idempotency_key, :q) > 0 OR instr(b.payload, :quoted) > 0 OR instr(e.failure, :quoted) > 0))
 
 -- name: list_jobs
 SELECT * FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n DESC
