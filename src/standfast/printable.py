@@ -13,8 +13,9 @@ _ACTING = (
     r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # turns the direction of writing
     r"|[\u2028\u2029]"  # ends a line or a paragraph
     r"|[\xad\u034f\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufeff]"  # has no width: joiners, soft hyphen
-    r"|[\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]"  # letters that show nothing
-    r"|[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff9-\ufffb]"  # says how others are shown
+    r"|[\ufe00-\ufe0f]"  # chooses how the character before it looks: an emoji, or any letter, in which bytes hide
+    r"|[\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159]"  # letters and notes that show nothing
+    r"|[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\ufff0-\ufffb]"  # says how others are shown
     r"|[\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]"  # likewise
     r"|[\U000e0000-\U000e0fff]"  # tags and selectors, in which whole sentences hide
 )
@@ -37,6 +38,11 @@ def escaped(text: str) -> str:
     JSON text stays the same JSON.
     """
     return _character.sub(_escape, text)
+
+
+def without_unseen(text: str) -> str:
+    """Give a text without what acts or shows nothing, to compare it with another by what people see."""
+    return _character.sub("", text)
 
 
 def visible(text: str) -> str:

@@ -38,12 +38,16 @@ _SECRET_WORDS = frozenset(
     {
         *("password", "passwd", "passphrase", "pwd", "pin", "secret", "secrets", "token", "authorization", "auth"),
         *("cookie", "cookies", "credential", "credentials", "apikey", "privatekey", "accesskey", "signature", "sig"),
-        "otp",
+        *("otp", "passwords", "passphrases", "passcode", "apikeys", "creds", "bearer", "jwt", "cvv", "cvc"),
     }
 )
 _SECRET_PAIRS = frozenset(
-    {("api", "key"), ("access", "key"), ("private", "key"), ("signing", "key"), ("session", "key")}
+    (kind, key)
+    for kind in ("api", "access", "private", "signing", "session", "encryption", "master", "ssh")
+    for key in ("key", "keys")
 )
+_SECRET_LAST_WORDS = frozenset({"pass", "pw"})
+"""Words that tell a secret at the end of a name only: `db_pass`, but not `pass_rate`."""
 _SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "token", "apikey", "credentials")
 """How a word ends that was written together: `dbpassword`, `accesstoken`."""
 _HARMLESS_ENDINGS = frozenset(
@@ -64,10 +68,19 @@ _part = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _LONGEST_KEY = 200
 
 _NAMES = (
-    r"pass(?:word|wd|phrase)|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|credentials?"
+    r"pass(?:word|wd|phrase|code)s?|(?<=_)pass|pwd|secret|token|api[_-]?keys?|access[_-]?keys?|private[_-]?keys?"
+    r"|(?:signing|encryption|master|ssh)[_-]?key|credentials?"
 )
 _PEM = r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"
-_VALUE = rf"""(?:{_PEM}|\"[^\"\r\n]*\"?|'[^'\r\n]*'?|[^\s&,;\"'}}]+)"""
+_QUOTE = r"(?:\\{0,7}[\"'])?"
+"""A quote after a name. In JSON text that is itself a text of JSON, a quote has a backslash, then three, then seven."""
+_QUOTED = "|".join(
+    (
+        *(rf"\\{{{n}}}\"(?:(?!(?<!\\)\\{{{n}}}\")[^\r\n])*(?:\\{{{n}}}\")?" for n in (7, 3, 1)),
+        *(rf"{quote}(?:[^{quote}\\\r\n]|\\[^\r\n])*{quote}?" for quote in ('\\"', "'")),
+    )
+)
+_VALUE = rf"""(?:{_PEM}|{_QUOTED}|[^\s&,;\"'}}]+)"""
 _MAKERS = (
     r"(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)",
     r"gh[pousr]_\w{20,}",
@@ -77,15 +90,19 @@ _MAKERS = (
     r"[srp]k_(?:live|test)_\w{10,}",
     r"sk-[\w-]{20,}",
     r"AIza[\w-]{30,}",
+    r"whsec_[\w+/-]{8,}={0,2}",
 )
 _shapes = re.compile(
     "|".join(
         (
             rf"(?P<pem>{_PEM})",
-            r"(?P<line>(?i:(?<![\w-])(?:proxy-)?authorization|(?<![\w-])(?:set-)?cookie)[\"']?\s{0,3}[:=])[^\r\n]*",
+            r"(?P<line>(?i:(?<![\w-])(?:proxy-)?authorization|(?<![\w-])(?:set-)?cookie)"
+            + _QUOTE
+            + r"\s{0,3}[:=])[^\r\n]*",
             r"(?P<scheme>(?i:(?<!\w)(?:bearer|basic)) )[\w.~+/=-]{8,}",
             r"(?P<user>://)[^\s/?#\"'<>]+(?=@)",
-            rf"(?P<named>(?i:(?<![\w-])[\w-]*(?:{_NAMES})\d{{0,3}})[\"']?\s{{0,3}}[=:]\s{{0,3}}){_VALUE}",
+            rf"(?P<named>(?i:(?<![\w-])[\w-]*(?:{_NAMES})\d{{0,3}}){_QUOTE}\s{{0,3}}[=:]\s{{0,3}}){_VALUE}",
+            rf"(?P<option>(?i:(?<![\w-])--[\w-]{{0,50}}(?:{_NAMES})) {{1,3}})(?!-){_VALUE}",
             r"(?P<jwt>(?<![\w-])eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?)",
             rf"(?P<maker>(?<![\w-])(?:{'|'.join(_MAKERS)}))",
             r"(?P<hash>sha256:[0-9a-f]{64}(?![0-9a-zA-Z]))",
@@ -94,6 +111,11 @@ _shapes = re.compile(
     ),
     re.DOTALL | re.ASCII,
 )
+_TELLING = (
+    *("pass", "pwd", "secret", "token", "key", "credential", "auth", "cookie", "bearer", "basic", "sig", "pin", "otp"),
+    *("jwt", "creds", "cvv", "cvc", "pw", "://"),
+)
+"""What is in every text with a secret that its name or its surroundings tell."""
 _params = re.compile(r"((?:\A|(?<=[?&;]))([\w.\[\]%+~-]{1,100})=)[^&;\s\"'#<>]+", re.ASCII)
 """A name and its value, as forms and queries have them."""
 _inner_params = re.compile(r"((?<=%26|%3[Ff])([\w.~+-]{1,100})%3[Dd])[\w.~+-]+", re.ASCII)
@@ -125,7 +147,7 @@ def hide_also(names: Iterable[str]) -> None:
     if added:
         spelled = _also.spelled | added
         words = ("[_ -]?".join(map(re.escape, name.split("_"))) for name in sorted(spelled))
-        named = rf"((?i:(?<![\w-])(?:\w{{1,50}}[_-])?(?:{'|'.join(words)}))[\"']?\s{{0,3}}[=:]\s{{0,3}}){_VALUE}"
+        named = rf"((?i:(?<![\w-])(?:\w{{1,50}}[_-])?(?:{'|'.join(words)})){_QUOTE}\s{{0,3}}[=:]\s{{0,3}}){_VALUE}"
         runs = frozenset(tuple(name.split("_")) for name in spelled)
         _also = _Also(runs, spelled, re.compile(named, re.DOTALL))
 
@@ -133,6 +155,12 @@ def hide_also(names: Iterable[str]) -> None:
 def keyed(value: str) -> str:
     """Give a hash that tells the same values apart from others in this process, and that nobody can guess by."""
     return f"hmac-sha256:{_KEY_NAME}:{hmac.digest(_KEY, value.encode(errors='surrogatepass'), hashlib.sha256).hex()}"
+
+
+def may_hold_secret(text: str) -> bool:
+    """Tell quickly whether a text could have a secret of plain words; random text tells itself by digits."""
+    lowered = text.lower()  # words are sought one by one: that is ten times as quick as a pattern of all of them
+    return _also.named is not None or any(word in lowered for word in _TELLING)
 
 
 def redacted_text(text: str, *, emails: bool = False, longest: int = LONGEST_TEXT) -> str:
@@ -230,7 +258,11 @@ def is_secret_name(key: str) -> bool:
         return True
     if not words or words[-1] in _HARMLESS_ENDINGS:
         return False
-    if not _SECRET_WORDS.isdisjoint(words) or not _SECRET_PAIRS.isdisjoint(itertools.pairwise(words)):
+    if (
+        words[-1] in _SECRET_LAST_WORDS
+        or not _SECRET_WORDS.isdisjoint(words)
+        or not _SECRET_PAIRS.isdisjoint(itertools.pairwise(words))
+    ):
         return True
     return any(word.endswith(_SECRET_ENDINGS) for word in words)
 
@@ -282,7 +314,7 @@ def _hide(match: re.Match[str]) -> str:
     kind = match.lastgroup or ""
     if kind == "hash" or (kind == "random" and not _is_random(match[0])):
         return match[0]
-    beginning = match[kind] if kind in {"line", "scheme", "user", "named"} else ""
+    beginning = match[kind] if kind in {"line", "scheme", "user", "named", "option"} else ""
     return f"{beginning} {HIDDEN}" if kind == "line" else f"{beginning}{HIDDEN}"
 
 

@@ -137,7 +137,20 @@ def test_asking_holds_and_a_no_lets_it_die(state):
 
 
 @pytest.mark.parametrize(
-    "name", ["ann", "ANN", " ann ", "a nn", "a\u200bnn", "\uff41\uff4e\uff4e", "an\u00adn", "a\u00a0nn"]
+    "name",
+    [
+        "ann",
+        "ANN",
+        " ann ",
+        "a nn",
+        "a\u200bnn",
+        "\uff41\uff4e\uff4e",
+        "an\u00adn",
+        "a\u00a0nn",
+        "ann\ufe0f",
+        "an\u034fn",
+        "ann\u3164",
+    ],
 )
 def test_one_person_however_the_name_is_written(name):
     assert same_person("ann", name)

@@ -214,3 +214,10 @@ def test_any_message_costs_linear_time(monkeypatch, hostile):
 
 def test_a_huge_message_is_looked_at_in_part():
     assert normal_form("1 " * 4096 + "first") == normal_form("1 " * 4096 + "second" * 10**5) == "#"
+
+
+@pytest.mark.parametrize("said", ["password={}", "token: '{}'", "https://{}@db/x", "Authorization: Basic {}"])
+def test_no_secret_is_guessed_by_it(said):
+    """A viewer sees fingerprints, and the message without its secret: trying words must lead nowhere."""
+    one, other = (failure(message=f"login failed, {said.format(word)} was refused") for word in ("swordfish", "tiger"))
+    assert fingerprint("mail", "send", one) == fingerprint("mail", "send", other)

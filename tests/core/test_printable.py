@@ -28,6 +28,7 @@ def test_what_could_act_is_shown_as_an_escape(text, shown):
 
 INVISIBLE = (
     *"\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202a\u202e\u2060\u2066\u2069\ufeff\u00ad\u180e\u3164\u115f\u034f",
+    *"\ufe00\ufe0f\ufff0\ufffb\U0001d159\U00016fe4",
 )
 TAGS = ("\U000e0001", "\U000e0041", "\U000e007f", "\U000e0100")
 

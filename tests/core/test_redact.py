@@ -20,6 +20,7 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc\n-----END RSA PRIVATE KEY---
         *("password", "Password2", "db_password", "PASSWD", "passphrase", "pin", "secret", "client_secret", "token"),
         *("accessToken", "X-Api-Key", "apikey", "api_key", "AWSAccessKey", "private-key", "Authorization"),
         *("Proxy-Authorization", "Cookie", "set-cookie", "credentials", "X-Hub-Signature-256"),
+        *("pass", "db_pass", "passwords", "passcode", "apiKeys", "encryption_key", "ssh-key", "jwt", "creds"),
         *("dbpassword", "ACCESSTOKEN", "z" * 300 + "password", "password_" + "z" * 300),
     ],
 )
@@ -33,6 +34,7 @@ def test_a_name_tells_a_secret(name):
     [
         *("", "tokens", "max_tokens", "token_count", "tokenType", "token_expires_at", "secret_name", "secretary"),
         *("author", "keyboard", "key", "idempotency_key", "pinned", "payload_sha256", "compass", "opinion"),
+        *("pass_rate", "bypass", "passed", "keys"),
     ],
 )
 def test_a_name_that_only_sounds_like_one_hides_nothing(name):
@@ -67,6 +69,13 @@ def test_a_name_that_only_sounds_like_one_hides_nothing(name):
         ("db_password = 'a b', user=ann", "db_password = ***, user=ann"),
         ('{"client_secret": "a b", "n": 1}', '{"client_secret": ***, "n": 1}'),
         ("Cookie: a=b; c=d\nHost: x", "Cookie: ***\nHost: x"),
+        (r'{"password":"ab\"cd","n":1}', '{"password":***,"n":1}'),
+        (r"{'password': 'ab\'cd', 'n': 1}", "{'password': ***, 'n': 1}"),
+        (r'"{\"token\": \"a b\", \"n\": 1}"', r'"{\"token\": ***, \"n\": 1}"'),
+        (r'"{\\\"pwd\\\": \\\"a b\\\", \\\"n\\\": 1}"', r'"{\\\"pwd\\\": ***, \\\"n\\\": 1}"'),
+        ("DB_PASS=abc USER=ann", "DB_PASS=*** USER=ann"),
+        ("psql --password hunter2 --quiet", "psql --password *** --quiet"),
+        ("whsec_MfKQ9r8GKYqrTwjU", "***"),
         ("a" * 60 + "password=hunter2", "a" * 60 + "password=***"),
         ("a-" * 60 + "token2: hunter2", "a-" * 60 + "token2: ***"),
         (f"private_key: {PEM}, more", "private_key: ***, more"),

@@ -10,7 +10,7 @@ from standfast.approval import Answer, Approval, Bound, Filing
 from standfast.approval import Standing as Answered
 from standfast.chain import Decision
 from standfast.lifecycle import Move, Standing, State, Transition
-from standfast.printable import printable
+from standfast.printable import printable, without_unseen
 
 WORDS = {
     "payload_sha256": "its payload",
@@ -99,7 +99,7 @@ def is_somebody(name: str) -> bool:
 
 def _folded(name: str) -> str:
     """Give a name without what nobody sees: its case, the width of its letters, spaces, marks of format."""
-    plain = normalize("NFKC", normalize("NFKC", name).casefold())
+    plain = normalize("NFKC", normalize("NFKC", without_unseen(name)).casefold())
     return "".join(each for each in plain if category(each)[0] not in "CZ")
 
 

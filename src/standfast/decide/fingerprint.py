@@ -17,6 +17,7 @@ import re
 from functools import lru_cache
 
 from standfast.failure import Failure
+from standfast.redact import may_hold_secret, redacted_text
 
 VERSION = "1"
 LONGEST_MESSAGE = 8192
@@ -119,10 +120,14 @@ def _single_spaced(text: str) -> str:
 def fingerprint(queue: str, handler: str, failure: Failure) -> str:
     """Give the name of a cause: version, dash, 16 hexadecimal digits.
 
-    What spent its attempts is known by what the last of them failed of.
+    What spent its attempts is known by what the last of them failed of. Secrets in its message are taken out first:
+    whoever may not read them could otherwise try words until the fingerprint fits.
     """
     code = failure.cause or failure.reason_code
-    return _name(queue, handler, code, failure.error_kind or "", normal_form(failure.message))
+    message = failure.message[:LONGEST_MESSAGE]
+    if may_hold_secret(message):
+        message = redacted_text(message, longest=LONGEST_MESSAGE)
+    return _name(queue, handler, code, failure.error_kind or "", normal_form(message))
 
 
 @lru_cache(maxsize=1024)
