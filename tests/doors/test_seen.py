@@ -149,6 +149,11 @@ async def _by_mcp(http: httpx2.AsyncClient, job: str) -> list[Any]:
         return [*answers, await client.read_resource(f"standfast://jobs/{job}")]
 
 
+async def _letters_by_mcp(http: httpx2.AsyncClient, **asked: Any) -> dict[str, Any]:
+    async with Client(streamable_http_client("http://127.0.0.1/mcp", http_client=http)) as client:
+        return (await client.call_tool("list_dead_letters", asked)).structured_content or {}
+
+
 async def test_names_of_ones_own_are_hidden_from_viewers_by_every_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +223,8 @@ async def test_of_other_queues_nothing_is_told() -> None:
             assert ([each["queue"] for each in waiting["items"]], waiting["more"]) == (["asked"], False)
             letters = (await client.get(f"{API}/dead-letters?limit=1")).json()
             assert ([each["queue"] for each in letters["items"]], letters["next_cursor"]) == (["asked"], None)
+            assert (await _letters_by_mcp(client, limit=1))["next_cursor"] is None
+            assert (await client.get(f"{API}/jobs", params={"q": "nothing"})).json()["scanned"] is None
             assert "refused" not in (await client.get("/approvals")).text
             assert "/approvals/" in (await client.get("/approvals")).text
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::(?:\w+::)?(\w+)`")
 
 
 def test_every_test_that_the_threat_table_names_is_there() -> None:

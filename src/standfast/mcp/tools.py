@@ -178,7 +178,8 @@ class Tools:
             self._who.check_queue(queue)
         given = {"queue": queue, "reason_code": reason_code, "fingerprint": fingerprint}
         wanted = {name: value for name, value in given.items() if value is not None}
-        page = await self._sf.dead_letters.list(wanted, limit=limit, cursor=cursor)
+        queues = None if self._who.grant is None else self._who.grant.queues
+        page = await self._sf.dead_letters.list(wanted, limit=limit, cursor=cursor, queues=queues)
         letters = [letter for letter in page if self._who.sees(letter)]
         return self._answer({"items": letters, "next_cursor": page.next_cursor, "hint": LETTERS})
 

@@ -19,7 +19,7 @@ from standfast.server.auth import agent_session, check_queue, own_session
 from standfast.server.parting import parting_of
 from standfast.server.problems import Problem
 from standfast.server.routes import Answer, Call, Route
-from standfast.server.seen import result_shown, seen, worded
+from standfast.server.seen import own_only, result_shown, seen, worded
 from standfast.server.shown import header
 
 LONGEST_RUN = 25.0
@@ -168,7 +168,8 @@ async def listed(call: Call) -> Answer:
     asked = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value is not None}
     page = await call.sf.jobs(**asked, reach=call.grant.reach())
     items = [seen(job, call.grant) for job in page]
-    return Answer({"items": items, "next_cursor": page.next_cursor, "scanned": page.scanned})
+    whole = call.grant.queues is None and not own_only(call.grant)  # else it would count jobs that are not shown
+    return Answer({"items": items, "next_cursor": page.next_cursor, "scanned": page.scanned if whole else None})
 
 
 async def one(call: Call) -> Answer:
