@@ -172,7 +172,8 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     """How one queue behaves. Durations are seconds, or text such as `"90s"`, `"15m"`, `"2h"`, `"7d"`."""
 
     attempts: int = 5
-    """How many claims one round allows, the first included."""
+    """How many claims one round allows, the first included. A run that was cut off because its worker died beside other
+    jobs does not count and is repeated: `attempts=1` does not mean at most once, `replay="manual"` does."""
     backoff: Backoff = Backoff(base=2.0)
     """How long a repeat waits."""
     lease: Seconds = 90.0

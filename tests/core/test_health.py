@@ -37,6 +37,13 @@ REMOVED = (
         ({"due": 1, "oldest_due_seconds": 59.9}, []),
         ({"due": 1, "oldest_due_seconds": 60.0}, ["mail: 1 pending (backed up)"]),
         ({"due": 1, "oldest_due_seconds": 3599.0, "claimed_recently": True}, []),
+        ({"claimed_recently": True, "suspects": (2, 59.0)}, []),
+        (
+            {"claimed_recently": True, "suspects": (2, 75.0)},
+            ["mail: 2 jobs of a worker that died wait to run alone, for 75 s"],
+        ),
+        ({"suspects": (1, 75.0)}, ["mail: 1 job of a worker that died waits to run alone, for 75 s"]),
+        ({"suspects": (2, 75.0), "paused": True}, []),
         (
             {"due": 1, "oldest_due_seconds": 7200.0, "claimed_recently": True},
             ["mail: a job has been due for 2.0 h while others ran"],

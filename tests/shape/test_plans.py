@@ -100,6 +100,7 @@ SCANS = {
     "doubtful_gates": "what runs or holds a ticket, by partial indexes",
     "stale_tickets": "what holds a ticket, by a partial index",
     "silent_jobs": "what runs or is parked, by partial indexes and up to a bound",
+    "waiting_suspects": "what ran when its worker died, by a partial index and up to a bound",
     "contents": "every row, once for a backup",
     "restored_jobs": "every job, once for a restore",
     "forget_queues": "what runs, is scheduled or parked, by partial indexes and up to a bound",

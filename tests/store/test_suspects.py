@@ -248,3 +248,17 @@ async def test_a_worker_that_died_is_no_live_one(store):
         beat(store, worker, worker)
     await buried(store, "a")
     assert [worker.id for worker in (await store.facts(silent_after=60.0)).workers] == ["b"]
+
+
+async def test_how_long_jobs_wait_to_run_alone_is_told_from_the_loss_of_their_worker(store, clock):
+    """Also where other jobs of the queue are claimed all the time; what runs alone already waits no more."""
+    await held(store, 2)
+    clock.advance(100)
+    lost = store.now()
+    await buried(store, "p")
+    clock.advance(30)
+    await one(store)
+    await plain(store)
+    assert (await store.facts(silent_after=60.0)).suspects == (("mail", 2, pytest.approx(lost, abs=1)),)
+    assert await alone(store) is not None
+    assert (await store.facts(silent_after=60.0)).suspects == (("mail", 1, pytest.approx(lost, abs=1)),)

@@ -204,10 +204,15 @@ class Standfast(Accepting, Calling, Looking, Operating):
         make = partial(self.worker, queues, concurrency, grace=grace, suspects=suspects)
         asyncio.run(work_until_signalled(self, make, grace, where))
 
-    def run_suspects(self, queues: Sequence[str] | None = None, *, parent: int, grace: Seconds = GRACE) -> None:
-        """Run jobs whose worker died while it ran them, one at a time, until none is left or the parent is gone."""
+    def run_suspects(
+        self, queues: Sequence[str] | None = None, *, parent: int, grace: Seconds = GRACE, tell: int | None = None
+    ) -> None:
+        """Run jobs whose worker died while it ran them, one at a time, until none is left or the parent is gone.
+
+        `tell` is a pipe on which the parent hears that this process can run them.
+        """
         make = partial(self._new_worker, queues, 1, grace=grace, suspects_only=True)
-        asyncio.run(run_suspects_until_none(self, make, parent))
+        asyncio.run(run_suspects_until_none(self, make, parent, tell))
 
     def outbox(self, connect: Connect, *, every: Seconds = RELAY_EVERY) -> Outbox:
         """Bring here what was enqueued with `tx=` in a database of yours; `connect` opens it, as `sqlite3` does.

@@ -25,6 +25,7 @@ from standfast.worker.worker import GRACE, SLOTS
 @click.option("--concurrency", type=click.IntRange(min=1), default=SLOTS, show_default=True, help="Slots per queue.")
 @click.option("--grace", type=duration, default=GRACE, show_default=True, help="How long a drain lets attempts finish.")
 @click.option("--suspects-of", type=int, hidden=True)
+@click.option("--tell", type=int, hidden=True)
 @shared
 def worker(
     *,
@@ -33,6 +34,7 @@ def worker(
     concurrency: int,
     grace: float,
     suspects_of: int | None,
+    tell: int | None,
     url: str | None,
     as_json: bool,
 ) -> None:
@@ -46,10 +48,13 @@ def worker(
     APP:SF names the application: a module of the present directory, and the Standfast object in it. Without one only
     HTTP jobs are run; lost jobs are recovered, old ones expire, and what nobody needs is pruned, all the same.
     """
+    if tell is not None:
+        # What the application starts has nothing to tell.
+        os.set_inheritable(tell, False)  # noqa: FBT003 - it takes no keyword
     sf = application(app, url)
     logs.start(sf.settings.log.value, as_json=as_json)
     if suspects_of is not None:
-        sf.run_suspects(queues, parent=suspects_of, grace=grace)
+        sf.run_suspects(queues, parent=suspects_of, grace=grace, tell=tell)
         return
     options = [*(["--json"] if as_json else []), *(["--queues", ",".join(queues)] if queues else [])]
     command = for_suspects(app, url, "--grace", str(grace), *options)

@@ -69,6 +69,8 @@ class QueueFacts(msgspec.Struct, frozen=True):
     """Jobs that a gate has held back for more than an hour."""
     long_holds: tuple[tuple[str, float], ...] = ()
     """The destinations that asked to wait for more than an hour, and for how many seconds."""
+    suspects: tuple[int, float] | None = None
+    """How many jobs wait to be run alone because their worker died, and for how many seconds the first has."""
     paused: bool = False
     overdue: int = 0
     """Attempts that passed their timeout and, as their worker says, still run: plain functions cannot be stopped."""
@@ -252,6 +254,11 @@ def _unmoved(facts: QueueFacts) -> Iterator[Finding]:
     if facts.deferred:
         text = f"{facts.queue}: {_count(facts.deferred, 'job')} deferred for more than an hour"
         yield Finding(text, AlertKind.STALLED, facts.deferred)
+    if facts.suspects and not facts.paused and facts.suspects[1] >= facts.rules.stall_warning:
+        number, seconds = facts.suspects
+        verb = "waits" if number == 1 else "wait"
+        text = f"{facts.queue}: {_count(number, 'job')} of a worker that died {verb} to run alone, for {seconds:.0f} s"
+        yield Finding(text, AlertKind.STALLED, seconds, facts.rules.stall_warning)
     for name, seconds in facts.long_holds:
         yield Finding(f"{facts.queue}: {name} asked its callers to wait for {seconds / 3600:.1f} h")
     if starved(facts):

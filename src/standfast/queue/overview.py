@@ -270,6 +270,7 @@ def _queue_facts(queue: QueueRow, facts: Facts, serving: int, now: float) -> Que
         silent=facts.silent.get(queue.name, 0),
         deferred=dict(facts.deferred).get(queue.name, 0),
         long_holds=_long_holds(facts, queue.name, now),
+        suspects=next(((number, now - since) for of, number, since in facts.suspects if of == queue.name), None),
         idle_seconds=None if queue.claimed_at is None else now - queue.claimed_at,
         paused=bool(queue.paused),
         at_least=(*queue.at_least, "silent") if queue.name in facts.silent_more else queue.at_least,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Generator, Sequence
-from itertools import compress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -304,6 +303,8 @@ class Facts(NamedTuple):
     """The processes that call, and whose calls may run: they are no workers that anything else could wait for."""
     missing: tuple[Missing, ...] = ()
     """Workers and callers that died lately or have not left; those that hold jobs however long ago that was."""
+    suspects: tuple[tuple[str, int, float], ...] = ()
+    """Queues with jobs that wait to be run alone: how many, and since when."""
 
 
 MOST_COUNTED = 30_000
@@ -347,7 +348,8 @@ def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | No
     told = (next_due_at, fallbacks, abandoned, *silent, in_force)
     lately = {"boot": boot, "since": now - DEATHS_SHOWN}
     missing = tuple(Missing(*row) for row in (yield "missing_workers", lately))
-    return Facts(queues, live, times, late_ones, unknown, *told, *held_back, callers, missing)
+    suspects = tuple([(*row,) for row in (yield "waiting_suspects", {"most": LOOKED_AT})])
+    return Facts(queues, live, times, late_ones, unknown, *told, *held_back, callers, missing, suspects)
 
 
 def _queues(now: float, lanes: Sequence[Lane]) -> Generator[Step, Rows, list[QueueRow]]:
@@ -378,10 +380,8 @@ def _read(queue: str, published: str | None) -> QueueRules:
 
 def _told_apart(found: Sequence[WorkerRow]) -> tuple[tuple[WorkerRow, ...], list[WorkerRow]]:
     """Tell those that only call from those that work."""
-    calls = [each.id.startswith(CALLER) for each in found]
-    return tuple(compress(found, calls)), [
-        each for each, only_calls in zip(found, calls, strict=True) if not only_calls
-    ]
+    callers = tuple([each for each in found if each.id.startswith(CALLER)])
+    return callers, [each for each in found if not each.id.startswith(CALLER)]
 
 
 def _held_back(now: float) -> Generator[Step, Rows, tuple[tuple[Row, ...], tuple[tuple[str, int], ...]]]:

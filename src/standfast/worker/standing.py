@@ -7,7 +7,8 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from typing import Any
 
 from standfast.worker.worker import Worker
@@ -39,17 +40,26 @@ async def work_until_signalled(
 
 
 async def run_suspects_until_none(
-    store: AbstractAsyncContextManager[Any], make: Callable[[], Worker], parent: int
+    store: AbstractAsyncContextManager[Any], make: Callable[[], Worker], parent: int, tell: int | None
 ) -> None:
-    """Run suspects one at a time until there are none, the process that started this one is gone, or SIGTERM."""
+    """Run suspects one at a time until there are none, the process that started this one is gone, or SIGTERM.
+
+    `tell` is the pipe to that process.
+    """
     loop = asyncio.get_running_loop()
     async with store, make() as worker:
-        running = loop.create_task(worker.run_suspects(parent))
+        running = loop.create_task(worker.run_suspects(parent, partial(_write, tell)))
         loop.add_signal_handler(signal.SIGTERM, running.cancel)
         await asyncio.wait([running])
     if not running.cancelled():
         running.result()
     _exit_if_left_behind(worker)
+
+
+def _write(pipe: int | None, word: bytes) -> None:
+    with suppress(BrokenPipeError):  # whoever wanted to know is gone
+        if pipe is not None:
+            os.write(pipe, word)
 
 
 def _exit_if_left_behind(worker: Worker) -> None:

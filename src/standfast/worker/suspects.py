@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 from asyncio.subprocess import Process
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from standfast.store.apart import Turns
 from standfast.worker.claimer import Claimer
@@ -23,8 +23,16 @@ log = logging.getLogger("standfast.worker")
 
 LOOK_AGAIN = 2.0
 """Seconds after which a worker asks again for its turn while another one stands apart."""
-LONGEST_TURN = 30.0
-"""Seconds a worker waits to have nothing in its hands before it lets another one try first."""
+FIRST_TURN = 30.0
+"""Seconds a worker waits to have nothing in its hands before it goes on, and lets another one try first."""
+LONGEST_TURN = 900.0
+"""The most it waits in a later turn: as long as an attempt may take by default."""
+TRIES = 3
+"""After so many processes in a row that ran nothing, the worker runs suspects itself."""
+LONGEST_START = 300.0
+"""Seconds a process may take to load the application before it counts as one that runs nothing."""
+READY, NOTHING = b"r", b"n"
+"""What such a process tells: that it can claim, and that it found nothing to run. One that a job ends tells no more."""
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """Seconds before another process is started, after so many in a row that could not even begin."""
 LAST_WORD = 10.0
@@ -61,44 +69,67 @@ class InThisWorker(Suspects):
         self._turns = turns
         self._claimer = claimer
         self._executor = executor
+        self._patience = FIRST_TURN
 
     async def _run_all(self) -> None:
         queues, self._queues = sorted(self._queues), set()
+        await self.run(queues)
+
+    async def run(self, queues: Iterable[str]) -> None:
+        """Run the suspects of queues. Where that is not possible now, they are told of again."""
         for queue in queues:
             if not await self._turns.take(self._worker, queue):
                 asyncio.get_running_loop().call_later(LOOK_AGAIN, self.hear, (queue,))
                 continue
             try:
-                await self._run_queue(queue)
+                done = await self._run_queue(queue)
             finally:
                 self._claimer.go_on()
                 await self._turns.leave(self._worker)
+            if done:
+                self._patience = FIRST_TURN
+            else:
+                await self._go_on_for_now(queue)
 
-    async def _run_queue(self, queue: str) -> None:
+    async def _run_queue(self, queue: str) -> bool:
+        """Run suspects once everything else has ended; False if that takes too long."""
         await self._claimer.stand_apart()
-        given_up = time.monotonic() + LONGEST_TURN
-        while not await self._is_idle(given_up):
-            await self._turns.leave(self._worker)
-            await asyncio.sleep(LOOK_AGAIN)
-            if not await self._turns.take(self._worker, queue):
-                return
-            given_up = time.monotonic() + LONGEST_TURN
+        if not await self._is_idle():
+            return False
         while await self._claimer.claim_alone([queue]):
             await self._executor.idle()
+        return True
 
-    async def _is_idle(self, until: float) -> bool:
-        """Wait until every end is on disk, but no longer than this."""
+    async def _go_on_for_now(self, queue: str) -> None:
+        """Have the worker claim for as long as it has not: one job that does not end must not keep all others waiting.
+
+        The next turn is longer, so that suspects have theirs in a worker whose jobs take long.
+        """
+        await asyncio.sleep(self._patience)
+        self._patience = min(2 * self._patience, LONGEST_TURN)
+        self.hear((queue,))
+
+    async def _is_idle(self) -> bool:
+        """Wait until every end is on disk, but no longer than this turn."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(until - time.monotonic()):
+            async with asyncio.timeout(self._patience):
                 await self._executor.idle()
         return not self._executor.held
 
 
 class InAProcess(Suspects):
-    """Has a process of its own run suspects, again and again while there are any. The worker goes on beside it."""
+    """Has a process of its own run suspects, again and again while there are any. The worker goes on beside it.
+
+    Where no such process comes to run anything, the worker runs them itself.
+    """
 
     def __init__(
-        self, argv: Sequence[str], grace: float, reap: Callable[[], Awaitable[None]], look: Callable[[], None]
+        self,
+        argv: Sequence[str],
+        grace: float,
+        reap: Callable[[], Awaitable[None]],
+        look: Callable[[], None],
+        here: InThisWorker,
     ) -> None:
         super().__init__()
         self._argv = argv
@@ -107,30 +138,63 @@ class InAProcess(Suspects):
         """Decides about what dead processes held."""
         self._look = look
         """Has claims look at every queue, and tell of suspects that are left."""
+        self._here = here
         self._failures = 0
+        self._useless = 0
 
     async def _run_all(self) -> None:
-        # In a session of its own: Ctrl-C is for the worker, which tells it once.
-        nothing = asyncio.subprocess.DEVNULL
-        process = await asyncio.create_subprocess_exec(*self._argv, stdin=nothing, start_new_session=True)
+        queues, self._queues = sorted(self._queues), set()
+        heard, tell = os.pipe()
+        os.set_blocking(heard, False)
         try:
+            code, words = await self._in_a_process(heard, tell)
+        finally:
+            os.close(heard)
+        await self._reap()
+        useless = READY not in words or NOTHING in words
+        self._useless = self._useless + 1 if useless else 0
+        if self._useless >= TRIES:
+            log.error(
+                "%d processes in a row ran no job alone; this worker does, and starts nothing else", self._useless
+            )
+            await self._here.run(queues)
+        else:
+            await self._after(code, useless=useless)
+        self._heard.clear()  # what claims told of meanwhile is done, or told of again
+        self._look()
+
+    async def _in_a_process(self, heard: int, tell: int) -> tuple[int, bytes]:
+        """Start one and wait for its end; give its exit code, and what it told."""
+        # In a session of its own: Ctrl-C is for the worker, which tells it once.
+        options: dict[str, Any] = {"stdin": asyncio.subprocess.DEVNULL, "start_new_session": True, "pass_fds": (tell,)}
+        try:
+            process = await asyncio.create_subprocess_exec(*self._argv, "--tell", str(tell), **options)
+        finally:
+            os.close(tell)
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), LONGEST_START)
+            words = _read(heard)
+            if process.returncode is None and not words:
+                log.error("the process that runs jobs alone was not ready after %g s, and is ended", LONGEST_START)
+                process.kill()
             code = await process.wait()
         except asyncio.CancelledError:
             await self._end(process)
             raise
-        await self._reap()
-        await self._after(code)
-        self._heard.clear()  # what claims told of meanwhile is done, or told of again
-        self._look()
+        return code, words + _read(heard)
 
-    async def _after(self, code: int) -> None:
+    async def _after(self, code: int, *, useless: bool) -> None:
         """Wait before another one where this one failed; a suspect that killed it is nothing to wait for."""
-        self._failures = self._failures + 1 if code > 0 else 0
+        failed = code > 0 or useless
+        self._failures = self._failures + 1 if failed else 0
         if code < 0:
             log.warning("the process that ran a job alone was killed by signal %d", -code)
-        if code > 0:
+        if failed:
             pause = PAUSES[min(self._failures, len(PAUSES)) - 1]
-            log.error("the process that runs jobs alone ended with exit code %d; the next starts in %g s", code, pause)
+            ran = "ran none" if useless else "failed"
+            text = "the process that runs jobs alone %s and ended with exit code %d; the next starts in %g s"
+            log.log(logging.ERROR if code else logging.INFO, text, ran, code, pause)
             await asyncio.sleep(pause)
 
     async def _end(self, process: Process) -> None:
@@ -144,7 +208,23 @@ class InAProcess(Suspects):
                 process.kill()
 
 
-async def run_suspects(claimer: Claimer, executor: Executor, parent: int) -> None:
-    """Run suspects one at a time until there are none, or until the worker that wanted it is gone."""
+def _read(pipe: int) -> bytes:
+    """Give what was told so far."""
+    try:
+        return os.read(pipe, 16)
+    except BlockingIOError:
+        return b""
+
+
+async def run_suspects(claimer: Claimer, executor: Executor, parent: int, tell: Callable[[bytes], None]) -> None:
+    """Run suspects one at a time until there are none, or until the worker that wanted it is gone.
+
+    That it can, and that there were none at all, is told to that worker.
+    """
+    tell(READY)
+    ran = 0
     while os.getppid() == parent and await claimer.claim_alone():
+        ran += 1
         await executor.idle()
+    if not ran:
+        tell(NOTHING)

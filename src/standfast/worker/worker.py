@@ -151,9 +151,8 @@ class Worker:
 
     def _made_suspects(self, argv: Sequence[str] | None) -> Suspects:
         """Make what runs suspects: in a process of their own, where there is a command for one."""
-        if argv is None:
-            return InThisWorker(self.id, self._store.turns, self._claimer, self._executor)
-        return InAProcess(argv, self._grace, self._reap, self._claimer.look_everywhere)
+        here = InThisWorker(self.id, self._store.turns, self._claimer, self._executor)
+        return here if argv is None else InAProcess(argv, self._grace, self._reap, self._claimer.look_everywhere, here)
 
     def _made_loops(self, beat: float, prune: Prune | None) -> list[Loop]:
         """Make what runs beside the jobs."""
@@ -271,9 +270,9 @@ class Worker:
         finally:
             await self._leave(self._grace)
 
-    async def run_suspects(self, parent: int) -> None:
+    async def run_suspects(self, parent: int, tell: Callable[[bytes], None]) -> None:
         """Run suspects one at a time until there are none, or until the process that started this one is gone."""
-        await run_suspects(self._claimer, self._executor, parent)
+        await run_suspects(self._claimer, self._executor, parent, tell)
 
     # --- wiring
 

@@ -756,6 +756,15 @@ GROUP BY j.queue
 SELECT j.queue, count(*) FROM job AS j JOIN worker AS w ON w.id = j.worker AND w.boot = :boot AND w.beat_at > :since
 WHERE j.state = 'running' AND j.claimed_at + j.timeout < w.beat_at GROUP BY j.queue
 
+-- name: waiting_suspects
+-- Jobs that wait to be run alone, and since when: their own time, or the loss of the worker that ran them.
+SELECT queue, count(*), min(since) FROM (
+  SELECT j.queue, max(j.ready_at, coalesce((
+    SELECT h.entry->>'at' FROM history AS h WHERE h.n = j.n ORDER BY h.line DESC LIMIT 1), 0)) AS since
+  FROM job AS j INDEXED BY job_suspect
+  WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.suspect IS NOT NULL LIMIT :most
+) GROUP BY queue
+
 -- name: deferred_jobs
 -- What a gate other than a thread's holds back, and was due so long ago.
 SELECT queue, count(*) FROM (
