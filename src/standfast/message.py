@@ -24,7 +24,9 @@ class Origin(msgspec.Struct, frozen=True):
     tried: bool = False
     """Whether its handler was entered."""
     repeated: bool = False
-    """Whether an attempt failed before, or it was replayed, or it was a letter."""
+    """Whether an attempt failed or was cut off before, or it was replayed, or it was a letter."""
+    maybe: bool = False
+    """Whether an earlier run, counted or not, may have done it too."""
 
 
 def kind_of(

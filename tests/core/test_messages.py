@@ -61,6 +61,11 @@ def failure(code: str = "max_attempts", landed: Landed = Landed.NO) -> Failure:
             "Nothing is left to do.",
         ),
         (
+            End(kind="submit_done", state="completed", target="mail/mail", attempts=1, maybe=True),
+            "mail/mail is done, after a run that was cut off and did not count.",
+            "Nothing is left to do.",
+        ),
+        (
             End(kind="retry_success", state="completed", target="mail/mail", by="anna", attempts=1),
             "mail/mail is done, somebody settled it (anna).",
             "Nothing is left to do.",

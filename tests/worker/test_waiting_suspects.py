@@ -67,3 +67,25 @@ async def test_a_worker_runs_suspects_itself_if_no_process_of_their_own_does(dis
             child.kill()
             jobs = [await ended(disk, job_id) for job_id in suspects]
     assert {(job.state.value, job.attempts, job.result) for job in jobs} == {("completed", 1, "done")}
+
+
+@pytest.mark.parametrize("ends", ["completed", "cancelled"])
+async def test_a_session_hears_that_a_run_was_cut_off_when_its_worker_died(disk, url, log, ends):
+    """No attempt was spent, and yet the handler was entered before: done at once is not what happened."""
+    with children(url, log, rules=RULES) as [child]:
+        job_id = (await disk.enqueue("mail", {"name": "s", "do": "hang"}, session="s1")).id
+        await seen(log.lines)
+        await hanging(disk, log, 1)
+        async with disk.worker(queues=["other"]):
+            child.kill()
+            await reached(disk, job_id, "queued")
+        disk.queue("mail", lease=600)
+        disk.handler("mail")(lambda _job: None)
+        if ends == "cancelled":
+            await disk.cancel(job_id)
+        async with disk.worker():
+            assert (await ended(disk, job_id)).state == ends
+    [message] = await disk.inbox.list("s1")
+    said = "mail/mail is done, after a run that was cut off and did not count."
+    expected = {"completed": ("retry_success", said), "cancelled": ("retry_exhausted", message["message"])}
+    assert (message["kind"], message["message"]) == expected[ends]

@@ -46,6 +46,8 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
     reason: str | None = None
     answer: str | None = None
+    maybe: bool = False
+    """Whether an earlier run may have done it too; it need not have counted as an attempt."""
 
 
 def worded(end: End) -> Told:
@@ -54,7 +56,8 @@ def worded(end: End) -> Told:
 
 
 def _done(end: End) -> Told:
-    tries = "at the first attempt" if end.attempts <= 1 else f"after {end.attempts} attempts"
+    first = "after a run that was cut off and did not count" if end.maybe else "at the first attempt"
+    tries = first if end.attempts <= 1 else f"after {end.attempts} attempts"
     how = f"somebody settled it ({end.by})" if end.by else tries
     warned = f" ({end.warning})" if end.warning else ""
     hint = (RESULT_HERE if end.carries_result else RESULT_THERE) if end.has_result else NO_RESULT

@@ -284,4 +284,5 @@ def _move(claim: Claim, move: Move, **what: Any) -> Transition:
 def _origin(claim: Claim, session: str) -> Origin:
     """Say for whom a job is done, and what lies behind it."""
     deferred = claim.details.queue_reason == DEFERRED
-    return Origin(session, claim.handler, deferred, tried=True, repeated=claim.attempts > 1 or claim.replays > 0)
+    repeated = claim.entered_before or claim.replays > 0
+    return Origin(session, claim.handler, deferred, tried=True, repeated=repeated, maybe=claim.landed == Landed.MAYBE)

@@ -92,6 +92,7 @@ def _end(message: Message, body: Body) -> End:
         by=body.by,
         reason=body.reason,
         answer=body.answer,
+        maybe=body.maybe,
     )
 
 

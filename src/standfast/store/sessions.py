@@ -56,6 +56,8 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     answer: str | None = None
     """How an approval was answered, where that ended it; or what the policy said of its automatic replay."""
     history: list[msgspec.Raw] = []
+    maybe: bool = False
+    """Whether an earlier run may have done it too."""
 
 
 class Known(NamedTuple):
@@ -91,11 +93,11 @@ def _origins(moved: Sequence[Transition]) -> Generator[Step, Rows, dict[int, Kno
     rows = yield "origins_of", {"numbers": text([each.n for each in moved])}
     return {
         n: Known(
-            Origin(session, handler, bool(deferred), tried=attempts > 0, repeated=replays > 0 or n in letters),
+            Origin(session, handler, bool(deferred), attempts > 0 or bool(maybe), replays > 0 or n in letters),
             attempts,
             failure and _failure(failure),
         )
-        for n, session, handler, deferred, attempts, replays, failure in rows
+        for n, session, handler, deferred, attempts, replays, failure, maybe in rows
     }
 
 
@@ -125,6 +127,7 @@ def _row(round_: Round, moved: Transition, whose: Known, kind: str, lines: Seque
         reason=moved.reason,
         answer=None if moved.answers is None else moved.answers.target,
         history=_last(lines),
+        maybe=whose.origin.maybe,
     )
     # Its id is the end's: a job, a token, and how many lines its history has by now.
     told = (f"{moved.id}.{moved.token}.{len(lines)}", whose.origin.session, kind, moved.id, moved.queue)
@@ -152,7 +155,7 @@ class Abandoned(NamedTuple):
 def gave_up(round_: Round, letter: Abandoned) -> Script:
     """Tell that no automatic replay is left for a letter: until now its death was nobody's business."""
     round_.told["gave_up", letter.queue].append(letter.id)
-    for n, session, handler, deferred, attempts, _, failure in (yield "origins_of", {"numbers": text([letter.n])}):
+    for n, session, handler, deferred, attempts, _, failure, _ in (yield "origins_of", {"numbers": text([letter.n])}):
         lines = (yield from _histories([n]))[n]
         body = Body(
             state=State.DEAD,

@@ -1638,9 +1638,9 @@ DELETE FROM schedule WHERE ended_at < :before
 
 -- name: origins_of
 -- For which session jobs are done that somebody else than a worker moved: number, session, handler, whether it was
--- deferred, attempts, replays, failure.
+-- deferred, attempts, replays, failure, whether a run may have done it.
 SELECT b.n, b.details::json->>'session', j.handler, coalesce(b.details::json->>'queue_reason', '') = 'deferred_submit', j.attempts,
-  coalesce(e.replays, 0), e.failure
+  coalesce(e.replays, 0), e.failure, coalesce(j.landed, '') = 'maybe'
 FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n
 WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND b.details::json->>'session' IS NOT NULL
 

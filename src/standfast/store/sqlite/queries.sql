@@ -1499,9 +1499,9 @@ DELETE FROM schedule WHERE ended_at < :before
 
 -- name: origins_of
 -- For which session jobs are done that somebody else than a worker moved: number, session, handler, whether it was
--- deferred, attempts, replays, failure.
+-- deferred, attempts, replays, failure, whether a run may have done it.
 SELECT b.n, b.details->>'session', j.handler, coalesce(b.details->>'queue_reason', '') = 'deferred_submit', j.attempts,
-  coalesce(e.replays, 0), e.failure
+  coalesce(e.replays, 0), e.failure, coalesce(j.landed, '') = 'maybe'
 FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n
 WHERE b.n IN (SELECT value FROM json_each(:numbers)) AND b.details->>'session' IS NOT NULL
 
