@@ -18,6 +18,8 @@ from tests.receiver import Receiver
 from tests.sending import tried
 from tests.waiting import failure_of
 
+pytestmark = pytest.mark.long_on_postgres  # addresses and headers are judged before any store is asked
+
 PRIVATE = [
     "http://127.0.0.1:8000/",
     "http://10.0.0.1/",

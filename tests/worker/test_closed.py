@@ -82,6 +82,7 @@ VERBS: dict[str, Callable[[Standfast], Awaitable[Any]]] = {
 }
 
 
+@pytest.mark.long_on_postgres  # the same check for every engine, in front of it
 @pytest.mark.parametrize("verb", VERBS)
 async def test_every_verb_of_a_closed_object_says_so_and_opens_nothing(closed, verb):
     with pytest.raises(StoreClosed, match=r"was closed; nothing was written.*async with sf") as refused:
@@ -118,11 +119,16 @@ def test_one_object_serves_one_event_loop_after_the_other(url):
     assert [asyncio.run(use_and_close()), asyncio.run(use_and_close())] == [3, 4]
 
 
+async def listen(sf: Standfast) -> None:
+    """Hear whatever is told, also of what came before, until there is no more."""
+    async for _ in sf.subscribe():
+        pass
+
+
 async def test_a_subscriber_of_a_closed_object_is_told(url):
     sf = Standfast(url)
     await sf.open()
-    notices = aiter(sf.subscribe())
-    waiting = asyncio.ensure_future(anext(notices))
+    waiting = asyncio.ensure_future(listen(sf))
     following = sf._followings._of  # noqa: SLF001
     await seen(lambda: any(each._waiting for each in following.values()))  # noqa: SLF001
     await sf.close()

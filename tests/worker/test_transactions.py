@@ -43,7 +43,13 @@ async def sf(postgres_url: str) -> AsyncIterator[Standfast]:
         ours.execute("DROP TABLE orders")
 
 
-@pytest.fixture(params=KINDS)
+LONG_KINDS = ("scoped session", "sqlalchemy async", "asyncpg pool", "sqlalchemy session")
+EACH_KIND = [
+    pytest.param(kind, marks=[pytest.mark.long] if any(words in kind for words in LONG_KINDS) else []) for kind in KINDS
+]
+
+
+@pytest.fixture(params=EACH_KIND)
 async def theirs(request: pytest.FixtureRequest, sf: Standfast, postgres_url: str) -> AsyncIterator[Theirs]:
     """Give a connection of every library, to the database of the store, which is open."""
     assert sf.there()
@@ -199,7 +205,7 @@ async def test_a_commit_that_may_be_lost_is_refused(sf, theirs):
     assert await sf.jobs() == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EACH_KIND)
 async def test_another_database_is_refused(sf, postgres_url, kind):
     elsewhere = plain(postgres_url).replace("/postgres?", "/template1?", 1)
     assert elsewhere != plain(postgres_url)
@@ -214,7 +220,7 @@ async def test_another_database_is_refused(sf, postgres_url, kind):
 # --- without a loop
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EACH_KIND)
 async def test_code_without_a_loop_hands_in_a_connection_that_blocks(sf, postgres_url, kind):
     async with KINDS[kind](plain(postgres_url)) as theirs:
         if kind not in BLOCKING:
