@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from standfast.asking import asked
-from standfast.errors import StoreUnavailable
+from standfast.errors import StoreClosed, StoreUnavailable
 
 Answer = TypeVar("Answer")
 Task = Callable[[], None]
@@ -65,7 +65,7 @@ class Threads:
     def submit(self, work: Callable[..., Answer], *given: object) -> Future[Answer]:
         """Have one of them do the work."""
         if self._closed:
-            raise StoreUnavailable("the store was closed meanwhile; nothing was written", definite=True)
+            raise StoreClosed
         future: Future[Answer] = Future()
         self._waiting.put(_task(future, work, given))
         if not (self._idle.acquire(blocking=False) or self._grow()):

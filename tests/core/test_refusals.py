@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import urllib.request
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,7 +26,6 @@ from standfast import Permanent, Transient, Uncertain
 from standfast.decide.classify import of_exception, of_http, of_result
 from tests.core.raised import told
 
-# The SDKs leave their sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::DeprecationWarning"
 )
@@ -90,6 +91,14 @@ def receiving() -> Iterator[Receiver]:
 def receiver() -> Iterator[Receiver]:
     with receiving() as found:
         yield found
+
+
+@pytest.fixture(autouse=True)
+def _left_sockets() -> Iterator[None]:
+    """Collect the sockets that SDKs leave to the garbage collector here, before a later test is blamed for them."""
+    yield
+    with warnings.catch_warnings(action="ignore"):
+        gc.collect()
 
 
 # --- clients and SDKs, as they are
