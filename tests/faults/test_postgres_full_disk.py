@@ -72,4 +72,4 @@ async def test_a_server_without_room_on_its_disk_loses_nothing_and_goes_on_when_
     async with asyncio.timeout(PATIENCE), sf.worker():
         for receipt in receipts:
             assert (await sf.wait(receipt.id, PATIENCE)).state == "completed"
-    assert sorted(ran) == sorted(receipt.id for receipt in receipts)
+    assert sorted(ran) == sorted(str(receipt.id) for receipt in receipts)

@@ -82,7 +82,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(params=DAMAGE)
-def damage(request) -> tuple[Callable[[Path], None], str]:
+def damage(request) -> tuple[Callable[[Path], object], str]:
     return DAMAGE[request.param]
 
 
