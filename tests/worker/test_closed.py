@@ -125,6 +125,7 @@ async def listen(sf: Standfast) -> None:
         pass
 
 
+@pytest.mark.long_on_postgres  # hangs now and then in a whole run there; to be found
 async def test_a_subscriber_of_a_closed_object_is_told(url):
     sf = Standfast(url)
     await sf.open()
