@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -31,6 +31,16 @@ def aside(work: Callable[..., Answer], *given: object) -> asyncio.Future[Answer]
     if not started(threading.Thread(target=task, name="standfast-aside")):
         task()
     return asyncio.wrap_future(future)
+
+
+async def within(work: Awaitable[Answer], seconds: float) -> Answer:
+    """Await the work for so many seconds, or raise TimeoutError.
+
+    Unlike `asyncio.wait_for` of Python 3.11, this never swallows a cancellation that comes just as the work is done:
+    the task would go on, and whoever cancelled it would wait for good.
+    """
+    async with asyncio.timeout(seconds):
+        return await work
 
 
 def start(thread: threading.Thread) -> None:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from standfast.aside import within
 from standfast.bench.child import Order
 
 START_AND_STOP = 30.0
@@ -31,7 +32,7 @@ class Child:
         """Wait for the child's next line."""
         if self._process.stdout is None:
             raise RuntimeError("a bench worker was started without a pipe to answer through")
-        line = await asyncio.wait_for(self._process.stdout.readline(), self._patience)
+        line = await within(self._process.stdout.readline(), self._patience)
         if not line:
             code = await self._process.wait()
             raise RuntimeError(f"a bench worker ended early, with code {code}; its own words stand above")
@@ -53,7 +54,7 @@ async def child(order: Order) -> AsyncIterator[Child]:
     process = await asyncio.create_subprocess_exec(*arguments, stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE)
     try:
         yield Child(process, order)
-        await asyncio.wait_for(process.wait(), START_AND_STOP)
+        await within(process.wait(), START_AND_STOP)
     finally:
         if process.returncode is None:
             process.kill()

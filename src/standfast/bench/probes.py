@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from standfast.aside import within
 from standfast.handlers.job import Job
 
 LONGEST_WAIT = 5.0
@@ -38,7 +39,7 @@ class Probes:
 async def wait_for(event: asyncio.Event, seconds: float) -> bool:
     """Wait for an event, not for ever; tell whether it came."""
     try:
-        await asyncio.wait_for(event.wait(), seconds)
+        await within(event.wait(), seconds)
     except TimeoutError:
         return False
     return True

@@ -18,6 +18,7 @@ from typing import Literal, Self
 
 import msgspec
 
+from standfast.aside import within
 from standfast.clock import UNKNOWN_BOOT, boot_id
 
 PROC = Path("/proc")
@@ -153,7 +154,7 @@ class Orphan:
         try:
             self._signal(signal.SIGTERM)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.over(), self._grace)
+                await within(self.over(), self._grace)
         finally:
             if whereabouts(self._known) == "runs":
                 self._signal(signal.SIGKILL)

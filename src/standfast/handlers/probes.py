@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from standfast.aside import within
 from standfast.errors import ConfigurationError
 from standfast.handlers.beside import called
 from standfast.handlers.http import Sender
@@ -31,20 +32,20 @@ def check_probe(probe: Probe) -> None:
         raise ConfigurationError(f"probe {probe!r} cannot be asked: {error}") from error
 
 
-async def says_no(probe: Probe, sender: Sender, within: float = LONGEST_ANSWER) -> str | None:
+async def says_no(probe: Probe, sender: Sender, seconds: float = LONGEST_ANSWER) -> str | None:
     """Ask once; give why it is not up, or None if it is. Whatever goes wrong with asking is a no."""
-    asking = asyncio.wait_for(_answer(probe, sender, within), within)
+    asking = within(_answer(probe, sender, seconds), seconds)
     [answer] = await asyncio.gather(asking, return_exceptions=True)
     if isinstance(answer, TimeoutError):
-        return f"no answer within {within:g} s"
+        return f"no answer within {seconds:g} s"
     if isinstance(answer, BaseException):
         return printable(f"{type(answer).__name__}: {answer}"[:LONGEST_WORDS])
     return answer
 
 
-async def _answer(probe: Probe, sender: Sender, within: float) -> str | None:
+async def _answer(probe: Probe, sender: Sender, seconds: float) -> str | None:
     if isinstance(probe, str):
-        reply = await sender.ask(probe, within)
+        reply = await sender.ask(probe, seconds)
         return f"HTTP {reply.status}" if reply.refuses else None
     said = await called(probe)
     unclear = isinstance(said, str | tuple | list | dict)  # `(False, "down")` is something, and means no

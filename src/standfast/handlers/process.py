@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import msgspec
 
+from standfast.aside import within
 from standfast.handlers.beside import called
 from standfast.handlers.orphans import identify
 
@@ -182,7 +183,7 @@ class Process:
         try:
             self._signal(signal.SIGTERM)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._over(), self._grace)
+                await within(self._over(), self._grace)
         finally:
             self._end()
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.aside import aside
+from standfast.aside import aside, within
 from standfast.errors import ConfigurationError, Permanent, StandfastError, Transient, Uncertain
 from standfast.failure import Class, Failure, Landed, Verdict, reason
 from standfast.handlers.command import Command, filled, read
@@ -222,7 +222,7 @@ async def postcondition(command: Command, job: Job) -> Verdict:
         async with Process(
             argv, environment(command, job), cwd=command.cwd, cap=LONGEST_QUOTE, grace=command.patience
         ) as process:
-            ended = await asyncio.wait_for(process.run(), command.looking)
+            ended = await within(process.run(), command.looking)
     except TimeoutError:
         raise Untold(f"its postcondition took longer than {command.looking:g} s") from None
     except NotStarted as error:

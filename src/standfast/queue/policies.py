@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.aside import aside
+from standfast.aside import aside, within
 from standfast.decide.permit import Permission, ask_outside, permit, read_answer, strictest
 from standfast.decide.whatif import what_if
 from standfast.errors import ConfigurationError
@@ -273,7 +273,7 @@ async def _ask(external: External, facts: Facts) -> Permission:
     """Ask somebody's own code beside the loop, or in it if it is async; whatever goes wrong is a refusal."""
     asks_here = inspect.iscoroutinefunction(external) or inspect.iscoroutinefunction(type(external).__call__)
     question = _awaited(external, facts) if asks_here else aside(partial(ask_outside, partial(external, facts)))
-    answers = [*await asyncio.gather(asyncio.wait_for(question, LONGEST_ANSWER), return_exceptions=True)]
+    answers = [*await asyncio.gather(within(question, LONGEST_ANSWER), return_exceptions=True)]
     if isinstance(answers[0], BaseException):
         return ask_outside(partial(_raise, answers[0]))
     return read_answer(answers[0])

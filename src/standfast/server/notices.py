@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from standfast.access import Right
+from standfast.aside import within
 from standfast.errors import StoreGone, StoreUnavailable
 from standfast.queue.following import Reader
 from standfast.queue.notices import GAP, Notice
@@ -117,7 +118,7 @@ class Stream(Response):
             if scope["method"] != "HEAD":
                 await self._until_over(receive, send)
             with suppress(TimeoutError):  # a reader that does not read is hung up on
-                await asyncio.wait_for(_say(send, b"", more=False), LAST_WORD)
+                await within(_say(send, b"", more=False), LAST_WORD)
 
     async def _until_over(self, receive: Receive, send: Send) -> None:
         """Tell, until the reader hangs up or has to go or the server ends, also while the reader takes nothing."""

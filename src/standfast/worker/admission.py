@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
-from standfast.aside import aside
+from standfast.aside import aside, within
 from standfast.decide import admission
 from standfast.decide.admission import Said
 from standfast.decide.backoff import wait_asked_for
@@ -87,7 +87,7 @@ class Doorkeeper:
         if gate.startswith(FUNCTION) and queue not in self._functions:
             return admission.of_absence()
         question = self._call(queue) if gate.startswith(FUNCTION) else self._get(gate)
-        [said] = await asyncio.gather(asyncio.wait_for(staying(question), WITHIN), return_exceptions=True)
+        [said] = await asyncio.gather(within(staying(question), WITHIN), return_exceptions=True)
         return admission.of_trouble(said) if isinstance(said, BaseException) else said
 
     async def _get(self, url: str) -> Said:

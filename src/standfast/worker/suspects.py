@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from standfast.aside import within
 from standfast.store.apart import Turns
 from standfast.worker.claimer import Claimer
 from standfast.worker.executor import Executor
@@ -173,7 +174,7 @@ class InAProcess(Suspects):
             os.close(tell)
         try:
             with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), LONGEST_START)
+                await within(process.wait(), LONGEST_START)
             words = _read(heard)
             if process.returncode is None and not words:
                 log.error("the process that runs jobs alone was not ready after %g s, and is ended", LONGEST_START)
@@ -202,7 +203,7 @@ class InAProcess(Suspects):
         with suppress(ProcessLookupError):
             process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), self._grace + LAST_WORD)
+            await within(process.wait(), self._grace + LAST_WORD)
         except (TimeoutError, asyncio.CancelledError):
             with suppress(ProcessLookupError):
                 process.kill()

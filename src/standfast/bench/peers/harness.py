@@ -170,7 +170,8 @@ async def probe(peer: Peer, order: Order) -> list[float]:
 async def soon(event: asyncio.Event, seconds: float) -> None:
     """Wait for an event, not for ever."""
     try:
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()
     except TimeoutError:
         return
 

@@ -9,6 +9,7 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
+from standfast.aside import within
 from standfast.bench.children import LONGEST_LINE, START_AND_STOP
 from standfast.bench.postgres.contestant import Failed
 
@@ -35,7 +36,7 @@ class PeerProcess:
     async def next_answer(self, said: Any, kind: type[T], seconds: float = 0.0) -> T:
         """Say a line to the process, and wait for one of its own."""
         try:
-            line = await asyncio.wait_for(self._exchange(msgspec.json.encode(said)), seconds + START_AND_STOP)
+            line = await within(self._exchange(msgspec.json.encode(said)), seconds + START_AND_STOP)
         except (TimeoutError, ConnectionError) as error:
             why = self._last_words() or type(error).__name__
             await self.close()
@@ -54,7 +55,7 @@ class PeerProcess:
         if process.stdin is not None:
             process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), END_SECONDS)
+            await within(process.wait(), END_SECONDS)
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from standfast.aside import within
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
 from standfast.store import reads, upkeep
@@ -162,7 +163,7 @@ class PostgresEngine(Engine[Connection]):
     async def read(self, script: Script) -> Any:
         """Run a reading script beside the writer, within the caller's patience."""
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(self._read(script)), PATIENCE)
+            return await within(asyncio.wrap_future(self._read(script)), PATIENCE)
         except TimeoutError:
             raise _unread(self._server.address) from None
 
