@@ -24,12 +24,12 @@ from typing import Any
 import msgspec
 
 from standfast import Permanent, Standfast
-from standfast.decide import settle
-from standfast.decide.classify import of_exception
 from standfast.failure import Action
+from standfast.failure.classify import of_exception
 from standfast.job import Claim
 from standfast.lifecycle import Transition, Triage
-from standfast.store.orders import Order, Want
+from standfast.spine import settle
+from standfast.spine.orders import Order, Want
 from standfast.testing import drain
 
 RULES = "\n".join(f'  - match: {{queue: "other{n}*", class: transient}}\n    action: manual_review' for n in range(9))

@@ -23,7 +23,7 @@ from typing import Any
 from standfast.application import Standfast
 from standfast.bench import enqueueing
 from standfast.bench.stores import WORK, BenchStore, opened
-from standfast.handlers.job import Job
+from standfast.spine.handler_job import Job
 from standfast.store.sqlite import engine
 
 SHOWN_FUNCTIONS = 25

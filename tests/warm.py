@@ -30,7 +30,12 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 LOADED = (
     *("asyncio.subprocess", "sqlite3", "apsw", "psycopg", "rich.table", "rich.progress"),
-    *("standfast.cli", "standfast.store.postgres.place", "standfast.store.postgres.target", "standfast.queue.promote"),
+    *(
+        "standfast.cli",
+        "standfast.store.postgres.place",
+        "standfast.store.postgres.target",
+        "standfast.wings.promote.verbs",
+    ),
 )
 """What a child finds imported."""
 PR_SET_CHILD_SUBREAPER = 36

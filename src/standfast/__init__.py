@@ -18,11 +18,11 @@ from standfast.errors import (
     UnknownQueue,
     ValueNotKept,
 )
-from standfast.handlers.effects import Effect, FileEffect, HttpEffect
-from standfast.handlers.job import Job, current_session
 from standfast.job import JobView, Receipt
 from standfast.outcome import Cancel, Found, Snooze
 from standfast.rules import QueueRules, adaptive, exponential, fixed, no_backoff
+from standfast.spine.handler_job import Job, current_session
+from standfast.wings.effects.words import Effect, FileEffect, HttpEffect
 
 __all__ = [
     "ApprovalRequired",

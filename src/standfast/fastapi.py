@@ -8,12 +8,12 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from standfast.access import Grant, Role
 from standfast.application import Standfast
 from standfast.errors import ConfigurationError
-from standfast.ingest import check
-from standfast.server import Server
+from standfast.server.app import Server
 from standfast.server.auth import HostAuth
+from standfast.wings.ingest.verbs import check
+from standfast.wings.tokens.words import Grant, Role
 
 __all__ = ["grant", "mount"]
 

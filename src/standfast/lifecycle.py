@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from standfast.approval import Answer, Filing
-from standfast.chain import Decision
-from standfast.consent import Use
 from standfast.failure import Action, Failure, Landed
-from standfast.gates import Word
-from standfast.holds import HoldRequest
-from standfast.message import Origin
-from standfast.redrive import Leg
+from standfast.wings.approvals.words import Answer, Filing
+from standfast.wings.audit.words import Decision
+from standfast.wings.consent.words import Use
+from standfast.wings.limits.holds import HoldRequest
+from standfast.wings.limits.words import Word
+from standfast.wings.redrives.words import Leg
+from standfast.wings.sessions.words import Origin
 
 
 class State(StrEnum):

@@ -1,4 +1,4 @@
-"""How an attempt ended, as a value: `decide.settle` turns each into a Transition."""
+"""How an attempt ended, as a value: `spine.settle` turns each into a Transition."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from standfast.approval import TTL
-from standfast.consent import LIFETIME
 from standfast.errors import ConfigurationError
 from standfast.profiles import PROFILES, rules_for
 from standfast.rules import QueueRules, seconds
+from standfast.wings.approvals.words import TTL
+from standfast.wings.consent.words import LIFETIME
 
 DEFAULT_URL = "sqlite:///standfast.db"
 DEFAULT_FILE = "standfast.toml"
@@ -75,15 +75,15 @@ class Settings(msgspec.Struct, frozen=True):
     hidden: tuple[str, ...] | None = None
     """The names whose values are hidden beside the usual ones, if the file has `[redact]`."""
     commands: dict[str, dict[str, Any]] = {}
-    """The programs that queues may name with `command=`, as they are written; `queue.commands` reads them."""
+    """The programs that queues may name with `command=`, as they are written; `wings.commands.verbs` reads them."""
     notify: dict[str, Any] = {}
-    """Where alerts go, as it is written; `notify.surfaces` reads it."""
+    """Where alerts go, as it is written; `wings.alerts.surfaces` reads it."""
     keep_inbox: Setting = Setting(KEEP_INBOX, "default")
     """Seconds a session's message is kept once it was read."""
     consent_lifetime: Setting = Setting(LIFETIME, "default")
     """Seconds a consent lives at most."""
     ingest: dict[str, dict[str, Any]] = {}
-    """The sources whose webhooks become jobs, as they are written; `ingest.sources` reads them."""
+    """The sources whose webhooks become jobs, as they are written; `wings.ingest.sources` reads them."""
     hosts: tuple[str, ...] = ()
     """The names that the server answers to, beside those of the loopback and the address it listens at."""
     otel: Setting = Setting(value=False, source="default")

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from standfast.asking import asked
+from standfast.concurrency.guarded import asked
 from standfast.errors import ConfigurationError
 from standfast.redact import redacted_text
 

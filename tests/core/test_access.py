@@ -2,7 +2,7 @@
 
 import pytest
 
-from standfast.access import RIGHTS, Grant, Right, Role, fingerprint, mint, read, same
+from standfast.wings.tokens.words import RIGHTS, Grant, Right, Role, fingerprint, mint, read, same
 
 EXPECTED = {
     Role.VIEWER: "read",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.decide import admission
-from standfast.decide.breaker import answered
-from standfast.decide.settle import settle
 from standfast.failure import Class, Failure, Landed
-from standfast.gates import Closing
 from standfast.job import Claim, Details
 from standfast.lifecycle import Move
 from standfast.outcome import Cancel, Drained, Failed, Lapsed, NotEntered, Snooze, Succeeded, TimedOut
 from standfast.rules import QueueRules
+from standfast.spine.settle import settle
+from standfast.wings.limits import answers as admission
+from standfast.wings.limits.breaker import answered
+from standfast.wings.limits.words import Closing
 
 
 def failed(cls: Class, landed: Landed = Landed.NO, code: str = "dependency_unavailable") -> Failed:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from standfast.alert import ADVICE, AlertKind, Condition
-from standfast.decide.alerts import CALM, SEVERITY, Standing, changes, conditions, pain, severity, told
-from standfast.decide.health import QueueFacts, StoreFacts
 from standfast.rules import QueueRules
+from standfast.wings.alerts.rules import CALM, SEVERITY, Standing, changes, conditions, pain, severity, told
+from standfast.wings.alerts.words import ADVICE, AlertKind, Condition
+from standfast.wings.health.rules import QueueFacts, StoreFacts
 
 IDLE = QueueFacts(
     queue="mail",

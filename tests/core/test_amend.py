@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.decide.amend import MOST, changes, next_key
+from standfast.wings.letters.amend import MOST, changes, next_key
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from standfast.approval import Answer, Approval, Bound, Filing, Standing, bound_to, target_of
-from standfast.decide.approve import (
+from standfast.lifecycle import Move, State
+from standfast.lifecycle import Standing as Job
+from standfast.wings.approvals.rules import (
     asked_for,
     cannot_answer,
     changed,
@@ -19,8 +20,7 @@ from standfast.decide.approve import (
     void_because,
     wants_more,
 )
-from standfast.lifecycle import Move, State
-from standfast.lifecycle import Standing as Job
+from standfast.wings.approvals.words import Answer, Approval, Bound, Filing, Standing, bound_to, target_of
 
 BOUND = Bound("abc", "mail/mail", "first", 0)
 PENDING = Approval(

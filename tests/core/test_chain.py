@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from standfast.chain import NOTHING, Decision, Head, Link, digest, following, genesis
-from standfast.decide.chain import UNBEGUN, Problem, Walk, compare, first, follow, judge
+from standfast.wings.audit.rules import UNBEGUN, Problem, Walk, compare, first, follow, judge
+from standfast.wings.audit.words import NOTHING, Decision, Head, Link, digest, following, genesis
 
 STORE = "5ca1ab1e"
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.decide.classify import LONGEST_MESSAGE, of_exception, of_http, of_result
-from standfast.decide.evidence import CARRIERS
-from standfast.decide.reply import MOST_LOOKED_AT
 from standfast.errors import HandlerFailure, Permanent, Transient, Uncertain
+from standfast.failure.classify import LONGEST_MESSAGE, of_exception, of_http, of_result
+from standfast.failure.error_reply import MOST_LOOKED_AT
+from standfast.failure.evidence import CARRIERS
 from tests.core.raised import UNCLASSIFIED, Kind, foreign, hostile, raised_for, told, while_handling, wrapped
 
 # What a handler says on purpose

@@ -19,7 +19,7 @@ import requests
 import urllib3
 from urllib3.util import Retry
 
-from standfast.decide.classify import of_exception
+from standfast.failure.classify import of_exception
 from tests.core.misbehaving import Misbehaving, misbehaving
 from tests.core.raised import told
 

@@ -17,16 +17,16 @@ from msgspec.structs import replace
 
 from standfast.errors import ConfigurationError
 from standfast.failure import Verdict
-from standfast.handlers import orphans
-from standfast.handlers.command import filled, read
-from standfast.handlers.effects import Trace
-from standfast.handlers.http import Sender
-from standfast.handlers.job import Job
-from standfast.handlers.orphans import Identity, end_leftovers, identify, whereabouts
-from standfast.handlers.templates import Untold
 from standfast.job import Claim, Details
-from standfast.queue.commands import Landing
 from standfast.rules import QueueRules
+from standfast.spine.handler_job import Job
+from standfast.wings.commands import orphans
+from standfast.wings.commands.orphans import Identity, end_leftovers, identify, whereabouts
+from standfast.wings.commands.program import filled, read
+from standfast.wings.commands.verbs import Landing
+from standfast.wings.effects.templates import Untold
+from standfast.wings.effects.words import Trace
+from standfast.wings.http.sender import Sender
 
 HOSTILE = "a b; rm -rf / $(id) `id`\n'\""
 ARGV = ["systemd-run", "--wait", "{payload.unit}"]

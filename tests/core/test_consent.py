@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from standfast.consent import Attempt, Grant, ruling
+from standfast.wings.consent.words import Attempt, Grant, ruling
 
 FIRST = Attempt("s", "pay", "charge", "job-1", first=True)
 AGAIN = Attempt("s", "pay", "charge", "job-1", first=False)

@@ -24,7 +24,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from standfast.decide.classify import of_exception
+from standfast.failure.classify import of_exception
 from tests.core.raised import UNCLASSIFIED, told
 
 NOT_DONE = "transient no dependency_unavailable"

@@ -7,7 +7,8 @@ from ipaddress import ip_address
 import pytest
 
 from standfast.errors import ConfigurationError
-from standfast.handlers.destinations import (
+from standfast.rules import queue_rules
+from standfast.wings.http.destinations import (
     LOOPBACK,
     Destinations,
     Refused,
@@ -17,7 +18,6 @@ from standfast.handlers.destinations import (
     literal,
     refusal,
 )
-from standfast.rules import queue_rules
 
 PUBLIC = [
     "8.8.8.8",

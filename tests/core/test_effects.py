@@ -7,18 +7,18 @@ from typing import Any, NoReturn
 import pytest
 
 from standfast import ConfigurationError, Effect, FileEffect, HttpEffect, Job
-from standfast.decide.classify import of_exception, of_result
 from standfast.errors import Permanent, Transient, Uncertain
-from standfast.handlers import effects
-from standfast.handlers.block import key_of
-from standfast.handlers.effects import Trace
-from standfast.handlers.http import Sender
-from standfast.handlers.ledger import Ledger
-from standfast.handlers.request import Reply
-from standfast.handlers.templates import Untold, checked, filled
+from standfast.failure.classify import of_exception, of_result
 from standfast.job import Details, Note
-from standfast.queue import payload
 from standfast.rules import QueueRules
+from standfast.spine import payload
+from standfast.wings.effects import words as effects
+from standfast.wings.effects.block import key_of
+from standfast.wings.effects.ledger import Ledger
+from standfast.wings.effects.templates import Untold, checked, filled
+from standfast.wings.effects.words import Trace
+from standfast.wings.http.sender import Sender
+from standfast.wings.http.words import Reply
 from tests.core.test_settle import claim
 
 PAYLOAD = '{"path": "/a b", "deep": {"list": [1, {"x": "y"}]}, "nothing": null, "yes": true}'

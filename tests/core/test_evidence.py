@@ -18,8 +18,10 @@ import msgspec
 import psycopg
 import pytest
 
-from standfast.decide.classify import of_exception, of_http, of_result
-from standfast.decide.evidence import (
+from standfast.errors import Permanent, Transient, Uncertain
+from standfast.failure import CATALOGUE
+from standfast.failure.classify import of_exception, of_http, of_result
+from standfast.failure.evidence import (
     CARRIERS,
     ERRNOS,
     FAMILIES,
@@ -30,8 +32,6 @@ from standfast.decide.evidence import (
     STATUSES,
     TYPES,
 )
-from standfast.errors import Permanent, Transient, Uncertain
-from standfast.failure import CATALOGUE
 from tests.core.raised import UNCLASSIFIED, Kind, bare, foreign, real_classes, told
 
 HANDLER_ROWS = {

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from standfast.decide.explain import Circumstances, explain
 from standfast.failure import CATALOGUE, Class, Failure, Landed, reason
-from standfast.gates import Row
 from standfast.lifecycle import State
+from standfast.wings.jobs.explain import Circumstances, explain
+from standfast.wings.limits.words import Row
 
 
 def failure(landed: Landed = Landed.NO, message: str = "no answer") -> Failure:

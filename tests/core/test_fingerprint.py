@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from standfast.decide.fingerprint import LONGEST_NORMAL_FORM, fingerprint, normal_form
 from standfast.failure import Class, Failure, Landed
+from standfast.failure.fingerprint import LONGEST_NORMAL_FORM, fingerprint, normal_form
 
 
 def failure(message: str, code: str = "max_attempts", kind: str | None = "ConnectError", **given: object) -> Failure:
@@ -208,7 +208,7 @@ def test_any_text_has_one(message):
 @pytest.mark.timeout(8)  # a pattern that looks at everything from everywhere takes far longer
 @pytest.mark.parametrize("hostile", ["a", "'", "'a", "/", "a/", ":", "a:", "1 ", "a@", "-", "mon ", "1 jan ", "x://"])
 def test_any_message_costs_linear_time(monkeypatch, hostile):
-    monkeypatch.setattr("standfast.decide.fingerprint.LONGEST_MESSAGE", 40_000)
+    monkeypatch.setattr("standfast.failure.fingerprint.LONGEST_MESSAGE", 40_000)
     assert len(normal_form(hostile * 40_000)) <= LONGEST_NORMAL_FORM
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast import gates
 from standfast.errors import ConfigurationError
-from standfast.gates import Candidate, Circuit, Room, Row, Word
 from standfast.rules import DEFAULTS, Breaker, Rate, queue_rules
+from standfast.wings.limits import words as gates
+from standfast.wings.limits.words import Candidate, Circuit, Room, Row, Word
 
 A, B, RATE, BREAKER = "limit:mail:a", "limit:mail:b", "rate:mail:a", "breaker:crm"
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from standfast.ingest.arrival import Arrival, Ignored, delivery
-from standfast.ingest.github import read
-from standfast.ingest.mentions import mentions
-from standfast.ingest.sources import Source, by_hand
 from standfast.rules import TRIGGER_PRIORITIES
+from standfast.wings.ingest.arrival import Arrival, Ignored, delivery
+from standfast.wings.ingest.github import read
+from standfast.wings.ingest.mentions import mentions
+from standfast.wings.ingest.sources import Source, by_hand
 from tests.core.deliveries import FORK, encoded, event, github, pull_request, workflow_run
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.decide.groups import Group, Sighting, add, died_again
 from standfast.failure import Class, Failure, Landed
+from standfast.wings.letters.grouping import Group, Sighting, add, died_again
 
 
 def failure(message: str) -> Failure:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from standfast.decide.health import Absence, QueueFacts, StoreFacts, issues, status
 from standfast.rules import QueueRules, queue_rules
+from standfast.wings.health.rules import Absence, QueueFacts, StoreFacts, issues, status
 
 IDLE = QueueFacts(
     queue="mail",

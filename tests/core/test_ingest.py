@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from standfast.errors import ConfigurationError
-from standfast.ingest import signatures
-from standfast.ingest.arrival import Arrival, Ignored, Refused, delivery, name
-from standfast.ingest.paths import MISSING, value_at
-from standfast.ingest.reception import read
-from standfast.ingest.sources import Source, by_hand, source
+from standfast.wings.ingest import signatures
+from standfast.wings.ingest.arrival import Arrival, Ignored, Refused, delivery, name
+from standfast.wings.ingest.paths import MISSING, value_at
+from standfast.wings.ingest.sources import Source, by_hand, source
+from standfast.wings.ingest.verbs import read
 from tests.core.deliveries import KEY, SECRET, WHSEC, encoded, event, github, hub, pull_request, webhook
 
 NOW = 1_800_000_000.0

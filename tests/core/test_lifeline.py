@@ -15,16 +15,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from standfast.handlers import lifeline
-from standfast.handlers.lifeline import DeathWatch, verdict
-from standfast.handlers.orphans import identify
+from standfast.wings.commands.orphans import identify
+from standfast.worker import lifeline
+from standfast.worker.lifeline import DeathWatch, verdict
 from tests.warm import Warm
 from tests.worker.processes import environment
 
-HOLD = "from standfast.handlers import lifeline; print(lifeline.hold(), flush=True); input()"
+HOLD = "from standfast.worker import lifeline; print(lifeline.hold(), flush=True); input()"
 FORKS = """
 import os
-from standfast.handlers import lifeline
+from standfast.worker import lifeline
 name = lifeline.hold()
 child = os.fork()
 if child == 0:
@@ -34,7 +34,7 @@ input()
 """
 CLOSES = """
 import os
-from standfast.handlers import lifeline
+from standfast.worker import lifeline
 name = lifeline.hold()
 os.closerange(3, 256)
 print(name, flush=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.decide.messages import End, worded
 from standfast.failure import Class, Failure, Landed
-from standfast.message import Origin, kind_of
+from standfast.wings.sessions.rules import End, worded
+from standfast.wings.sessions.words import Origin, kind_of
 
 PLAIN = Origin("s", "mail", tried=True)
 AGAIN = Origin("s", "mail", tried=True, repeated=True)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from standfast.errors import ConfigurationError
-from standfast.queue.notices import (
+from standfast.wings.jobs.reads import JournalRow
+from standfast.wings.notices.words import (
     ABOUT,
     KINDS,
     Notice,
@@ -22,7 +23,6 @@ from standfast.queue.notices import (
     row_of,
     told,
 )
-from standfast.store.reads import JournalRow
 
 ALL = Wanted().fits
 AT = datetime(2026, 11, 16, 9, 15, 48, 943210, UTC)

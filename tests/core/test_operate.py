@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.decide.operate import Refusal, cancel, discard, replay
-from standfast.decide.permit import permit
 from standfast.failure import Landed
 from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.wings.jobs.rules import Refusal, cancel, discard, replay
+from standfast.wings.policy.permit import permit
 
 
 def job(state: State) -> Standing:

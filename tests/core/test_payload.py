@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.errors import PayloadRejected
-from standfast.handlers.registry import Declaration, Handler
-from standfast.queue.payload import DEEPEST, LARGEST, canonical, fingerprint, parse, sha256
+from standfast.spine.payload import DEEPEST, LARGEST, canonical, fingerprint, parse, sha256
+from standfast.spine.registry import Declaration, Handler
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 values = st.recursive(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from standfast.decide.permit import BUILT_IN, UNMATCHED, Permission, ask_outside, permit, read_answer, strictest
-from standfast.policy.facts import Demand, Facts
-from standfast.policy.load import load_policy, read_policy
-from standfast.policy.rules import Broken
+from standfast.wings.policy.facts import Demand, Facts
+from standfast.wings.policy.load import load_policy, read_policy
+from standfast.wings.policy.permit import BUILT_IN, UNMATCHED, Permission, ask_outside, permit, read_answer, strictest
+from standfast.wings.policy.rules import Broken
 from tests.core.policies import SAMPLE
 
 POLICY = load_policy(SAMPLE)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.decide.rehearse import Rehearsed, rehearse
-from standfast.decide.whatif import SAMPLES, Change, WhatIf, what_if
 from standfast.errors import PolicyRefused
-from standfast.policy.cases import load_cases
-from standfast.policy.facts import Facts
-from standfast.policy.load import load_policy
-from standfast.policy.rules import BUILT_IN, Broken
+from standfast.wings.policy.cases import load_cases
+from standfast.wings.policy.facts import Facts
+from standfast.wings.policy.load import load_policy
+from standfast.wings.policy.rehearse import Rehearsed, rehearse
+from standfast.wings.policy.rules import BUILT_IN, Broken
+from standfast.wings.policy.whatif import SAMPLES, Change, WhatIf, what_if
 from tests.core.policies import SAMPLE
 
 POLICY = load_policy(SAMPLE)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from standfast.policy.force import NEWER, of_store, stored
-from standfast.policy.load import load_policy
-from standfast.policy.rules import BUILT_IN, Broken
+from standfast.wings.policy.force import NEWER, of_store, stored
+from standfast.wings.policy.load import load_policy
+from standfast.wings.policy.rules import BUILT_IN, Broken
 
 GOOD = load_policy(
     """

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from standfast.asking import asked
+from standfast.concurrency.guarded import asked
 from standfast.errors import ConfigurationError, PolicyRefused
 from standfast.failure import Action
-from standfast.policy.document import LARGEST
-from standfast.policy.force import in_force
-from standfast.policy.load import load_policy, read_policy
-from standfast.policy.match import Bound, Match
-from standfast.policy.rules import BUILT_IN, Broken, DlqRule, Policy, ReplayRule
-from standfast.queue.policies import content
 from standfast.rules import Backoff
+from standfast.wings.policy.document import LARGEST
+from standfast.wings.policy.force import in_force
+from standfast.wings.policy.load import load_policy, read_policy
+from standfast.wings.policy.match import Bound, Match
+from standfast.wings.policy.rules import BUILT_IN, Broken, DlqRule, Policy, ReplayRule
+from standfast.wings.policy.verbs import content
 from tests.core.policies import SAMPLE
 
 AS_PUBLISHED = """\

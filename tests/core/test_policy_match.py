@@ -9,10 +9,10 @@ import pytest
 
 from standfast.failure import Class, Failure, Landed
 from standfast.job import JobView
-from standfast.policy.facts import UNKNOWN, Facts, facts_of_letter
-from standfast.policy.fitting import MOST_KINDS, Fitting
-from standfast.policy.load import load_policy
-from standfast.policy.match import Match, like
+from standfast.wings.policy.facts import UNKNOWN, Facts, facts_of_letter
+from standfast.wings.policy.fitting import MOST_KINDS, Fitting
+from standfast.wings.policy.load import load_policy
+from standfast.wings.policy.match import Match, like
 
 LETTER = Facts(
     queue="payments_eu",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.policy.load import load_policy
+from standfast.wings.policy.load import load_policy
 from tests.core.policies import SAMPLE
 
 ONE = """\

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.decide.priority import Candidate, effective, order
 from standfast.rules import QueueRules
+from standfast.spine.priority import Candidate, effective, order
 
 HOUR = 3600.0
 NOW = 100 * HOUR

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.decide.redrive import (
+from standfast.wings.redrives.rules import (
     AT_ONCE,
     CAUTIOUS,
     EVERY,
@@ -18,7 +18,7 @@ from standfast.decide.redrive import (
     outcome_of,
     paced,
 )
-from standfast.redrive import WINDOW, Course, Fate, Outcome, Tally
+from standfast.wings.redrives.words import WINDOW, Course, Fate, Outcome, Tally
 
 BAD, GOOD = True, False
 

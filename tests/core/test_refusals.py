@@ -23,7 +23,7 @@ import pytest
 import requests
 
 from standfast import Permanent, Transient, Uncertain
-from standfast.decide.classify import of_exception, of_http, of_result
+from standfast.failure.classify import of_exception, of_http, of_result
 from tests.core.raised import told
 
 pytestmark = pytest.mark.filterwarnings(

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from standfast.decide.settle import settle
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, Details
 from standfast.lifecycle import Move
 from standfast.outcome import Drained, Failed, Lapsed, Outcome, TimedOut
 from standfast.rules import DEFAULTS, ReplayMode
+from standfast.spine.settle import settle
 
 MAYBE = Failed(Failure(cls=Class.TRANSIENT, landed=Landed.MAYBE, reason_code="timeout"))
 UNKNOWN: list[Outcome] = [MAYBE, Lapsed(), TimedOut(), Drained()]

@@ -12,7 +12,7 @@ import pytest
 from standfast.failure import Action, Class, Failure, Landed
 from standfast.job import Attempt, JobView
 from standfast.lifecycle import State, Triage
-from standfast.queue.replies import (
+from standfast.wings.calls.replies import (
     HINTS,
     LONGEST_RESULT,
     anothers,

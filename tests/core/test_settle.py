@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from standfast.decide.settle import age_reason, given_back, outlived, settle, too_old
 from standfast.failure import Class, Failure, Landed, reason
 from standfast.job import Claim, Details, Entry
 from standfast.lifecycle import Move, Standing, State, Transition
@@ -23,6 +22,7 @@ from standfast.outcome import (
     TimedOut,
 )
 from standfast.rules import QueueRules, exponential, fixed
+from standfast.spine.settle import age_reason, given_back, outlived, settle, too_old
 
 RULES = QueueRules(backoff=exponential(base=2, cap=300))
 DAY = 86400.0

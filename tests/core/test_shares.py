@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from standfast.store.counting import Count, shared_out
+from standfast.wings.health.counting import Count, shared_out
 
 
 def counted(true: dict[str, int], most: int, least: int = 1) -> tuple[dict[str, Count], int]:

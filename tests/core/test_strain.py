@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.decide.strain import issues
+from standfast.wings.health.strain import issues
 
 HOUR = 3600.0
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from standfast.decide import timetable
-from standfast.decide import timetable_words as words
-from standfast.decide.timetable import Cron, Every, Late, Once, check_cron, issues, plan, spread, turned_back
 from standfast.errors import ConfigurationError
+from standfast.wings.schedules import rules as timetable
+from standfast.wings.schedules import wording as words
+from standfast.wings.schedules.rules import Cron, Every, Late, Once, check_cron, issues, plan, spread, turned_back
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NEW_YORK = ZoneInfo("America/New_York")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.decide.triage import triage
 from standfast.failure import CATALOGUE, Action, Class, Failure, Landed
 from standfast.lifecycle import REPLAY_STATUSES, Triage
-from standfast.policy.facts import Facts
-from standfast.policy.load import load_policy
-from standfast.policy.rules import Broken, Policy
+from standfast.wings.policy.facts import Facts
+from standfast.wings.policy.load import load_policy
+from standfast.wings.policy.rules import Broken, Policy
+from standfast.wings.policy.triage import triage
 from tests.core.policies import SAMPLE
 
 POISON = {"schema_invalid", "parse_error", "tool_contract_mismatch"}

@@ -7,23 +7,8 @@ from typing import Any
 
 import pytest
 
-from standfast.decide.classify import of_result
-from standfast.decide.settle import LOOK_AGAIN, settle
-from standfast.decide.verdict import (
-    after_doubt,
-    before_repeat,
-    combine,
-    in_doubt,
-    of_answer,
-    of_ledger,
-    result_of,
-    resumes,
-    scope,
-    seen,
-    untold,
-    with_looks,
-)
 from standfast.failure import Landed, Verdict
+from standfast.failure.classify import of_result
 from standfast.job import ASKED, Entry
 from standfast.lifecycle import Move
 from standfast.outcome import (
@@ -38,6 +23,21 @@ from standfast.outcome import (
     TimedOut,
     Undetermined,
     Unfinished,
+)
+from standfast.spine.settle import LOOK_AGAIN, settle
+from standfast.wings.effects.rules import (
+    after_doubt,
+    before_repeat,
+    combine,
+    in_doubt,
+    of_answer,
+    of_ledger,
+    result_of,
+    resumes,
+    scope,
+    seen,
+    untold,
+    with_looks,
 )
 from tests.core.test_settle import RULES, claim, decided, failed, told
 

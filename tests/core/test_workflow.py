@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from standfast.decide.workflow import Blocker, Link, Plan, Refusal, layers, plan, reasons, waits_for
 from standfast.failure import Class, Failure, Landed
 from standfast.lifecycle import State
-from standfast.workflow import Progress, Tally
+from standfast.wings.workflows.rules import Blocker, Link, Plan, Refusal, layers, plan, reasons, waits_for
+from standfast.wings.workflows.words import Progress, Tally
 
 BROKEN = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="handler_refused", message="boom")
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from standfast import Permanent, Standfast
-from standfast.cli import main
+from standfast.cli.main import main
 
 Cli = Callable[..., Result]
 

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 import uvicorn
 
 from standfast import Standfast
-from standfast.server import Server
+from standfast.server.app import Server
 from standfast.server.connections import Connections
 from standfast.server.wire import Wire
 

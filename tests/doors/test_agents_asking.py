@@ -13,8 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from standfast import Permanent, Standfast, Uncertain
 from standfast.mcp import door, identity
-from standfast.server import Server
-from standfast.server.app import API
+from standfast.server.app import API, Server
 from standfast.testing import drain
 from tests.doors.agents import said
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from standfast.cli import store_commands
 from standfast.testing.kit import InMemory, memory
+from standfast.wings.health import commands as store_commands
 from tests.doors.test_rest import HERE, Clients
 from tests.worker.wrongs import looked
 

@@ -21,7 +21,7 @@ from standfast.bench.rounds import Rounds
 from standfast.bench.rows import Bar, Row, rows, specs
 from standfast.bench.sizes import FULL, PAYLOAD, PAYLOAD_BYTES, QUICK, Sizes
 from standfast.errors import ConfigurationError
-from standfast.queue.payload import canonical
+from standfast.spine.payload import canonical
 
 TINY = Sizes(
     small=10,

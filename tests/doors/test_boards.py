@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from standfast.cli.boards import stats_board
 from standfast.cli.terminal import Cell
+from standfast.wings.queues.boards import stats_board
 
 EMPTY: dict[str, Any] = {
     "total_pending": 0,

@@ -19,7 +19,7 @@ from typing import Any
 import click
 import pytest
 
-from standfast.cli import main
+from standfast.cli.main import main
 from tests.doors.conftest import Cli
 from tests.doors.processes import COMMAND, PATIENCE, eventually, surroundings
 from tests.postgres import connect, drop_schema, fresh_schema, in_schema

@@ -2,7 +2,7 @@
 
 import pytest
 
-from standfast.queue.accept import user
+from standfast.spine.accept import user
 from tests.doors.conftest import Cli
 from tests.doors.stages import job_of, told, work
 

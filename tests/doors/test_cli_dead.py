@@ -6,7 +6,7 @@ import os
 import pytest
 
 from standfast import Transient
-from standfast.cli import dead_commands
+from standfast.wings.letters import commands as dead_commands
 from tests.doors.processes import on_terminal, standfast
 from tests.doors.stages import HOSTILE, job_of, outage, refuse, told, unsure, work
 from tests.doors.test_cli_terminal import ACTING, SEQUENCE

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from standfast.queue.accept import user
+from standfast.spine.accept import user
 from tests.doors.stages import HOSTILE, job_of, outage, refuse, told, unsure, work
 from tests.doors.test_cli_terminal import ACTING
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from standfast import Standfast
-from standfast.policy.rules import BUILT_IN
-from standfast.queue.accept import user
+from standfast.spine.accept import user
 from standfast.testing import drain
+from standfast.wings.policy.rules import BUILT_IN
 from tests.doors.stages import job_of, outage, refuse, told, work
 from tests.worker.governing import Rulebook, govern, redriver
 

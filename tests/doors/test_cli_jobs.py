@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from standfast import Permanent, Standfast
-from standfast.cli import job_commands
 from standfast.cli.door import look
 from standfast.lifecycle import State
 from standfast.testing import drain
+from standfast.wings.jobs import commands as job_commands
 from tests.doors.processes import standfast
 
 pytestmark = pytest.mark.usefixtures("every_store")

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from standfast import Standfast
-from standfast.cli import job_commands
+from standfast.wings.jobs import commands as job_commands
 from tests.core.misbehaving import misbehaving
 from tests.doors.processes import WorkerProcess, eventually, on_terminal, standfast
 from tests.doors.stages import job_of, outage, refuse, told, work

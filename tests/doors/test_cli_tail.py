@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from standfast.cli.tail_command import _tell_person, _tell_program
-from standfast.queue.notices import Notice
+from standfast.wings.notices.commands import _tell_person, _tell_program
+from standfast.wings.notices.words import Notice
 from tests.doors.processes import COMMAND, PATIENCE, eventually, has_open, on_terminal, standfast, surroundings
 from tests.doors.stages import job_of, refuse, work
 from tests.doors.test_cli_terminal import SEQUENCE

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from standfast import Permanent, Standfast
-from standfast.queue.workflow_drawing import DEEPEST, bar, lines, mermaid
 from standfast.testing import drain
+from standfast.wings.workflows.workflow_drawing import DEEPEST, bar, lines, mermaid
 
 
 @pytest.fixture

@@ -15,17 +15,17 @@ import httpx2
 import pytest
 
 from standfast import Standfast
-from standfast.access import RIGHTS, Right, Role
 from standfast.dashboard.actions import ACTIONS
-from standfast.dashboard.beside import Beside
 from standfast.dashboard.drawing import ago, counted, line, mark, span
-from standfast.dashboard.flows import drawing
-from standfast.dashboard.series import growth, percentiles
+from standfast.dashboard.shared_cache import Beside
 from standfast.dashboard.site import PAGES
 from standfast.dashboard.statics import NAMES
 from standfast.errors import UnknownQueue
-from standfast.server import Server
+from standfast.server.app import Server
 from standfast.testing import drain
+from standfast.wings.health.series import growth, percentiles
+from standfast.wings.tokens.words import RIGHTS, Right, Role
+from standfast.wings.workflows.pages import drawing
 
 HERE = "http://127.0.0.1"
 ADDRESSES = tuple(each.path for each in PAGES if "{" not in each.path)

@@ -14,14 +14,15 @@ import httpx2
 import pytest
 
 from standfast import Permanent, Standfast, StoreUnavailable
-from standfast.access import RIGHTS, Grant, Right, Role
-from standfast.dashboard import jobs, many
-from standfast.dashboard.beside import MOST_GOING, Beside
 from standfast.dashboard.drawing import MOST_INDENTED, whole_json
-from standfast.dashboard.troubles import troubles
-from standfast.server import Server
+from standfast.dashboard.shared_cache import MOST_GOING, Beside
+from standfast.server.app import Server
 from standfast.server.cookies import name_at
 from standfast.testing import drain
+from standfast.wings.alerts.troubles import troubles
+from standfast.wings.jobs import many
+from standfast.wings.jobs import pages as jobs
+from standfast.wings.tokens.words import RIGHTS, Grant, Right, Role
 from tests.doors.test_dashboard import HERE, Browsers, press
 
 WANTS_A_PERSON = "version: v1\ndlq_rules:\n  - {match: {}, action: require_approval, approver_group: treasury}\n"

@@ -12,7 +12,7 @@ import pytest
 
 from standfast import Permanent, Standfast
 from standfast.dashboard.site import PAGES
-from standfast.server import Server
+from standfast.server.app import Server
 from standfast.testing import drain
 from tests.waiting import seen
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from standfast.cli.boards import stats_board
 from standfast.testing import memory
+from standfast.wings.queues.boards import stats_board
 
 
 async def test_every_kind_of_gate_says_how_it_stands():

@@ -17,9 +17,9 @@ import msgspec
 import pytest
 
 from standfast import ConfigurationError, Standfast
-from standfast.ingest import check, receive
-from standfast.server import Server
+from standfast.server.app import Server
 from standfast.testing import drain, memory
+from standfast.wings.ingest.verbs import check, receive
 from tests.core.deliveries import SECRET, encoded, event, github, pull_request
 from tests.doors.stages import told
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from standfast import ConfigurationError, Permanent, Standfast, Transient, fixed
-from standfast.access import Reach
 from standfast.lifecycle import VIEWS
-from standfast.store import listing
 from standfast.testing import drain
+from standfast.wings.jobs import listing
+from standfast.wings.tokens.words import Reach
 
 
 @pytest.fixture(params=["memory", "postgres"])

@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from standfast import Permanent, Standfast
-from standfast.server import Server
+from standfast.server.app import Server
 from tests.doors.agents import said
 
 HERE = "http://127.0.0.1"

@@ -15,11 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
 from standfast import Permanent, Standfast
-from standfast.alert import AlertKind
-from standfast.server import Server
-from standfast.store.upkeep import Prune
+from standfast.server.app import Server
+from standfast.spine.upkeep import Prune
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory, memory
+from standfast.wings.alerts.words import AlertKind
 from tests.doors.test_rest import HERE, Clients, hint
 from tests.worker.inside import store_of
 from tests.worker.wrongs import looked
@@ -154,7 +154,7 @@ async def test_a_producer_may_not_read_them(sf):
 
 async def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    monkeypatch.delitem(sys.modules, "standfast.server.exposition", raising=False)
+    monkeypatch.delitem(sys.modules, "standfast.wings.health.exposition", raising=False)
     async with memory() as sf:
         clients = Clients(sf)
         client = await clients.of("viewer")

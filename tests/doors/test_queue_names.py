@@ -8,10 +8,11 @@ import pytest
 
 from standfast import Standfast
 from standfast.rules import DEFAULTS
-from standfast.server import Server, exposition
-from standfast.store import upkeep
-from standfast.store.upkeep import Prune
+from standfast.server.app import Server
+from standfast.spine import upkeep
+from standfast.spine.upkeep import Prune
 from standfast.testing import drain
+from standfast.wings.health import exposition
 from tests.waiting import seen
 
 HERE = "http://127.0.0.1"

@@ -9,11 +9,11 @@ import httpx2
 import pytest
 
 from standfast import Standfast
-from standfast.access import RIGHTS, Right, Role
-from standfast.server import Server, notices
-from standfast.server.app import API, ROUTES
-from standfast.server.routes import Route
+from standfast.server.app import API, ROUTES, Server
+from standfast.server.route import Route
 from standfast.testing import drain
+from standfast.wings.notices import routes as notices
+from standfast.wings.tokens.words import RIGHTS, Right, Role
 
 HERE = "http://127.0.0.1"
 

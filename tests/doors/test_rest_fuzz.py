@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from standfast import Permanent, Standfast
-from standfast.access import Role
-from standfast.server import Server, jobs, notices
-from standfast.server.app import ROUTES
+from standfast.server.app import ROUTES, Server
 from standfast.server.openapi import document
 from standfast.testing import drain
+from standfast.wings.jobs import routes as jobs
+from standfast.wings.notices import routes as notices
+from standfast.wings.tokens.words import Role
 
 HERE = "http://127.0.0.1"
 MISFIT_EVERYTHING = "/ingest/"

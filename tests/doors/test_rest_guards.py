@@ -10,11 +10,11 @@ import httpx2
 import pytest
 
 from standfast import ConfigurationError, Permanent, Standfast
-from standfast.server import Server, jobs
-from standfast.server.app import API
+from standfast.server.app import API, Server
 from standfast.server.auth import CSRF_HEADER
 from standfast.store.sqlite.files import Files
 from standfast.testing import drain
+from standfast.wings.jobs import routes as jobs
 from tests.doors.browsing import sign_in
 
 HERE = "http://127.0.0.1"

@@ -12,9 +12,9 @@ from fastapi import FastAPI
 from starlette.requests import Request
 
 from standfast import ConfigurationError, Standfast
-from standfast.access import Grant
 from standfast.fastapi import grant, mount
-from standfast.server import Server
+from standfast.server.app import Server
+from standfast.wings.tokens.words import Grant
 from tests.core.deliveries import SECRET, encoded, event, github, pull_request
 
 PEOPLE = {"ann": "operator", "vic": "viewer"}

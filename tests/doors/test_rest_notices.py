@@ -14,14 +14,16 @@ import msgspec
 import pytest
 
 from standfast import Permanent, Standfast, StoreUnavailable
-from standfast.queue import following
-from standfast.queue.notices import row_of
-from standfast.server import Server, notices, parting, remembered
+from standfast.server import parting, remembered
+from standfast.server.app import Server
 from standfast.server.cookies import name_at
-from standfast.store import scripts
-from standfast.store.upkeep import Prune
+from standfast.spine import apply as scripts
+from standfast.spine.upkeep import Prune
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory
+from standfast.wings.notices import following
+from standfast.wings.notices import routes as notices
+from standfast.wings.notices.words import row_of
 from tests.doors.listening import Frame, Listener
 from tests.postgres import PostgresServer, fresh_schema, in_schema
 from tests.waiting import seen

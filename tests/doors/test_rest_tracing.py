@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from opentelemetry import trace
 
-from standfast.server import Server
+from standfast.server.app import Server
 from standfast.testing import memory
 from standfast.testing.kit import InMemory
 from tests.core.deliveries import SECRET, encoded, event, github, pull_request

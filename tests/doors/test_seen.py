@@ -13,15 +13,15 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from standfast import Permanent, Standfast, redact
-from standfast.access import Grant, Role
 from standfast.cli.serve_command import _greet
 from standfast.dashboard.site import PAGES
 from standfast.rules import Breaker, QueueRules
-from standfast.server import Server, notices
-from standfast.server.app import API, ROUTES
+from standfast.server.app import API, ROUTES, Server
 from standfast.server.auth import CSRF_FIELD
 from standfast.server.seen import gates_of, health_for, issues_for
 from standfast.testing import drain, memory
+from standfast.wings.notices import routes as notices
+from standfast.wings.tokens.words import Grant, Role
 from tests.doors.browsing import sign_in
 from tests.waiting import seen
 

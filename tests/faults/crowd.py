@@ -14,16 +14,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from standfast.decide.settle import settle
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob, Receipt
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import Backoff, QueueRules
+from standfast.spine.orders import Conflict, Full, Order, Publication, Want
+from standfast.spine.settle import settle
+from standfast.spine.upkeep import Prune, Sweep, WorkerCard
 from standfast.store import store as store_module
-from standfast.store.orders import Conflict, Full, Order, Publication, Want
 from standfast.store.postgres import connection, engine
 from standfast.store.store import Store
-from standfast.store.upkeep import Prune, Sweep, WorkerCard
 from standfast.worker.sweeper import Sweeper
 from tests.faults.nursery import report
 

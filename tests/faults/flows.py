@@ -12,22 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from standfast.clock import SystemClock
-from standfast.decide.operate import discard, replay
-from standfast.decide.settle import settle
-from standfast.decide.workflow import Plan, plan
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
 from standfast.lifecycle import Standing, State, Transition
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
-from standfast.store import graphs, reads, scripts
+from standfast.spine import apply as scripts
+from standfast.spine.orders import Order, Want
+from standfast.spine.settle import settle
 from standfast.store.engine import Engine
-from standfast.store.graphs import Cancellation, Start
-from standfast.store.orders import Order, Want
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
 from standfast.store.store import Store
+from standfast.wings.jobs import reads
+from standfast.wings.jobs.rules import discard, replay
+from standfast.wings.workflows import graphs
+from standfast.wings.workflows.graphs import Cancellation, Start
+from standfast.wings.workflows.rules import Plan, plan
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
 from tests.faults.roles import KillAt, die_before_statement

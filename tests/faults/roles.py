@@ -16,22 +16,17 @@ from typing import Any
 import msgspec
 
 from standfast import Job, Standfast, Transient
-from standfast.approval import Filing, bound_to
-from standfast.chain import Decision
 from standfast.clock import SystemClock
-from standfast.decide.settle import settle
-from standfast.decide.triage import Present
 from standfast.failure import Class, Failure, Landed
 from standfast.job import NewJob
 from standfast.lifecycle import Move, State, Transition
 from standfast.outcome import Failed, Outcome, Succeeded
-from standfast.policy.force import stored
-from standfast.policy.load import load_policy
 from standfast.rules import DEFAULTS
-from standfast.store import intake, policies, reads, scripts
+from standfast.spine import apply as scripts
+from standfast.spine import intake
+from standfast.spine.orders import Order, Want
+from standfast.spine.settle import settle
 from standfast.store.engine import Engine
-from standfast.store.orders import Order, Want
-from standfast.store.policies import Offer, Refusal
 from standfast.store.postgres import driver
 from standfast.store.postgres.connection import Connection
 from standfast.store.postgres.session import Session
@@ -39,6 +34,14 @@ from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
 from standfast.store.store import Store
+from standfast.wings.approvals.words import Filing, bound_to
+from standfast.wings.audit.words import Decision
+from standfast.wings.jobs import reads
+from standfast.wings.policy import scripts as policies
+from standfast.wings.policy.force import stored
+from standfast.wings.policy.load import load_policy
+from standfast.wings.policy.scripts import Offer, Refusal
+from standfast.wings.policy.triage import Present
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
 

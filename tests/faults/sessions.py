@@ -8,26 +8,31 @@ from typing import Any
 
 import msgspec
 
-from standfast.chain import Decision
 from standfast.clock import SystemClock
-from standfast.consent import Attempt, Grant, Use
-from standfast.decide.operate import release, replay
-from standfast.decide.settle import settle
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, Details, NewJob
 from standfast.lifecycle import Standing, State, Transition
 from standfast.outcome import Failed, Outcome, Succeeded, Unconsented
 from standfast.rules import DEFAULTS
-from standfast.store import alerts, consents, intake, reads, scripts, sessions
-from standfast.store.alerts import Cause, Found, Telling
-from standfast.store.consents import Given
+from standfast.spine import apply as scripts
+from standfast.spine import intake
+from standfast.spine.orders import Order, Want
+from standfast.spine.settle import settle
 from standfast.store.engine import Engine
-from standfast.store.orders import Order, Want
-from standfast.store.sessions import Reading
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
 from standfast.store.store import Store
+from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.scripts import Cause, Found, Telling
+from standfast.wings.audit.words import Decision
+from standfast.wings.consent import scripts as consents
+from standfast.wings.consent.scripts import Given
+from standfast.wings.consent.words import Attempt, Grant, Use
+from standfast.wings.jobs import reads
+from standfast.wings.jobs.rules import release, replay
+from standfast.wings.sessions import scripts as sessions
+from standfast.wings.sessions.scripts import Reading
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
 from tests.faults.roles import KillAt, die_before_statement

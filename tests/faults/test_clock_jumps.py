@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from standfast import Standfast, Transient
-from standfast.store import upkeep
-from standfast.store.orders import Order, Want
+from standfast.spine import upkeep
+from standfast.spine.orders import Order, Want
 from standfast.store.store import Store
 from standfast.testing import FrozenClock, drain
 from tests.faults import roles

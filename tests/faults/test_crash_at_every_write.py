@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from standfast.chain import NOTHING, Link, digest
 from standfast.store.sqlite.files import Files
 from standfast.store.store import Store
+from standfast.wings.audit.words import NOTHING, Link, digest
 from tests.faults import roles
 from tests.faults.nursery import nursery, reported, until
 from tests.faults.verdict import read

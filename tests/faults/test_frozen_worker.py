@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from standfast import JobView, Standfast
-from standfast.store.orders import Catch, Order
+from standfast.spine.orders import Catch, Order
 from standfast.store.store import Store
 from tests.faults import roles
 from tests.faults.nursery import Child, Nursery, nursery, reported, until

@@ -12,7 +12,8 @@ import pytest
 from standfast import Permanent, Standfast, StoreUnavailable
 from standfast.clock import SystemClock
 from standfast.job import NewJob
-from standfast.store import engine, intake
+from standfast.spine import intake
+from standfast.store import engine
 from standfast.store.room import ROOM_TO_ACCEPT, ROOM_TO_CLAIM
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine

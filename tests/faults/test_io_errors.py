@@ -17,14 +17,16 @@ import pytest
 
 from standfast import Standfast
 from standfast.clock import SystemClock
-from standfast.decide.settle import settle
 from standfast.errors import StoreUnavailable
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
-from standfast.store import engine, intake, scripts
-from standfast.store.orders import Order, Want
+from standfast.spine import apply as scripts
+from standfast.spine import intake
+from standfast.spine.orders import Order, Want
+from standfast.spine.settle import settle
+from standfast.store import engine
 from standfast.store.sqlite import connection, files
 from standfast.store.sqlite import engine as sqlite_engine
 from standfast.store.sqlite.engine import SqliteEngine

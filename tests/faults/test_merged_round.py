@@ -17,17 +17,19 @@ import pytest
 
 from standfast import Standfast
 from standfast.clock import SystemClock
-from standfast.decide.settle import settle
 from standfast.errors import StoreUnavailable
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
 from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Lapsed, Succeeded
 from standfast.rules import DEFAULTS
-from standfast.store import engine, intake, scripts
+from standfast.spine import apply as scripts
+from standfast.spine import intake
+from standfast.spine.orders import Order, Want
+from standfast.spine.settle import settle
+from standfast.store import engine
 from standfast.store import store as store_verbs
 from standfast.store.engine import Doubt
-from standfast.store.orders import Order, Want
 from standfast.store.requests import Answer, Request
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files

@@ -15,8 +15,10 @@ import pytest
 
 from standfast.job import NewJob
 from standfast.lifecycle import Move, State, Transition
-from standfast.store import depth, intake, operations, scripts, threads, turns
-from standfast.store.orders import Order, Publication, Want
+from standfast.spine import apply as scripts
+from standfast.spine import intake
+from standfast.spine.orders import Order, Publication, Want
+from standfast.store import turns
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as pg_connect
 from standfast.store.postgres.connection import opening
@@ -24,7 +26,10 @@ from standfast.store.postgres.driver import STATEMENTS, drive
 from standfast.store.requests import Line, Request, ScriptFunction
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
-from standfast.store.threads import gate_of
+from standfast.wings.jobs import scripts as operations
+from standfast.wings.queues import depth
+from standfast.wings.threads import scripts as threads
+from standfast.wings.threads.scripts import gate_of
 from tests.faults import crowd
 from tests.faults.nursery import Nursery, nursery, reported
 from tests.postgres import connect, fresh_schema, in_schema, split_schema

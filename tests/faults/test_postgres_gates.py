@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from standfast.decide.settle import settle
 from standfast.job import Claim, NewJob
 from standfast.lifecycle import Transition
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS, Limit, QueueRules
-from standfast.store.orders import Catch, Order, Publication, Want
+from standfast.spine.orders import Catch, Order, Publication, Want
+from standfast.spine.settle import settle
+from standfast.spine.upkeep import Sweep
 from standfast.store.postgres.driver import STATEMENTS
 from standfast.store.store import Store
-from standfast.store.upkeep import Sweep
 from tests.postgres import connect
 
 RULES = QueueRules(concurrency=Limit(key="payload.tenant", limit=1))

@@ -13,12 +13,12 @@ from urllib.parse import quote
 import pytest
 
 from standfast import Job, Standfast, Transient
-from standfast.decide.settle import settle
 from standfast.errors import StoreUnavailable
 from standfast.job import NewJob, Receipt
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
-from standfast.store.orders import Order, Want
+from standfast.spine.orders import Order, Want
+from standfast.spine.settle import settle
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as connect_as_the_product
 from standfast.store.postgres.connection import opening

@@ -11,14 +11,16 @@ from pathlib import Path
 import apsw
 import pytest
 
-from standfast.decide.settle import settle
 from standfast.errors import StoreUnavailable
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Lapsed, Outcome, Succeeded
 from standfast.rules import queue_rules
-from standfast.store import engine, intake, scripts, upkeep
-from standfast.store.orders import Order, Want
+from standfast.spine import apply as scripts
+from standfast.spine import intake, upkeep
+from standfast.spine.orders import Order, Want
+from standfast.spine.settle import settle
+from standfast.store import engine
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.files import Files
 from standfast.testing import FrozenClock

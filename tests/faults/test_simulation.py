@@ -19,14 +19,16 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from standfast.decide.settle import settle
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Lapsed, Outcome, Succeeded
 from standfast.rules import queue_rules
-from standfast.store import engine, intake, scripts, upkeep
+from standfast.spine import apply as scripts
+from standfast.spine import intake, upkeep
+from standfast.spine.orders import Order, Publication, Want
+from standfast.spine.settle import settle
+from standfast.store import engine
 from standfast.store.engine import Doubt
-from standfast.store.orders import Order, Publication, Want
 from standfast.store.requests import Answer, Request
 from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round

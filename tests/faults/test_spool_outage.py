@@ -14,9 +14,9 @@ import pytest
 
 from standfast import PayloadRejected, Receipt, Standfast, StoreUnavailable, UnknownJob
 from standfast.job import NewJob
-from standfast.queue import forwarder
 from standfast.store import store as store_module
 from standfast.store.spool import Spool
+from standfast.wings.relay import forwarder
 from tests.postgres import PostgresServer, connect
 from tests.waiting import job_of, reached, seen
 

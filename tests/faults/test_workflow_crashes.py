@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from standfast.decide.settle import settle
 from standfast.lifecycle import Transition
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
-from standfast.store import scripts
-from standfast.store.orders import Order, Want
+from standfast.spine import apply as scripts
+from standfast.spine.orders import Order, Want
+from standfast.spine.settle import settle
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as pg_connect
 from standfast.store.postgres.connection import opening

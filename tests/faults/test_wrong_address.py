@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from standfast import ConfigurationError, Receipt, Standfast, StoreUnavailable
-from standfast.queue import forwarder
 from standfast.server.problems import of_error
 from standfast.store import store as store_module
 from standfast.store.postgres.refusal import is_lasting
+from standfast.wings.relay import forwarder
 from tests.postgres import PostgresServer, connect, fresh_schema, in_schema
 from tests.waiting import seen
 

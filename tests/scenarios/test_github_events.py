@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from standfast.ingest import receive
 from standfast.testing import drain, memory
+from standfast.wings.ingest.verbs import receive
 from tests.core.deliveries import encoded, event, github, pull_request, workflow_run
 from tests.waiting import job_of
 

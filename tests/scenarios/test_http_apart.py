@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from standfast import Standfast
-from standfast.handlers.resolver import MOST_LOOKUPS
+from standfast.wings.http.resolver import MOST_LOOKUPS
 from tests.waiting import ended, seen
 
 MANY = 260

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from standfast import IdempotencyConflict, Standfast
-from standfast.handlers.wire import LARGEST_BODY
-from standfast.queue.payload import canonical, sha256
+from standfast.spine.payload import canonical, sha256
 from standfast.testing import drain
+from standfast.wings.http.client import LARGEST_BODY
 from tests.sending import run_out, tried
 from tests.waiting import ended, job_of
 from tests.worker.processes import environment

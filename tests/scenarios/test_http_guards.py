@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from standfast import ConfigurationError, PayloadRejected, Standfast
-from standfast.handlers.request import LARGEST_HEADERS, LONGEST_URL, MOST_HEADERS
 from standfast.testing import memory
+from standfast.wings.http.words import LARGEST_HEADERS, LONGEST_URL, MOST_HEADERS
 from tests.receiver import Receiver
 from tests.sending import tried
 from tests.waiting import failure_of

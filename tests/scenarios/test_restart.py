@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 from standfast import Standfast, Transient, fixed
-from standfast.store.orders import Order, Want
-from standfast.store.upkeep import Sweep, WorkerCard
+from standfast.spine.orders import Order, Want
+from standfast.spine.upkeep import Sweep, WorkerCard
 from standfast.testing import FrozenClock, drain
 from standfast.worker.sweeper import Sweeper
 from tests.waiting import ended, job_of, reached, seen, stamp

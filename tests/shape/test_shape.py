@@ -16,7 +16,7 @@ from typing import TypeVar
 import pytest
 
 import standfast
-from standfast.queue.notices import KINDS
+from standfast.wings.notices.words import KINDS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "standfast"
@@ -144,7 +144,7 @@ def after(sql: str, place: int) -> str:
 
 
 def test_every_statement_is_used():
-    quoted = {node.value for _, node in nodes(ast.Constant, under=STORE)}
+    quoted = {node.value for _, node in nodes(ast.Constant, under=SOURCE)}
     _, named = statements("sqlite")
     assert named
     assert [name for name, _ in named if name not in quoted] == []
@@ -173,8 +173,8 @@ def imported() -> set[str]:
 
 
 def test_whatever_the_store_tells_can_be_subscribed_to():
-    written = re.compile(r"""told\[\s*(?:"(\w+)"(?: if .*? else "(\w+)")?)""")
-    sources = [file.read_text() for file in STORE.rglob("*.py")]
+    written = re.compile(r"""round_\.told\[\s*(?:"(\w+)"(?: if .*? else "(\w+)")?)""")
+    sources = [file.read_text() for file in SOURCE.rglob("*.py")]
     told = {kind for source in sources for kinds in written.findall(source) for kind in kinds}
     assert told - {""} >= {"enqueued", "claimed", "breaker_opened", "breaker_closed"}
     assert told - {""} <= set(KINDS)

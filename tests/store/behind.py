@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from standfast.store import upkeep
+from standfast.spine import upkeep
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store

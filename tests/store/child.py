@@ -14,12 +14,12 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from standfast import Standfast, UnknownJob
-from standfast.chain import Decision
 from standfast.job import NewJob
-from standfast.store.anchor import Anchor
-from standfast.store.orders import Order, Want
+from standfast.spine.orders import Order, Want
 from standfast.store.store import Store
-from standfast.worker.timetable import Timetable
+from standfast.wings.audit.anchor import Anchor
+from standfast.wings.audit.words import Decision
+from standfast.wings.schedules.ticker import Timetable
 
 CALLERS = 64
 

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from standfast.decide.workflow import Plan, plan
 from standfast.job import Claim
 from standfast.outcome import Succeeded
-from standfast.store.flows import Started
-from standfast.store.graphs import Start, StepRow
+from standfast.store.facades.flows import Started
 from standfast.store.store import Store
+from standfast.wings.workflows.graphs import Start, StepRow
+from standfast.wings.workflows.rules import Plan, plan
 from tests.store.suite import claimed, ended, new_job
 
 DIAMOND = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}

@@ -10,20 +10,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from standfast.decide.operate import cancel, replay
-from standfast.decide.settle import settle
 from standfast.failure import Class, Failure, Landed
-from standfast.handlers.registry import Declaration
 from standfast.job import Claim, JobView, NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Outcome
-from standfast.queue.payload import fingerprint
-from standfast.queue.returning import standing
-from standfast.queue.view import job_view
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.store.orders import Catch, Order, Publication, Want
+from standfast.spine.orders import Catch, Order, Publication, Want
+from standfast.spine.payload import fingerprint
+from standfast.spine.registry import Declaration
+from standfast.spine.settle import settle
+from standfast.spine.upkeep import Beat, Sweep, Swept, WorkerCard
 from standfast.store.store import Store
-from standfast.store.upkeep import Beat, Sweep, Swept, WorkerCard
+from standfast.wings.jobs.rules import cancel, replay
+from standfast.wings.jobs.view import job_view
+from standfast.wings.letters.returning import standing
 from standfast.worker.sweeper import Sweeper
 
 Look = Callable[[str], list[tuple[Any, ...]]]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from standfast.errors import ConfigurationError, PayloadRejected
 from standfast.job import Details, Receipt
 from standfast.outcome import Succeeded
-from standfast.queue.payload import canonical, sha256
 from standfast.rules import QueueRules
+from standfast.spine.payload import canonical, sha256
 from standfast.testing import memory
 from tests.store.suite import claim_one, claimed, ended, enqueued, journal, new_job, one, publish, seen, states
 

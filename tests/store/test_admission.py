@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from standfast.gates import Closing
 from standfast.job import Claim
 from standfast.outcome import Succeeded
 from standfast.rules import QueueRules, queue_rules
-from standfast.store.orders import Order, Want
+from standfast.spine.orders import Order, Want
 from standfast.store.store import Store
+from standfast.wings.limits.words import Closing
 from tests.store.suite import ended, one, publish, seen
 
 GATED = queue_rules(gate="http://quota.example/")

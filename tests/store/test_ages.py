@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from standfast.decide.settle import too_old
 from standfast.outcome import Lapsed, NotEntered
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.store import ages, scripts
+from standfast.spine import apply as scripts
+from standfast.spine.settle import too_old
+from standfast.spine.upkeep import Sweep
 from standfast.store.store import Store
-from standfast.store.upkeep import Sweep
+from standfast.wings.queues import ages
 from standfast.worker.sweeper import Sweeper
 from tests.store.suite import (
     catch,

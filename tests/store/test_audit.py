@@ -16,15 +16,16 @@ import apsw
 import pytest
 
 from standfast import ConfigurationError, Standfast, StandfastError
-from standfast.chain import Decision, Link, digest
 from standfast.failure import Class
 from standfast.outcome import Succeeded
-from standfast.queue.audit import AT_ONCE, Audit
-from standfast.queue.overview import health
-from standfast.store import audit, scripts
+from standfast.spine import apply as scripts
 from standfast.store.steps import Round
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
+from standfast.wings.audit import scripts as audit
+from standfast.wings.audit.verbs import AT_ONCE, Audit
+from standfast.wings.audit.words import Decision, Link, digest
+from standfast.wings.health.verbs import health
 from tests.postgres import connect
 from tests.store.processes import Processes
 from tests.store.suite import claim_one, claimed, ended, enqueued, failed, new_job, one, replayed
@@ -167,7 +168,7 @@ async def test_entries_are_paged_by_whole_links_and_filtered(store):
 
 
 async def test_a_long_chain_is_read_in_bites(store, monkeypatch):
-    monkeypatch.setattr("standfast.queue.audit.AT_ONCE", 2)
+    monkeypatch.setattr("standfast.wings.audit.verbs.AT_ONCE", 2)
     for by in DECIDED:
         await store.trail.add(decided(by))
     assert [entry["by"] for entry in await audit_of(store).entries()] == list(DECIDED)
@@ -351,7 +352,7 @@ def test_closing_waits_until_heads_are_noted(shared_url, clock, tmp_path, monkey
         go_on.wait(10)
         noted.append(lines)
 
-    monkeypatch.setattr("standfast.store.anchor.append", slow)
+    monkeypatch.setattr("standfast.wings.audit.anchor.append", slow)
     store = Store(shared_url, clock, audit_file=str(tmp_path / "heads"))
     store.trail.add_blocking(decided("ann"))  # it is on disk, and waits for no file
     assert began.wait(10)

@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from standfast.decide.settle import settle
-from standfast.handlers.registry import Declaration
 from standfast.job import NewJob, Receipt
 from standfast.outcome import NotEntered, Succeeded
-from standfast.queue.handing_over import as_claimed
 from standfast.rules import DEFAULTS, Limit, QueueRules
-from standfast.store.calls import Call, HandedOver
-from standfast.store.orders import Conflict, Full, Order, Want
+from standfast.spine.orders import Conflict, Full, Order, Want
+from standfast.spine.registry import Declaration
+from standfast.spine.settle import settle
 from standfast.store.store import Store
+from standfast.wings.calls.hand_over import as_claimed
+from standfast.wings.calls.scripts import Call, HandedOver
 from tests.store.suite import (
     beat,
     begins_no_round,

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from standfast.handlers.registry import Declaration
 from standfast.outcome import Lapsed, Succeeded
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.store.orders import Order, Want
+from standfast.spine.orders import Order, Want
+from standfast.spine.registry import Declaration
 from tests.store.suite import catch, claim_one, claimed, ended, enqueued, failed, new_job, one, publish, seen
 
 

@@ -7,7 +7,7 @@ import pytest
 from standfast.job import Receipt
 from standfast.outcome import Succeeded
 from standfast.rules import QueueRules
-from standfast.store.orders import Conflict, Full
+from standfast.spine.orders import Conflict, Full
 from tests.store.suite import catch, claim_one, ended, enqueued, everything, new_job, publish
 
 

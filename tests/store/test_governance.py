@@ -6,19 +6,19 @@ from typing import Any
 
 import msgspec
 
-from standfast.approval import Answer, Bound, Filing, Standing
-from standfast.decide.approve import asked_for, turned_down
-from standfast.decide.operate import replay
 from standfast.failure import Class
 from standfast.lifecycle import Move, Transition
-from standfast.queue.returning import standing
-from standfast.redrive import Course, Leg, Outcome
-from standfast.store import approvals
-from standfast.store.approvals import Ask, Said
-from standfast.store.births import Holding
-from standfast.store.redrives import KEEP_PLANS, KEEP_REDRIVES, Advance, Mark, Plan, Planned, Start, Take
+from standfast.spine.upkeep import Prune
 from standfast.store.store import Store
-from standfast.store.upkeep import Prune
+from standfast.wings.approvals import scripts as approvals
+from standfast.wings.approvals.rules import asked_for, turned_down
+from standfast.wings.approvals.scripts import Ask, Said
+from standfast.wings.approvals.words import Answer, Bound, Filing, Standing
+from standfast.wings.jobs.rules import replay
+from standfast.wings.letters.births import Holding
+from standfast.wings.letters.returning import standing
+from standfast.wings.redrives.scripts import KEEP_PLANS, KEEP_REDRIVES, Advance, Mark, Plan, Planned, Start, Take
+from standfast.wings.redrives.words import Course, Leg, Outcome
 from tests.store.suite import claim_one, ended, failed, one, seen
 
 

@@ -10,12 +10,12 @@ from standfast.errors import IdempotencyConflict
 from standfast.failure import Class
 from standfast.job import Receipt
 from standfast.outcome import Cancel, Succeeded
-from standfast.queue.burials import in_conflict
 from standfast.rules import QueueRules
-from standfast.store.forward import Forward
-from standfast.store.orders import Conflict
-from standfast.store.upkeep import Prune
+from standfast.spine.orders import Conflict
+from standfast.spine.upkeep import Prune
 from standfast.testing import memory
+from standfast.wings.letters.burials import in_conflict
+from standfast.wings.relay.scripts import Forward
 from tests.store.suite import claim_one, claimed, ended, enqueued, failed, new_job, one, publish
 
 DAY = 86400.0

@@ -5,17 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from standfast.chain import Decision
-from standfast.decide.classify import of_result
-from standfast.decide.operate import replay, resolve
 from standfast.failure import Verdict
+from standfast.failure.classify import of_result
 from standfast.job import ASKED, DOUBTED, Claim, Entry, Note
 from standfast.lifecycle import Transition
 from standfast.outcome import Lapsed, Look, Recovered, Succeeded, Undetermined
-from standfast.queue.returning import standing
 from standfast.rules import QueueRules, no_backoff
-from standfast.store import ledger
-from standfast.store.upkeep import Prune
+from standfast.spine.upkeep import Prune
+from standfast.wings.audit.words import Decision
+from standfast.wings.effects import scripts as ledger
+from standfast.wings.jobs.rules import replay, resolve
+from standfast.wings.letters.returning import standing
 from tests.store.suite import beat, claim_one, ended, everything, one, replayed, seen, sweep, swept
 from tests.waiting import effects_of
 

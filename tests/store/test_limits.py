@@ -274,7 +274,7 @@ async def test_a_place_that_nobody_claims_with_goes_to_another(store, clock):
 
 
 async def test_a_sweep_finds_the_wrong_count_among_many_right_ones(store, change, monkeypatch):
-    monkeypatch.setattr("standfast.store.gates.MENDED_PER_SWEEP", 2)
+    monkeypatch.setattr("standfast.wings.limits.scripts.MENDED_PER_SWEEP", 2)
     publish(store, mail=rules(concurrency={"key": "payload.tenant", "limit": 1}))
     ids = await stored(store, "abcdzz")
     *_, last = await claimed(store, slots=9)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from standfast.decide.priority import Candidate, order
 from standfast.rules import QueueRules
+from standfast.spine.priority import Candidate, order
 from tests.store.suite import claimed, enqueued, new_job, publish
 
 HOUR = 3600.0

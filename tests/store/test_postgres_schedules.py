@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from standfast.store.schedules import Next, Put
 from standfast.store.store import Store
+from standfast.wings.schedules.scripts import Next, Put
 from tests.postgres import connect
 from tests.store.test_schedules import jobs, known, planned, scheduled
 from tests.waiting import seen

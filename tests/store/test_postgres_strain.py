@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from standfast import ConfigurationError, Standfast
-from standfast.decide import strain
+from standfast.wings.health import strain
 from tests.postgres import connect
 from tests.waiting import seen
 

@@ -7,7 +7,7 @@ import pytest
 from standfast.failure import Class, Landed
 from standfast.outcome import Cancel, Succeeded
 from standfast.rules import QueueRules
-from standfast.store.upkeep import Prune
+from standfast.spine.upkeep import Prune
 from standfast.worker.pruner import Pruner
 from tests.store.suite import beat, claim_one, claimed, ended, enqueued, everything, failed, new_job, one, publish, seen
 

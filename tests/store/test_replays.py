@@ -24,9 +24,9 @@ from standfast import (
 )
 from standfast.failure import Class
 from standfast.outcome import Lapsed, NotEntered, Succeeded
-from standfast.queue.notices import Notice
 from standfast.testing import drain, memory
 from standfast.testing.kit import InMemory
+from standfast.wings.notices.words import Notice
 from tests.store import behind
 from tests.store.processes import Processes
 from tests.store.suite import claim_one, ended, everything, failed, one, publish, replayed, seen, states, swept

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from standfast.chain import decisions_of
 from standfast.failure import Class
 from standfast.lifecycle import Move, State, Transition
 from standfast.rules import QueueRules, Retention
-from standfast.store.upkeep import Prune
+from standfast.spine.upkeep import Prune
+from standfast.wings.audit.words import decisions_of
 from standfast.worker.pruner import Pruner
 from tests.store.suite import claim_one, ended, everything, failed, journal, new_job, one, publish
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from standfast.handlers.registry import Declaration
 from standfast.outcome import NotEntered
 from standfast.rules import DEFAULTS, QueueRules, exponential, fixed
-from standfast.store.orders import Publication
+from standfast.spine.orders import Publication
+from standfast.spine.registry import Declaration
+from standfast.spine.upkeep import WorkerCard
 from standfast.store.steps import Round, Script, text
 from standfast.store.store import Store
-from standfast.store.upkeep import WorkerCard
 from tests.store.suite import catch, claim_one, ended, enqueued, failed, new_job, one, publish, seen, sweep
 
 STRICT = QueueRules(attempts=2, lease=30.0, timeout=20.0)

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from standfast.queue.ticking import Spec, first_run, spec_of, ticking
 from standfast.rules import QueueRules
-from standfast.store.schedules import Next, Pausing, Put, Schedule, Ticking
+from standfast.spine.upkeep import Prune
 from standfast.store.store import Store
-from standfast.store.upkeep import Prune
+from standfast.wings.schedules.scripts import Next, Pausing, Put, Schedule, Ticking
+from standfast.wings.schedules.ticking import Spec, first_run, spec_of, ticking
 from tests.store.suite import claim_one, claimed, ended, failed, publish, seen
 
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from standfast.decide.settle import given_back, settle
 from standfast.failure import Class, Landed
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.outcome import Cancel, Drained, Lapsed, NotEntered, Outcome, Snooze, Succeeded
 from standfast.rules import DEFAULTS, QueueRules, no_backoff
+from standfast.spine.settle import given_back, settle
 from tests.store.suite import (
     claim_one,
     claimed,

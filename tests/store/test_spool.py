@@ -14,22 +14,22 @@ import apsw
 import pytest
 
 from standfast.errors import ConfigurationError, StoreUnavailable
-from standfast.handlers.registry import Registry
 from standfast.job import NewJob
 from standfast.outcome import Succeeded
-from standfast.queue import forwarder
-from standfast.queue.burials import in_conflict, unknown
-from standfast.queue.declarations import Declarations
-from standfast.queue.forwarder import Forwarder
 from standfast.rules import QueueRules
 from standfast.settings import load
+from standfast.spine.registry import Registry
+from standfast.spine.upkeep import Prune
 from standfast.store import spool as spool_module
 from standfast.store import spoolfile, spools
-from standfast.store.forward import Forward, Unforwardable
 from standfast.store.spool import Spool, Stamp
 from standfast.store.sqlite import connection
 from standfast.store.store import Store
-from standfast.store.upkeep import Prune
+from standfast.wings.letters.burials import in_conflict, unknown
+from standfast.wings.queues.declarations import Declarations
+from standfast.wings.relay import forwarder
+from standfast.wings.relay.forwarder import Forwarder
+from standfast.wings.relay.scripts import Forward, Unforwardable
 from tests.store.suite import claim_one, claimed, ended, enqueued, new_job, publish, replayed, seen, states
 
 NOW = Stamp("boot-1", 1000.0, 2000.0)

@@ -9,8 +9,8 @@ import pytest
 from standfast.job import Claim
 from standfast.outcome import Drained, NotEntered, Succeeded
 from standfast.rules import Limit, QueueRules
-from standfast.store.orders import Catch, Order, Want
-from standfast.store.upkeep import Sweep, WorkerCard
+from standfast.spine.orders import Catch, Order, Want
+from standfast.spine.upkeep import Sweep, WorkerCard
 from standfast.worker.sweeper import Sweeper
 from tests.store.suite import EVERY, claimed, ended, enqueued, failed, new_job, one, publish, replayed, seen, swept
 

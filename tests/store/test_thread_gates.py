@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from standfast.decide.operate import Refusal, cancel, replay
 from standfast.failure import Class, Landed
 from standfast.job import Claim
 from standfast.lifecycle import Standing, State, Transition
 from standfast.outcome import Cancel, Drained, Lapsed, Snooze, Succeeded
-from standfast.queue.returning import standing
 from standfast.rules import QueueRules, fixed
 from standfast.store.postgres import driver as postgres
 from standfast.store.sqlite import engine as sqlite
 from standfast.store.statements import Statement, load
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
+from standfast.wings.jobs.rules import Refusal, cancel, replay
+from standfast.wings.letters.returning import standing
 from tests.store import behind
 from tests.store.suite import beat, claim_one, claimed, ended, failed, new_job, one, publish, seen, states, sweep, swept
 

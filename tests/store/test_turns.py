@@ -7,13 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from standfast.chain import Decision
 from standfast.lifecycle import Move, Standing, State, Transition
-from standfast.store import letters, policies, scripts, turns
-from standfast.store.letters import Quarantine, Touch
-from standfast.store.policies import Refusal
+from standfast.spine import apply as scripts
+from standfast.store import turns
 from standfast.store.requests import ScriptFunction
 from standfast.store.steps import Round, Script, lock_jobs
+from standfast.wings.audit.words import Decision
+from standfast.wings.letters import scripts as letters
+from standfast.wings.letters.scripts import Quarantine, Touch
+from standfast.wings.policy import scripts as policies
+from standfast.wings.policy.scripts import Refusal
 
 SAID = Decision(kind="quarantine")
 

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from standfast.decide.operate import discard, resolve
-from standfast.decide.triage import triage
 from standfast.failure import Class
 from standfast.lifecycle import State, Transition
 from standfast.outcome import Cancel, Snooze, Succeeded
-from standfast.queue.returning import standing
 from standfast.rules import QueueRules, Retention
-from standfast.store.births import Holding
-from standfast.store.graphs import Cancellation
-from standfast.store.orders import Conflict, Full
+from standfast.spine.orders import Conflict, Full
+from standfast.spine.upkeep import Prune
 from standfast.store.postgres import driver as postgres_driver
 from standfast.store.sqlite import engine as sqlite_engine
 from standfast.store.store import Store
-from standfast.store.upkeep import Prune
+from standfast.wings.jobs.rules import discard, resolve
+from standfast.wings.letters.births import Holding
+from standfast.wings.letters.returning import standing
+from standfast.wings.policy.triage import triage
+from standfast.wings.workflows.graphs import Cancellation
 from tests.store.graph import DIAMOND, claims, done, laid_out, progress, started, states, steps
 from tests.store.suite import (
     Look,
@@ -328,7 +328,7 @@ async def test_what_a_restore_holds_is_counted(store):
 
 
 async def test_results_beyond_a_bound_are_read_when_they_are_asked_for(store, monkeypatch):
-    monkeypatch.setattr("standfast.store.workflows.LARGEST_HAND_OVER", 10)
+    monkeypatch.setattr("standfast.wings.workflows.scripts.LARGEST_HAND_OVER", 10)
     await started(store, {"a": [], "b": [], "c": ["a", "b"]})
     a, b = await claims(store, "a", "b")
     await ended(store, a, Succeeded('"small"'))
@@ -408,8 +408,8 @@ async def test_notices_tell_how_a_workflow_comes_along(store, look):
 
 
 async def test_a_wide_graph_is_stored_in_bites_and_ends(store, monkeypatch):
-    monkeypatch.setattr("standfast.store.graphs.MOST_ROWS", 7)
-    monkeypatch.setattr("standfast.store.graphs.STEPS_AT_ONCE", 10)
+    monkeypatch.setattr("standfast.wings.workflows.graphs.MOST_ROWS", 7)
+    monkeypatch.setattr("standfast.wings.workflows.graphs.STEPS_AT_ONCE", 10)
     middle = [f"m{n}" for n in range(40)]
     workflow = await started(store, {"a": [], **{name: ["a"] for name in middle}, "z": middle})
     await done(store, "a")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from standfast import Standfast
-from standfast.decide.permit import Permission, named
-from standfast.policy.facts import Facts
-from standfast.queue.consent import Consent
-from standfast.queue.letters import DeadLetters
-from standfast.queue.rulings import Ruling
 from standfast.testing import drain
-from standfast.worker.redriver import Redriver
+from standfast.wings.consent.verbs import Consent
+from standfast.wings.letters.verbs import DeadLetters
+from standfast.wings.policy.facts import Facts
+from standfast.wings.policy.permit import Permission, named
+from standfast.wings.policy.rulings import Ruling
+from standfast.wings.redrives.redriver import Redriver
 
 
 class Rulebook:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from standfast import Standfast
-from standfast.queue import letter_import
-from standfast.store.disposal import Disposal
+from standfast.store.facades.disposing import Disposal
+from standfast.wings.letters import letter_import
 
 AT_ONCE = 3
 

@@ -13,10 +13,10 @@ from standfast import Standfast, StoreUnavailable
 from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
-from standfast.store.orders import Catch, Order
-from standfast.store.reads import WorkerRow
+from standfast.spine.orders import Catch, Order
+from standfast.spine.upkeep import Beat
 from standfast.store.store import Store
-from standfast.store.upkeep import Beat
+from standfast.wings.jobs.reads import WorkerRow
 from standfast.worker.worker import Worker
 
 

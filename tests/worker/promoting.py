@@ -14,9 +14,9 @@ import msgspec
 import psycopg
 
 from standfast import StandfastError
-from standfast.queue import promote as promotions
-from standfast.store import promotion
 from standfast.store.sqlite import source
+from standfast.wings.promote import tables as promotion
+from standfast.wings.promote import verbs as promotions
 from tests.postgres import connect
 
 

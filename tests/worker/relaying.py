@@ -9,7 +9,7 @@ import sqlite3
 import sys
 
 from standfast import Standfast
-from standfast.queue import outbox
+from standfast.wings.relay import outbox
 
 
 def die(_connection: sqlite3.Connection, _numbers: object) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from standfast import Standfast
-from standfast.decide import admission
 from standfast.testing import drain
-from standfast.worker import admission as admission_module
+from standfast.wings.limits import answers as admission
+from standfast.wings.limits import gatekeeper as admission_module
 from tests.waiting import ended, job_of, reached, seen
 
 

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from standfast import ConfigurationError, Permanent, Standfast
-from standfast.notify.cursors import Cursors
-from standfast.notify.follower import QUEUE, Follower
-from standfast.notify.surfaces import read
-from standfast.store import reads
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
+from standfast.wings.alerts.cursors import Cursors
+from standfast.wings.alerts.follower import QUEUE, Follower
+from standfast.wings.alerts.surfaces import read
+from standfast.wings.jobs import reads
 from tests.waiting import seen
 from tests.worker.surfaces import SECRET, _receiver, alerting, one_webhook, receiver, told
 

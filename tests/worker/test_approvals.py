@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from standfast import ConfigurationError, Effect, JobView, PolicyDenied, Standfast
-from standfast.approval import Answer, Standing
 from standfast.errors import ApprovalRefused, UnknownRequest
-from standfast.queue.approvals import LEAVE_TO_APPROVER
-from standfast.store.approvals import Said
 from standfast.testing import drain
+from standfast.wings.approvals.scripts import Said
+from standfast.wings.approvals.verbs import LEAVE_TO_APPROVER
+from standfast.wings.approvals.words import Answer, Standing
 from tests.store import behind
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, letter, redriver

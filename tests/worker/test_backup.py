@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from standfast import ConfigurationError, Standfast, StoreUnavailable, Transient
-from standfast.queue.backup import restore
 from standfast.store.sqlite import backup as backup_module
 from standfast.testing import memory
+from standfast.wings.backup.verbs import restore
 from tests.waiting import failure_of, job_of, reached
 
 

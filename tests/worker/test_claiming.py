@@ -13,13 +13,13 @@ import pytest
 
 from standfast import ConfigurationError, Standfast, StoreUnavailable, Transient, fixed
 from standfast.clock import SystemClock
-from standfast.handlers.http import Sender
-from standfast.handlers.probes import says_no
-from standfast.handlers.readiness import Readiness
-from standfast.handlers.registry import Registry
-from standfast.store.orders import Catch, Order
+from standfast.spine.orders import Catch, Order
+from standfast.spine.registry import Registry
+from standfast.wings.http.sender import Sender
+from standfast.wings.limits.gatekeeper import Doorkeeper
+from standfast.wings.limits.probes import says_no
+from standfast.wings.limits.readiness import Readiness
 from standfast.worker import worker as worker_module
-from standfast.worker.admission import Doorkeeper
 from standfast.worker.claimer import Claimer
 from tests.waiting import ended, job_of, reached, seen, stamp
 from tests.worker.inside import covers, deaf, idle, looked

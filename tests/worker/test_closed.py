@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from standfast import Standfast, StoreUnavailable, aside
+from standfast import Standfast, StoreUnavailable
+from standfast.concurrency import threads as aside
 from standfast.errors import StoreClosed
-from standfast.handlers.registry import Handler
-from standfast.store.reads import last_journal_number
-from standfast.store.upkeep import number_journal
+from standfast.spine.registry import Handler
+from standfast.spine.upkeep import number_journal
+from standfast.wings.jobs.reads import last_journal_number
 from tests.waiting import seen
 from tests.worker.inside import is_open, store_of
 from tests.worker.processes import environment

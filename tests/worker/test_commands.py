@@ -444,7 +444,7 @@ async def test_killed_before_it_was_let_go_its_program_never_runs(make, tmp_path
     """Between its launch and the note of it the worker dies: the gate closes, and nothing has begun."""
     script = (
         "import asyncio, os\n"
-        "from standfast.handlers.process import Process\n"
+        "from standfast.wings.commands.process import Process\n"
         "async def main():\n"
         "    process = Process(['touch', 'ran'], {'PATH': '/usr/bin:/bin'})\n"
         "    print(process.identity.pid, flush=True)\n"

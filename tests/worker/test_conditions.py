@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from standfast.queue.overview import observed
-from standfast.store import conditions
 from standfast.store.store import Store
+from standfast.wings.alerts import conditions
+from standfast.wings.health.verbs import observed
 from tests.worker.inside import store_of
 from tests.worker.surfaces import alerting
 from tests.worker.wrongs import FULL, STORIES, cancel_all, edges, fill, looked, notices, open_alerts
@@ -142,7 +142,7 @@ async def test_of_many_who_would_look_one_does(alerting, monkeypatch):
         looks += 1
         return await observed(store)
 
-    monkeypatch.setattr("standfast.notify.lookout.observed", counted)
+    monkeypatch.setattr("standfast.wings.alerts.lookout.observed", counted)
     async with alerting("") as sf:
         await looked(sf, 3, lookouts=4)
         assert looks == 3

@@ -8,12 +8,12 @@ from collections import Counter
 import pytest
 
 from standfast import Permanent
-from standfast.cli.boards import queue_board, stats_board
 from standfast.cli.terminal import Cell, Table
 from standfast.job import JobView
-from standfast.store import reads
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
+from standfast.wings.jobs import reads
+from standfast.wings.queues.boards import queue_board, stats_board
 
 BOUND = 3
 BUSY = 10

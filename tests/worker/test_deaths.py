@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from standfast import Standfast
-from standfast.store.upkeep import WorkerCard
+from standfast.spine.upkeep import WorkerCard
 from standfast.worker import worker as worker_module
 from tests.waiting import ended, job_of, reached, seen, stamp
 from tests.worker.inside import live_workers, store_of

@@ -14,7 +14,7 @@ import pytest
 
 from standfast import Standfast, UnknownQueue
 from standfast.application import standfast as application
-from standfast.store.orders import Publication
+from standfast.spine.orders import Publication
 from standfast.testing import memory
 from standfast.testing.kit import InMemory
 from standfast.worker import worker as worker_module

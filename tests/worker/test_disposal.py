@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from standfast import ConfigurationError, JobView, PayloadRejected, Permanent, Standfast
-from standfast.chain import Decision
 from standfast.errors import ApprovalRefused, NotALetter, UnknownJob
 from standfast.job import HTTP
-from standfast.queue.disposal import Step
-from standfast.queue.returning import standing
-from standfast.store.letters import Amendment, Touch
 from standfast.testing import drain
+from standfast.wings.audit.words import Decision
+from standfast.wings.letters.disposal import Step
+from standfast.wings.letters.returning import standing
+from standfast.wings.letters.scripts import Amendment, Touch
 from tests.store import behind
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, letter
@@ -361,7 +361,7 @@ class TestPurge:
         ]
 
     async def test_many_go_in_bites(self, sf, monkeypatch):
-        monkeypatch.setattr("standfast.queue.disposal.BITE", 2)
+        monkeypatch.setattr("standfast.wings.letters.disposal.BITE", 2)
         broken(sf, "mail")
         await sf.enqueue_many("mail", [{"n": n} for n in range(5)])
         await drain(sf)

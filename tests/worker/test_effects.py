@@ -26,9 +26,9 @@ from standfast import (
     Uncertain,
     fixed,
 )
-from standfast.decide.settle import given_back
 from standfast.errors import NotVerified
 from standfast.lifecycle import Standing, State
+from standfast.spine.settle import given_back
 from standfast.testing import drain
 from tests.waiting import effects_of, failure_of, job_of, seen
 from tests.worker.inside import store_of

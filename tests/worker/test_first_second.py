@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from standfast import Permanent, Standfast
-from standfast.notify.cursors import ALERTS, of_subscriber
+from standfast.wings.alerts.cursors import ALERTS, of_subscriber
 from tests.waiting import ended, seen
 from tests.worker.inside import store_of
 from tests.worker.processes import environment
@@ -35,7 +35,7 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Sinks)
     monkeypatch.setenv("OPS_SECRET", SECRET)
     monkeypatch.setenv("STANDFAST_CONFIG", str(file))
     monkeypatch.setattr("standfast.application.standfast.FOLLOW_EVERY", 0.05)
-    monkeypatch.setattr("standfast.notify.subscribers.EVERY", 0.05)
+    monkeypatch.setattr("standfast.wings.notices.subscribers.EVERY", 0.05)
     return file
 
 

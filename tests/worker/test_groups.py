@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from standfast import Permanent
-from standfast.store import listing
 from standfast.testing import drain
+from standfast.wings.jobs import listing
 from tests.store import behind
 from tests.waiting import job_of
 from tests.worker.governing import letter
@@ -111,7 +111,7 @@ async def test_what_moved_meanwhile_is_not_stamped(sf):
 
 
 async def test_many_letters_are_read_in_bites(sf, monkeypatch):
-    monkeypatch.setattr("standfast.queue.groups.BITE", 2)
+    monkeypatch.setattr("standfast.wings.letters.groups.BITE", 2)
     failing(sf, mail="order # is closed")
     await sf.enqueue_many("mail", [{"n": n} for n in range(5)])
     await drain(sf)

@@ -8,7 +8,7 @@ import pytest
 
 from standfast import Cancel, ConfigurationError, Effect, Permanent, Standfast, Transient, current_session
 from standfast.errors import UnknownRequest
-from standfast.store.upkeep import Prune
+from standfast.spine.upkeep import Prune
 from standfast.testing import drain
 from tests.store.suite import swept
 from tests.waiting import job_of
@@ -248,7 +248,7 @@ async def test_read_messages_go_after_a_while_and_no_session_has_too_many(sf, mo
     await ran(sf, "later", "fine", session="old")
     await ran(sf, "never", session="unread")
     await sf.inbox.list("old")
-    monkeypatch.setattr("standfast.store.sessions.MOST_KEPT", 2)
+    monkeypatch.setattr("standfast.wings.sessions.scripts.MOST_KEPT", 2)
     for _ in range(4):
         await ran(sf, "never", session="full")
         sf.clock.advance(1)

@@ -14,8 +14,8 @@ import pytest
 
 from standfast import Standfast, StoreUnavailable
 from standfast.application import calling as calling_verbs
-from standfast.store import calling as calling_store
 from standfast.store import store as store_module
+from standfast.store.facades import calling as calling_store
 from tests.waiting import ended, failure_of, job_of, reached, seen
 from tests.warm import Warm
 from tests.worker.calling import application

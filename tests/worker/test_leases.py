@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from standfast import Standfast, StoreUnavailable, no_backoff
-from standfast.store.orders import Catch, Order, Want
-from standfast.store.upkeep import Beat, Held
+from standfast.spine.orders import Catch, Order, Want
+from standfast.spine.upkeep import Beat, Held
 from tests.waiting import ended, job_of, reached, seen
 from tests.worker.inside import (
     claim_through,

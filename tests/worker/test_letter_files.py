@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from standfast import ConfigurationError, Effect, Standfast, Uncertain
-from standfast.store.upkeep import Prune
+from standfast.spine.upkeep import Prune
 from standfast.testing import drain, memory
 from standfast.testing.kit import InMemory
 from tests.waiting import job_of
@@ -114,8 +114,8 @@ async def test_the_file_holds_what_is_hidden_elsewhere(sf):
 
 
 async def test_many_letters_come_in_bites(sf, monkeypatch):
-    monkeypatch.setattr("standfast.queue.letter_export.BITE", 3)
-    monkeypatch.setattr("standfast.queue.letter_import.BITE", 3)
+    monkeypatch.setattr("standfast.wings.letters.letter_export.BITE", 3)
+    monkeypatch.setattr("standfast.wings.letters.letter_import.BITE", 3)
     broken(sf, "mail")
     receipts = await sf.enqueue_many("mail", [{"n": n} for n in range(7)])
     await drain(sf)

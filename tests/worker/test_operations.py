@@ -13,10 +13,10 @@ import pytest
 from standfast import ConfigurationError, QueueRules, Standfast, Transient, UnknownJob, UnknownQueue, fixed
 from standfast.lifecycle import State
 from standfast.outcome import Drained, Lapsed
-from standfast.queue.accept import user
-from standfast.queue.notices import Notice
-from standfast.store.upkeep import Prune
+from standfast.spine.accept import user
+from standfast.spine.upkeep import Prune
 from standfast.testing import drain
+from standfast.wings.notices.words import Notice
 from standfast.worker import worker as worker_module
 from tests.store.suite import claim_one, failed
 from tests.store.suite import ended as settled

@@ -119,7 +119,7 @@ async def test_a_crash_between_handing_over_and_deleting_stores_it_once(disk, sh
 
 
 async def test_order_is_kept(disk, shop, outbox, monkeypatch):
-    monkeypatch.setattr("standfast.queue.outbox.ROWS_AT_ONCE", 3)
+    monkeypatch.setattr("standfast.wings.relay.outbox.ROWS_AT_ONCE", 3)
     for number in range(10):
         disk.enqueue_sync("mail", number, tx=shop)
     shop.commit()
@@ -227,7 +227,7 @@ async def test_a_delay_counts_from_the_call(sf, shop, database):
 
 
 async def test_a_full_queue_keeps_its_jobs_waiting_in_order_and_lets_others_pass(disk, shop, outbox, monkeypatch):
-    monkeypatch.setattr("standfast.queue.outbox.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("standfast.wings.relay.outbox.ROWS_AT_ONCE", 2)
     disk.queue("mail", max_depth=1)
     disk.handler("mail")(lambda _job: None)
     for queue in ("mail", "mail", "post", "mail"):
@@ -241,7 +241,7 @@ async def test_a_full_queue_keeps_its_jobs_waiting_in_order_and_lets_others_pass
 
 
 async def test_what_a_full_queue_refused_is_not_overtaken_when_it_has_room_again(disk, shop, outbox, monkeypatch):
-    monkeypatch.setattr("standfast.queue.outbox.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("standfast.wings.relay.outbox.ROWS_AT_ONCE", 2)
     disk.queue("mail", max_depth=1)
     ran: list[int] = []
     disk.handler("mail")(lambda job: ran.append(job.payload))

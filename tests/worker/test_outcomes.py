@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from standfast import Cancel, JobView, Permanent, Snooze, Transient, Uncertain, fixed, no_backoff
-from standfast.store.upkeep import Sweep
+from standfast.spine.upkeep import Sweep
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.worker.sweeper import Sweeper

@@ -8,10 +8,10 @@ import pytest
 
 from standfast import Effect, Permanent, Standfast, Transient
 from standfast.errors import ApprovalRefused, NotALetter
-from standfast.queue import letters as letters_module
-from standfast.queue import redrives as redrives_module
-from standfast.queue.redrives import DRIVEN_FOR
 from standfast.testing import drain
+from standfast.wings.letters import verbs as letters_module
+from standfast.wings.redrives import verbs as redrives_module
+from standfast.wings.redrives.verbs import DRIVEN_FOR
 from tests.store import behind
 from tests.waiting import job_of, seen
 from tests.worker.governing import broken, letter, redriver

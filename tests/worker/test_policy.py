@@ -10,9 +10,9 @@ import pytest
 
 from standfast import Effect, JobView, Permanent, Standfast, Transient
 from standfast.errors import PolicyRefused
-from standfast.policy.facts import Facts
 from standfast.testing import drain, memory
 from standfast.testing.kit import move
+from standfast.wings.policy.facts import Facts
 from tests.store import behind
 from tests.waiting import job_of
 from tests.worker.governing import broken, letter, redriver

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from standfast import ConfigurationError, Permanent, UnknownJob, exponential
-from standfast.queue import operations
 from standfast.testing import drain
+from standfast.wings.jobs import verbs as operations
 from tests.core.misbehaving import misbehaving
 from tests.store.suite import claim_one
 from tests.waiting import job_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from standfast import Standfast, Transient
-from standfast.store.orders import Publication
+from standfast.spine.orders import Publication
 from standfast.store.store import Store
 from tests.store.suite import catch, new_job
 from tests.waiting import job_of

@@ -18,12 +18,12 @@ import pytest
 
 from standfast import ConfigurationError, IdempotencyConflict, JobView, Permanent, Standfast
 from standfast.errors import StoreMoved
-from standfast.queue.promote import promote as promote_here
 from standfast.settings import without_password
-from standfast.store.alerts import Cause, Found
 from standfast.store.migrations import migrations, missing
-from standfast.store.promotion import AUDIT, BY_NUMBER, JOURNAL, KEYS, WHOLE
 from standfast.testing import drain
+from standfast.wings.alerts.scripts import Cause, Found
+from standfast.wings.promote.tables import AUDIT, BY_NUMBER, JOURNAL, KEYS, WHOLE
+from standfast.wings.promote.verbs import promote as promote_here
 from tests.postgres import connect
 from tests.waiting import ended, job_of, seen
 from tests.warm import Warm, run_warm

@@ -9,8 +9,8 @@ import pytest
 
 from standfast import ConfigurationError, Effect, Permanent
 from standfast.errors import ApprovalRefused, PlanDrifted, UnknownRequest
-from standfast.queue.redrives import DRIVEN_FOR
 from standfast.testing import drain
+from standfast.wings.redrives.verbs import DRIVEN_FOR
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, letter, redriver
 

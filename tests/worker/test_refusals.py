@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from standfast import Standfast, Transient
-from standfast.holds import MOST_IN_A_ROW
 from standfast.testing import drain
+from standfast.wings.limits.holds import MOST_IN_A_ROW
 from tests.waiting import failure_of, job_of
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from standfast import ConfigurationError, Permanent, Standfast, Transient, fixed
-from standfast.handlers.readiness import COOLDOWN
-from standfast.store.upkeep import Sweep
+from standfast.spine.upkeep import Sweep
 from standfast.testing import drain
+from standfast.wings.limits.readiness import COOLDOWN
 from standfast.worker.sweeper import Sweeper
 from tests.waiting import ended, job_of, reached, seen
 from tests.worker.inside import store_of
@@ -224,7 +224,7 @@ async def test_a_process_that_has_it_up_runs_what_another_cannot(disk, url):
 
 
 async def test_a_worker_asks_again_by_itself(disk, monkeypatch):
-    monkeypatch.setattr("standfast.handlers.readiness.COOLDOWN", 0.2)
+    monkeypatch.setattr("standfast.wings.limits.readiness.COOLDOWN", 0.2)
     bridge = Bridge()
     disk.handler("notes", requires=[bridge.probe])(bridge.handler)
     async with disk.worker():

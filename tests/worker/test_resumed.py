@@ -328,7 +328,7 @@ async def test_a_look_that_is_put_off_says_when_it_looks_again(sf, bank):
 async def test_the_status_of_a_reply_says_whether_to_look_again(sf, bank, status, state):
     class Broken(HttpEffect):
         async def look(self, job: Any, trace: Any, sender: Any) -> Any:
-            from standfast.handlers.request import Reply  # noqa: PLC0415 - a reply that nobody has to serve
+            from standfast.wings.http.words import Reply  # noqa: PLC0415 - a reply that nobody has to serve
 
             del sender
             reply = Reply()
@@ -374,8 +374,8 @@ async def test_a_worker_that_lost_its_job_while_it_looked_does_not_run_it(sf, ba
         record = await store.job(job.id)
         assert record is not None
         if not bank.looked:
-            from standfast.decide.settle import given_back  # noqa: PLC0415 - only here
             from standfast.lifecycle import Standing, State  # noqa: PLC0415
+            from standfast.spine.settle import given_back  # noqa: PLC0415 - only here
 
             await store.apply([given_back(Standing(record.row.n, job.token, job.id, job.queue, State.RUNNING))])
         return bank.find(job, effect)

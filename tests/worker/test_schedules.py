@@ -12,10 +12,10 @@ import pytest
 
 from standfast import Standfast
 from standfast.errors import ConfigurationError, StoreUnavailable, UnknownSchedule
-from standfast.queue import ticking
 from standfast.testing import FrozenClock, drain, memory
 from standfast.testing.kit import InMemory
-from standfast.worker import timetable
+from standfast.wings.schedules import ticker as timetable
+from standfast.wings.schedules import ticking
 from tests.waiting import seen
 from tests.worker.governing import broken
 

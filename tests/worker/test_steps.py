@@ -451,7 +451,7 @@ async def test_a_replay_after_progress_opens_a_round_and_looks_only_once(sf):
 
 async def test_more_steps_than_a_job_keeps_end_it(sf, monkeypatch):
     """Or a handler that names its steps by the time would go on for ever."""
-    monkeypatch.setattr("standfast.handlers.ledger.MOST_ENTRIES", 5)
+    monkeypatch.setattr("standfast.wings.effects.ledger.MOST_ENTRIES", 5)
 
     @sf.handler("work")
     async def work(job):

@@ -15,14 +15,14 @@ import msgspec
 import pytest
 
 from standfast import ConfigurationError, Standfast
-from standfast.notify import subscribers
-from standfast.notify.cursors import Cursors
-from standfast.notify.follower import QUEUE as ALERTS
-from standfast.notify.subscribers import QUEUE, Subscriptions
-from standfast.notify.surfaces import read
-from standfast.store.upkeep import Prune
+from standfast.spine.upkeep import Prune
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory
+from standfast.wings.alerts.cursors import Cursors
+from standfast.wings.alerts.follower import QUEUE as ALERTS
+from standfast.wings.alerts.surfaces import read
+from standfast.wings.notices import subscribers
+from standfast.wings.notices.subscribers import QUEUE, Subscriptions
 from tests.doors.processes import PACKAGES, WorkerProcess
 from tests.waiting import seen
 from tests.worker.surfaces import SECRET, Sinks, _receiver, receiver
@@ -248,7 +248,7 @@ def test_nothing_is_lost_or_carried_twice_when_workers_are_killed(
 
 APP = """
 from standfast import Standfast
-from standfast.notify import subscribers
+from standfast.wings.notices import subscribers
 subscribers.EVERY = 0.02
 sf = Standfast({url!r})
 sf.handler("mail")(lambda job: None)

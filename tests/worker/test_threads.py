@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from standfast import JobView, Standfast
-from standfast.queue.payload import canonical, sha256
+from standfast.spine.payload import canonical, sha256
 from tests.store.processes import Processes
 from tests.waiting import ended, job_of, seen
 from tests.worker.inside import live_workers

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from standfast import Snooze
-from standfast.store.timings import Counted
-from standfast.store.upkeep import Prune, WorkerCard
+from standfast.spine.upkeep import Prune, WorkerCard
 from standfast.testing import drain
-from standfast.timing import BOUNDS, Timing
+from standfast.wings.health.timings import Counted
+from standfast.wings.health.words import BOUNDS, Timing
 from standfast.worker.stopwatch import GIVEN_UP, Stopwatch
 from tests.waiting import seen
 from tests.worker.inside import store_of

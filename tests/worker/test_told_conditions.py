@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 
 from standfast import Standfast, Transient
-from standfast.decide.alerts import pain
-from standfast.decide.alerts import told as told_as
-from standfast.notify import delivery
-from standfast.notify.follower import QUEUE
-from standfast.notify.sinks import Sinks as NotedSinks
-from standfast.notify.telling import Teller
-from standfast.store import conditions
-from standfast.store.conditions import Word
-from standfast.store.lookout import Lookout as StoreLookout
+from standfast.store.facades.looking_out import Lookout as StoreLookout
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
+from standfast.wings.alerts import conditions, delivery
+from standfast.wings.alerts.conditions import Word
+from standfast.wings.alerts.follower import QUEUE
+from standfast.wings.alerts.rules import pain
+from standfast.wings.alerts.rules import told as told_as
+from standfast.wings.alerts.sinks import Sinks as NotedSinks
+from standfast.wings.alerts.telling import Teller
 from tests.waiting import seen
 from tests.worker.inside import store_of
 from tests.worker.surfaces import Sinks, _receiver, alerting, one_webhook, receiver, told
@@ -311,7 +310,7 @@ async def test_pain_is_kept_while_its_sink_is_down_and_does_not_pile_up(alerting
 async def test_who_works_or_serves_looks_and_tells_by_itself(tmp_path, monkeypatch, receiver, how):
     for name in ("standfast.application.standfast.LOOK_EVERY", "standfast.application.standfast.FOLLOW_EVERY"):
         monkeypatch.setattr(name, 0.02)
-    monkeypatch.setattr("standfast.notify.lookout.TURN", 0.01)
+    monkeypatch.setattr("standfast.wings.alerts.lookout.TURN", 0.01)
     file = tmp_path / "standfast.toml"
     file.write_text(f'[notify]\npain = "{receiver.url("/pain")}"\n')
     monkeypatch.setenv("STANDFAST_CONFIG", str(file))

@@ -17,7 +17,7 @@ import sqlalchemy
 from psycopg.rows import dict_row
 
 from standfast import Backpressure, ConfigurationError, IdempotencyConflict, Receipt, Standfast
-from standfast.store import scripts
+from standfast.spine import apply as scripts
 from standfast.worker import worker as worker_module
 from tests.postgres import connect, split_schema
 from tests.waiting import ended, job_of, seen

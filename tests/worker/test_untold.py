@@ -8,15 +8,15 @@ import msgspec
 import pytest
 
 from standfast import ConfigurationError, Transient
-from standfast.alert import AlertKind, Condition
-from standfast.notify.follower import QUEUE
-from standfast.notify.sinks import Sinks
-from standfast.store import conditions
-from standfast.store.conditions import Observation, Open, Word
-from standfast.store.lookout import Lookout
-from standfast.store.upkeep import Prune
+from standfast.spine.upkeep import Prune
+from standfast.store.facades.looking_out import Lookout
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
+from standfast.wings.alerts import conditions
+from standfast.wings.alerts.conditions import Observation, Open, Word
+from standfast.wings.alerts.follower import QUEUE
+from standfast.wings.alerts.sinks import Sinks
+from standfast.wings.alerts.words import AlertKind, Condition
 from tests.worker.inside import store_of
 from tests.worker.surfaces import _receiver, alerting, one_webhook, receiver, told
 from tests.worker.test_alerts import follower, letters

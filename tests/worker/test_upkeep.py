@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from standfast import Transient, fixed
-from standfast.store.orders import Order, Want
-from standfast.store.upkeep import Sweep, WorkerCard
+from standfast.concurrency.loops import Loop
+from standfast.spine.orders import Order, Want
+from standfast.spine.upkeep import Sweep, WorkerCard
 from standfast.testing import drain
 from standfast.worker import worker as worker_module
 from standfast.worker.heartbeat import beat_for
-from standfast.worker.loops import Loop
 from standfast.worker.pruner import Pruner
 from standfast.worker.sweeper import Sweeper
 from tests.waiting import ended, job_of, seen

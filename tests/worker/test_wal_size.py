@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from standfast.decide import strain
 from standfast.store.sqlite import connection, wal
+from standfast.wings.health import strain
 
 LARGEST = 1 << 20
 READ = """

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from standfast import Standfast
-from standfast.worker import watch
+from standfast.worker import loop_watch as watch
 from tests.waiting import ended, seen
 
 DEADLINE = 10.0

@@ -19,9 +19,9 @@ from standfast import (
     current_session,
 )
 from standfast.errors import UnknownRequest
-from standfast.queue.promote import promote
 from standfast.testing import drain, memory
 from standfast.testing.kit import InMemory
+from standfast.wings.promote.verbs import promote
 
 pytestmark = pytest.mark.anyio
 
@@ -285,7 +285,7 @@ async def test_what_a_step_did_not_come_after_it_is_not_handed(sf):
 
 
 async def test_results_that_are_too_big_to_bring_are_read_when_asked_for(sf, monkeypatch):
-    monkeypatch.setattr("standfast.store.workflows.LARGEST_HAND_OVER", 100)
+    monkeypatch.setattr("standfast.wings.workflows.scripts.LARGEST_HAND_OVER", 100)
     seen: list[int] = []
 
     @sf.handler("work")  # type: ignore[untyped-decorator]
@@ -301,7 +301,7 @@ async def test_results_that_are_too_big_to_bring_are_read_when_asked_for(sf, mon
 
 
 async def test_a_result_that_is_too_big_to_show_is_told_as_such(sf, monkeypatch):
-    monkeypatch.setattr("standfast.store.graphs.LARGEST_SHOWN", 100)
+    monkeypatch.setattr("standfast.wings.workflows.graphs.LARGEST_SHOWN", 100)
     sf.handler("work")(lambda _job: "x" * 1000)
     flow = sf.workflow("big")
     flow.step("a", "work")

@@ -8,8 +8,8 @@ from functools import partial
 
 from standfast import Standfast
 from standfast.application import standfast as application
-from standfast.decide.alerts import changes
-from standfast.notify import lookout
+from standfast.wings.alerts import lookout
+from standfast.wings.alerts.rules import changes
 
 
 async def watch(url: str) -> None:

@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 from standfast import PolicyDenied, Standfast
-from standfast.alert import AlertKind, Condition
-from standfast.notify.lookout import Lookout
 from standfast.outcome import Succeeded
-from standfast.store.conditions import Word
-from standfast.store.reads import JournalRow
 from standfast.store.store import Store
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
+from standfast.wings.alerts.conditions import Word
+from standfast.wings.alerts.lookout import Lookout
+from standfast.wings.alerts.words import AlertKind, Condition
+from standfast.wings.jobs.reads import JournalRow
 from tests.store.suite import beat, claim_one, ended, sweep
 from tests.worker.inside import store_of
 
@@ -75,7 +75,7 @@ async def _sweep_once(sf: InMemory, _: pytest.MonkeyPatch) -> None:
 
 
 async def _sweep_on(sf: InMemory, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("standfast.queue.overview.SWEEP_EVERY", 1e9)
+    patch.setattr("standfast.wings.health.verbs.SWEEP_EVERY", 1e9)
     await sweep(store_of(sf))
 
 
@@ -86,7 +86,7 @@ async def _leave_running(sf: InMemory, _: pytest.MonkeyPatch) -> None:
 
 
 async def _hang(sf: InMemory, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("standfast.queue.overview.SILENT_AFTER", 1e9)
+    patch.setattr("standfast.wings.health.verbs.SILENT_AFTER", 1e9)
     await _leave_running(sf, patch)
     sf.clock.advance(901)
     beat(store_of(sf))

@@ -10,16 +10,16 @@ from typing import Any
 
 import msgspec
 
+from standfast.application.fallback import FALLBACK, Otherwise, check_otherwise
 from standfast.application.parts import Parts
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError
 from standfast.job import HTTP, NewJob, Receipt
-from standfast.queue import http
-from standfast.queue.accept import Ages, Keys, ages_of, check_shared_key, keys_of, several
-from standfast.queue.commands import Commands
-from standfast.queue.fallback import FALLBACK, Otherwise, check_otherwise
-from standfast.queue.workflows import Workflow
 from standfast.rules import Seconds
+from standfast.spine.accept import Ages, Keys, ages_of, check_shared_key, keys_of, several
+from standfast.wings.commands.verbs import Commands
+from standfast.wings.http import verbs as http
+from standfast.wings.workflows.verbs import Workflow
 
 
 class Accepting(Parts):

@@ -10,17 +10,17 @@ from functools import partial
 from typing import Any
 
 from standfast.application.looking import Looking
+from standfast.application.traced_accept import traced
 from standfast.errors import StoreClosed, StoreUnavailable, UnknownJob
-from standfast.handlers.registry import Handler
 from standfast.job import Claim, NewJob, Receipt
-from standfast.queue import calls
-from standfast.queue.accept import Duration
-from standfast.queue.calls import Target, because
-from standfast.queue.handing_over import hand_over, judged
-from standfast.queue.replies import anothers, spooled
-from standfast.queue.traced import traced
-from standfast.store.calls import Called
+from standfast.spine.accept import Duration
+from standfast.spine.registry import Handler
 from standfast.store.store import Accepted
+from standfast.wings.calls import verbs as calls
+from standfast.wings.calls.hand_over import hand_over, judged
+from standfast.wings.calls.replies import anothers, spooled
+from standfast.wings.calls.scripts import Called
+from standfast.wings.calls.verbs import Target, because
 from standfast.worker.caller import Caller
 
 AFTERWARDS = 10.0

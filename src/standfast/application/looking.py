@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
-from standfast.access import Reach
 from standfast.application.parts import Parts
 from standfast.errors import (
     LowDisk,
@@ -20,14 +19,19 @@ from standfast.errors import (
     WrongAddress,
 )
 from standfast.job import JobView
-from standfast.queue import backup, doctor, measures, notices, overview, search
-from standfast.queue.following import Reader
-from standfast.queue.ids import id_of
-from standfast.queue.measures import Measures
-from standfast.queue.notices import Notice
-from standfast.queue.replies import part_of
-from standfast.queue.view import Page, job_view
 from standfast.rules import Seconds
+from standfast.spine.ids import id_of
+from standfast.wings.backup import verbs as backup
+from standfast.wings.calls.replies import part_of
+from standfast.wings.health import doctor, measures
+from standfast.wings.health import verbs as overview
+from standfast.wings.health.measures import Measures
+from standfast.wings.jobs import search
+from standfast.wings.jobs.view import Page, job_view
+from standfast.wings.notices import words as notices
+from standfast.wings.notices.following import Reader
+from standfast.wings.notices.words import Notice
+from standfast.wings.tokens.words import Reach
 
 LOOK_AGAIN = (0.005, 0.25)
 """`wait` looks after the first pause, then less and less often, up to the second."""

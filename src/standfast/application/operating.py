@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from standfast.application.parts import Parts
-from standfast.handlers.probes import Probe
 from standfast.job import JobView
-from standfast.queue.accept import user
-from standfast.queue.operations import PROBE_FOR
 from standfast.rules import Seconds
+from standfast.spine.accept import user
+from standfast.wings.jobs.verbs import PROBE_FOR
+from standfast.wings.limits.probes import Probe
 
 
 class Operating(Parts):

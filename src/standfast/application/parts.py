@@ -7,40 +7,40 @@ from functools import partial
 from weakref import WeakSet
 
 from standfast import settings, telemetry
+from standfast.application.fallback import Fallbacks
+from standfast.application.reception import Reception
+from standfast.application.traced_accept import TracedReception, TracedTransactions
 from standfast.clock import Clock, SystemClock
-from standfast.handlers.http import Sender
-from standfast.handlers.probes import says_no
-from standfast.handlers.readiness import Readiness
-from standfast.handlers.registry import Registry
-from standfast.notify.cursors import Cursors
-from standfast.notify.follower import Follower
-from standfast.notify.lookout import Lookout
-from standfast.notify.sinks import Sinks
-from standfast.notify.subscribers import Subscriptions
-from standfast.notify.surfaces import read as read_notify
-from standfast.notify.telling import Teller
-from standfast.queue.accept import Acceptor
-from standfast.queue.admission import Admission
-from standfast.queue.audit import Audit
-from standfast.queue.browser_sessions import BrowserSessions
-from standfast.queue.consent import Consent
-from standfast.queue.declarations import Declarations
-from standfast.queue.fallback import Fallbacks
-from standfast.queue.following import Followings
-from standfast.queue.inbox import Inbox
-from standfast.queue.letters import DeadLetters
-from standfast.queue.operations import Operations, Queues
-from standfast.queue.policies import Policies
-from standfast.queue.reception import Reception
-from standfast.queue.schedules import Schedules
-from standfast.queue.shared_settings import SharedSettings
-from standfast.queue.tokens import Tokens
-from standfast.queue.traced import TracedReception, TracedTransactions
-from standfast.queue.transactions import Transactions
-from standfast.queue.verification import Verifier
-from standfast.queue.workflows import Workflows
+from standfast.spine.accept import Acceptor
+from standfast.spine.registry import Registry
 from standfast.store.store import Store
-from standfast.worker.admission import Doorkeeper
+from standfast.wings.alerts.cursors import Cursors
+from standfast.wings.alerts.follower import Follower
+from standfast.wings.alerts.lookout import Lookout
+from standfast.wings.alerts.sinks import Sinks
+from standfast.wings.alerts.surfaces import read as read_notify
+from standfast.wings.alerts.telling import Teller
+from standfast.wings.audit.verbs import Audit
+from standfast.wings.consent.verbs import Consent
+from standfast.wings.effects.verbs import Verifier
+from standfast.wings.http.sender import Sender
+from standfast.wings.jobs.verbs import Operations, Queues
+from standfast.wings.letters.verbs import DeadLetters
+from standfast.wings.limits.gatekeeper import Doorkeeper
+from standfast.wings.limits.probes import says_no
+from standfast.wings.limits.readiness import Readiness
+from standfast.wings.notices.following import Followings
+from standfast.wings.notices.subscribers import Subscriptions
+from standfast.wings.policy.verbs import Policies
+from standfast.wings.queues.checks import Admission
+from standfast.wings.queues.declarations import Declarations
+from standfast.wings.relay.transactions import Transactions
+from standfast.wings.schedules.verbs import Schedules
+from standfast.wings.sessions.verbs import Inbox
+from standfast.wings.tokens.browser_sessions import BrowserSessions
+from standfast.wings.tokens.shared_settings import SharedSettings
+from standfast.wings.tokens.verbs import Tokens
+from standfast.wings.workflows.verbs import Workflows
 from standfast.worker.caller import Caller, Callers
 from standfast.worker.worker import Worker
 

@@ -14,20 +14,21 @@ from standfast.application.accepting import Accepting
 from standfast.application.calling import Calling
 from standfast.application.looking import Looking
 from standfast.application.operating import Operating
-from standfast.aside import aside
-from standfast.handlers.registry import Effects, Handler, Requires, declare
-from standfast.locks import ForkableLock
-from standfast.notify import delivery, subscribers
-from standfast.notify.follower import EVERY as FOLLOW_EVERY
-from standfast.notify.follower import QUEUE
-from standfast.notify.lookout import EVERY as LOOK_EVERY
+from standfast.concurrency.locks import ForkableLock
+from standfast.concurrency.loops import Loop
+from standfast.concurrency.threads import aside
 from standfast.profiles import rules_for
-from standfast.queue.outbox import RELAY_EVERY, Connect, Outbox
 from standfast.rules import QueueRules, Seconds
-from standfast.store.upkeep import Prune
-from standfast.worker.admission import Doorkeeper
-from standfast.worker.loops import Loop
-from standfast.worker.standing import run_suspects_until_none, work_until_signalled
+from standfast.spine.registry import Effects, Handler, Requires, declare
+from standfast.spine.upkeep import Prune
+from standfast.wings.alerts import delivery
+from standfast.wings.alerts.follower import EVERY as FOLLOW_EVERY
+from standfast.wings.alerts.follower import QUEUE
+from standfast.wings.alerts.lookout import EVERY as LOOK_EVERY
+from standfast.wings.limits.gatekeeper import Doorkeeper
+from standfast.wings.notices import subscribers
+from standfast.wings.relay.outbox import RELAY_EVERY, Connect, Outbox
+from standfast.worker.service import run_suspects_until_none, work_until_signalled
 from standfast.worker.worker import GRACE, SLOTS, Worker, drain_all
 
 

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from standfast.aside import within
 from standfast.bench.child import Order
+from standfast.concurrency.threads import within
 
 START_AND_STOP = 30.0
 """Seconds a child may take beyond what it was ordered to do."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from standfast.aside import within
-from standfast.handlers.job import Job
+from standfast.concurrency.threads import within
+from standfast.spine.handler_job import Job
 
 LONGEST_WAIT = 5.0
 """Seconds to wait for the last starts: longer than a worker's own look for work that no hint told of."""

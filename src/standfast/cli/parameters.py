@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from standfast.errors import ConfigurationError
-from standfast.queue.payload import parse
 from standfast.rules import seconds
+from standfast.spine.payload import parse
 
 
 def duration(text: str | float) -> float:

@@ -18,11 +18,11 @@ from standfast.cli import logs
 from standfast.cli.door import shared
 from standfast.cli.worker_command import application, for_suspects
 from standfast.errors import ConfigurationError
-from standfast.ingest import check
-from standfast.queue.accept import user
+from standfast.spine.accept import user
+from standfast.wings.ingest.verbs import check
 
 if TYPE_CHECKING:
-    from standfast.server import Server
+    from standfast.server.app import Server
 
 FIRST = "first"
 """The name of the token that the first `serve` makes."""
@@ -61,7 +61,7 @@ def serve(*, app: str | None, host: str, port: int, worker: bool, url: str | Non
     SIGTERM or Ctrl-C ends it: what runs is finished or given back.
     """
     try:
-        from standfast.server import Server  # noqa: PLC0415 - an extra, and slow to import
+        from standfast.server.app import Server  # noqa: PLC0415 - an extra, and slow to import
     except ModuleNotFoundError as error:
         if error.name not in {"starlette", "uvicorn", "httptools"}:
             raise

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from standfast.access import Grant
 from standfast.application import Standfast
 from standfast.dashboard.drawing import part
 from standfast.dashboard.forms import body, entries, read_ours
-from standfast.dashboard.pages import Drawn, Elsewhere, served
+from standfast.dashboard.page import Drawn, Elsewhere, served
 from standfast.errors import StandfastError
 from standfast.server.api import checked_path
 from standfast.server.auth import Gatekeeper, check_right
 from standfast.server.problems import Problem, of_error
-from standfast.server.routes import Call, Route, done
+from standfast.server.route import Call, Route, done
+from standfast.wings.tokens.words import Grant
 
 Ends = Callable[[Call, Any], Drawn | Elsewhere]
 MISFIT = 422

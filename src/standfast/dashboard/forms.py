@@ -10,10 +10,10 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from standfast.errors import PayloadRejected
-from standfast.queue.payload import parse
 from standfast.server.api import LARGEST_BODY, whole_body
 from standfast.server.auth import CSRF_FIELD, check_ours
 from standfast.server.problems import Problem, misfit
+from standfast.spine.payload import parse
 
 MOST_FIELDS = 100
 AS_JSON = frozenset({"payload", "result"})

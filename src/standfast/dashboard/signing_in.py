@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from standfast.application import Standfast
 from standfast.dashboard.forms import read
-from standfast.dashboard.pages import NOT_KEPT, SEE_OTHER, Drawn, ask_to_sign_in, drawn, refused, root_of
+from standfast.dashboard.page import NOT_KEPT, SEE_OTHER, Drawn, ask_to_sign_in, drawn, refused, root_of
 from standfast.errors import StandfastError
 from standfast.server import cookies
 from standfast.server.auth import CSRF_FIELD, Gatekeeper

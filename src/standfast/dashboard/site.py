@@ -9,29 +9,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as Path
 
-from standfast.access import Right
 from standfast.application import Standfast
-from standfast.dashboard import (
-    actions,
-    approvals,
-    flows,
-    jobs,
-    letters,
-    many,
-    overview,
-    pages,
-    record,
-    signing_in,
-    statics,
-)
+from standfast.dashboard import actions, signing_in, statics
+from standfast.dashboard import page as pages
 from standfast.dashboard.actions import ACTIONS
-from standfast.dashboard.beside import Beside
-from standfast.dashboard.pages import NOT_KEPT, Page
-from standfast.dashboard.series import Series, columns
+from standfast.dashboard.page import NOT_KEPT, Page
+from standfast.dashboard.shared_cache import Beside
 from standfast.errors import StoreUnavailable
 from standfast.server.auth import Gatekeeper
 from standfast.server.problems import RETRY_AFTER, Problem
-from standfast.server.routes import Route
+from standfast.server.route import Route
+from standfast.wings.approvals import pages as approvals
+from standfast.wings.audit import pages as record
+from standfast.wings.health import pages as overview
+from standfast.wings.health.series import Series, columns
+from standfast.wings.jobs import many
+from standfast.wings.jobs import pages as jobs
+from standfast.wings.letters import pages as letters
+from standfast.wings.tokens.words import Right
+from standfast.wings.workflows import pages as flows
 
 PAGES = (
     Page("/", overview.overview),

@@ -11,10 +11,10 @@ import msgspec
 from standfast.application import Standfast
 from standfast.errors import Permanent
 from standfast.job import JobView
-from standfast.policy.load import read_policy
-from standfast.policy.rules import Broken
 from standfast.settings import Setting
 from standfast.testing.kit import drain
+from standfast.wings.policy.load import read_policy
+from standfast.wings.policy.rules import Broken
 
 QUEUE = "drill"
 WHY = "this is a drill"

@@ -9,10 +9,10 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import Receive, Scope, Send
 
-from standfast.access import Grant
 from standfast.application import Standfast
 from standfast.mcp.door import door
 from standfast.mcp.identity import of_token
+from standfast.wings.tokens.words import Grant
 
 CHECKED = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 """Host and origin are checked at the server's front, for every path alike."""

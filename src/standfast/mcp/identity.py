@@ -6,9 +6,9 @@ import secrets
 
 import msgspec
 
-from standfast.access import Grant, Right
 from standfast.errors import ConfigurationError, PolicyDenied, UnknownJob
 from standfast.job import JobView
+from standfast.wings.tokens.words import Grant, Right
 
 UNNAMED = "mcp-"
 """How the session of a connection begins that nobody named."""

@@ -9,14 +9,14 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
-from standfast.access import Right
 from standfast.application import Standfast
 from standfast.errors import StandfastError
 from standfast.job import JobView
 from standfast.mcp.identity import Identity
 from standfast.mcp.outside import fenced, shown_to_agents
-from standfast.server import reached
+from standfast.server import visible as reached
 from standfast.server.seen import left_out
+from standfast.wings.tokens.words import Right
 
 Reads = Callable[[str], Awaitable[str]]
 

@@ -20,7 +20,7 @@ from standfast.job import JobView
 from standfast.lifecycle import State
 from standfast.mcp.outside import answer, reworded
 from standfast.mcp.tools import PATIENCE, Tools, impatient
-from standfast.queue.replies import NOT_YOURS, reply
+from standfast.wings.calls.replies import NOT_YOURS, reply
 
 IDENTIFIER = "io.modelcontextprotocol/tasks"
 QUICK = 2.0

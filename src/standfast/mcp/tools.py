@@ -17,7 +17,6 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field, ValidationError
 
-from standfast.access import Right
 from standfast.application import Standfast
 from standfast.errors import PolicyDenied, StandfastError
 from standfast.job import JobView
@@ -26,10 +25,11 @@ from standfast.mcp import shapes
 from standfast.mcp.arguments import misfits
 from standfast.mcp.identity import Identity
 from standfast.mcp.outside import answer, refused
-from standfast.queue.calls import worded
-from standfast.queue.replies import NOT_YOURS, reply, stands_still
-from standfast.server import reached
+from standfast.server import visible as reached
 from standfast.server.seen import left_out
+from standfast.wings.calls.replies import NOT_YOURS, reply, stands_still
+from standfast.wings.calls.verbs import worded
+from standfast.wings.tokens.words import Right
 
 PATIENCE = 30.0
 """Seconds a call may keep its client waiting; clients give up after about a minute."""

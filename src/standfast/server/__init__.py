@@ -1,5 +1,1 @@
 """The HTTP door: REST under /api/v1, live notices, metrics, the dashboard. It translates; others decide."""
-
-from standfast.server.app import Server
-
-__all__ = ["Server"]

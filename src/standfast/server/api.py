@@ -12,11 +12,11 @@ from starlette.responses import Response
 from standfast.application import Standfast
 from standfast.errors import PayloadRejected, StandfastError
 from standfast.printable import printable
-from standfast.queue.payload import parse
 from standfast.server.auth import Gatekeeper, check_right
 from standfast.server.problems import Problem, misfit, of_error
-from standfast.server.routes import Answer, Call, Nothing, Route, done
+from standfast.server.route import Answer, Call, Nothing, Route, done
 from standfast.server.shown import header
+from standfast.spine.payload import parse
 
 LARGEST_BODY = 1 << 20
 """Bytes of a request that are read at all; a payload may have less."""

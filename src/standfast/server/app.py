@@ -11,17 +11,24 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route as Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from standfast.access import Grant
 from standfast.application import Standfast
 from standfast.errors import StandfastError
-from standfast.server import flows, ingest, jobs, letters, metrics, notices, openapi, overview
+from standfast.server import openapi
 from standfast.server.api import endpoint
 from standfast.server.auth import Gatekeeper, HostAuth
 from standfast.server.front import Front
 from standfast.server.parting import Kept, Parting
 from standfast.server.problems import Problem, of_error, unknown_route
-from standfast.server.routes import Route
+from standfast.server.route import Route
 from standfast.server.tracing import continued
+from standfast.wings.health import metrics
+from standfast.wings.health import routes as overview
+from standfast.wings.ingest import routes as ingest
+from standfast.wings.jobs import routes as jobs
+from standfast.wings.letters import routes as letters
+from standfast.wings.notices import routes as notices
+from standfast.wings.tokens.words import Grant
+from standfast.wings.workflows import routes as flows
 
 if TYPE_CHECKING:
     from standfast.dashboard.site import Site

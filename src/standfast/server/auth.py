@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from standfast.access import Grant, Right
 from standfast.application import Standfast
 from standfast.server import cookies
 from standfast.server.connections import prove
@@ -17,6 +16,7 @@ from standfast.server.origin import SAFE
 from standfast.server.problems import Problem
 from standfast.server.remembered import Remembered
 from standfast.server.shown import header
+from standfast.wings.tokens.words import Grant, Right
 
 CSRF_HEADER = "x-csrf-token"
 CSRF_FIELD = "csrf"

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from standfast.ingest.sources import LARGEST_OF_GITHUB
 from standfast.server.api import LARGEST_BODY, too_large
 from standfast.server.origin import SAFE, is_foreign, wrong_origin
 from standfast.server.problems import Problem
 from standfast.server.shown import headers
+from standfast.wings.ingest.sources import LARGEST_OF_GITHUB
 
 DELIVERIES = "/api/v1/ingest/"
 LARGEST_DELIVERY = LARGEST_OF_GITHUB

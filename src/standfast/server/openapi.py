@@ -9,8 +9,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from standfast.server.ingest import PATH as INGEST
-from standfast.server.routes import Nothing, Route
+from standfast.server.route import Nothing, Route
+from standfast.wings.ingest.routes import PATH as INGEST
 
 REFUSALS = {
     400: "Not JSON, or a header that cannot be used",

@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from standfast.access import Grant, Right
-from standfast.decide.health import status
-from standfast.gates import of_dependency, queue_of
 from standfast.job import JobView
-from standfast.queue.overview import TOTALS
 from standfast.redact import HIDDEN, redacted, redacted_text
 from standfast.rules import QueueRules
 from standfast.server.auth import reaches
+from standfast.wings.health.rules import status
+from standfast.wings.health.verbs import TOTALS
+from standfast.wings.limits.words import of_dependency, queue_of
+from standfast.wings.tokens.words import Grant, Right
 
 Found = dict[str, Any]
 Shown = list[Found]

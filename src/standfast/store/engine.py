@@ -17,17 +17,19 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Generic, TypeVar
 
-from standfast.aside import start
 from standfast.clock import Clock
+from standfast.concurrency.threads import start
 from standfast.errors import ConfigurationError, StoreDamaged, StoreUnusable, WrongAddress
-from standfast.store import reads, requests, scripts, turns
-from standfast.store.anchor import Anchor
+from standfast.spine import apply as scripts
+from standfast.store import requests, turns
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
-from standfast.store.reads import JournalRow
 from standfast.store.requests import Answer, Deadlines, Line, Request, ScriptFunction, block, deliver, items_of
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.steps import Round, Script
+from standfast.wings.audit.anchor import Anchor
+from standfast.wings.jobs import reads
+from standfast.wings.jobs.reads import JournalRow
 
 log = logging.getLogger("standfast.store")
 

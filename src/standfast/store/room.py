@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.errors import LowDisk
-from standfast.store.ledger import write as write_note
 from standfast.store.requests import Answer, Request
+from standfast.wings.effects.scripts import write as write_note
 
 ROOM_TO_ACCEPT = 64 << 20
 """Free bytes below which new work is refused."""

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.chain import Decision, Head
-from standfast.gates import Word
-from standfast.holds import HoldRequest
-from standfast.workflow import Tally
+from standfast.wings.audit.words import Decision, Head
+from standfast.wings.limits.holds import HoldRequest
+from standfast.wings.limits.words import Word
+from standfast.wings.workflows.words import Tally
 
 _encode = msgspec.json.encode
 

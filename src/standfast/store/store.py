@@ -11,53 +11,48 @@ from typing import Any
 
 from standfast.clock import Clock, SystemClock
 from standfast.errors import StoreClosed, StoreUnavailable
-from standfast.gates import Row
 from standfast.job import NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
-from standfast.store import (
-    ages,
-    births,
-    forward,
-    intake,
-    listing,
-    operations,
-    reads,
-    scripts,
-    shared,
-    spools,
-    strain,
-    together,
-    upkeep,
-)
-from standfast.store.agents import Agents
-from standfast.store.apart import Turns
-from standfast.store.births import Burial, Holding
-from standfast.store.browser_sessions import SessionShelf
-from standfast.store.calling import Calls
-from standfast.store.carrying import Carrying, carry
-from standfast.store.disposal import Disposal
+from standfast.spine import apply as scripts
+from standfast.spine import bulk as together
+from standfast.spine import intake, upkeep
+from standfast.spine.orders import Catch, Conflict, Full, Order, Publication
+from standfast.spine.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
+from standfast.store import shared, spools
 from standfast.store.engine import Engine
+from standfast.store.facades.agents import Agents
+from standfast.store.facades.apart import Turns
+from standfast.store.facades.calling import Calls
+from standfast.store.facades.disposing import Disposal
+from standfast.store.facades.flows import Flows
+from standfast.store.facades.governance import Governance
+from standfast.store.facades.looking_out import Lookout
+from standfast.store.facades.notes import Notes
+from standfast.store.facades.timetable import Timetable
+from standfast.store.facades.trail import Trail
 from standfast.store.finding import Finding
-from standfast.store.flows import Flows
-from standfast.store.forward import Forward, Unforwardable
-from standfast.store.governance import Governance
-from standfast.store.listing import Filter, Sought
-from standfast.store.lookout import Lookout
-from standfast.store.notes import Notes
-from standfast.store.orders import Catch, Conflict, Full, Order, Publication
 from standfast.store.places import place
-from standfast.store.reads import Facts, JobRecord, JournalRow, LetterFilter, Tallies
 from standfast.store.room import ROOM_TO_ACCEPT, ROOM_TO_CLAIM
-from standfast.store.shared_settings import SharedSettings
 from standfast.store.spool import Spool, Stamp
 from standfast.store.spoolfile import spool_path
-from standfast.store.strain import Strain
-from standfast.store.timetable import Timetable
-from standfast.store.timings import Counted
-from standfast.store.tokens import TokenShelf
-from standfast.store.trail import Trail
-from standfast.store.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
+from standfast.wings.health import pressure as strain
+from standfast.wings.health.pressure import Strain
+from standfast.wings.health.timings import Counted
+from standfast.wings.jobs import listing, reads
+from standfast.wings.jobs import scripts as operations
+from standfast.wings.jobs.listing import Filter, Sought
+from standfast.wings.jobs.reads import Facts, JobRecord, JournalRow, LetterFilter, Tallies
+from standfast.wings.letters import births
+from standfast.wings.letters.births import Burial, Holding
+from standfast.wings.limits.words import Row
+from standfast.wings.notices.scripts import Carrying, carry
+from standfast.wings.queues import ages
+from standfast.wings.relay import scripts as forward
+from standfast.wings.relay.scripts import Forward, Unforwardable
+from standfast.wings.tokens.scripts import TokenShelf
+from standfast.wings.tokens.session_scripts import SessionShelf
+from standfast.wings.tokens.settings_scripts import SharedSettings
 
 Accepted = Receipt | Conflict | Full
 """What is answered for a new job: it is stored, or why it is not."""

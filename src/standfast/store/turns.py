@@ -20,34 +20,30 @@ from typing import Any
 
 from standfast.job import NewJob
 from standfast.lifecycle import Transition
-from standfast.store import (
-    ages,
-    alerts,
-    approvals,
-    births,
-    calls,
-    carrying,
-    conditions,
-    consents,
-    forward,
-    graphs,
-    intake,
-    ledger,
-    letters,
-    losses,
-    operations,
-    policies,
-    probes,
-    redrives,
-    schedules,
-    scripts,
-    sessions,
-    threads,
-    together,
-    upkeep,
-)
+from standfast.spine import apply as scripts
+from standfast.spine import bulk as together
+from standfast.spine import intake, losses, upkeep
 from standfast.store.requests import ScriptFunction
 from standfast.store.steps import Round, Rows, Script, Step
+from standfast.wings.alerts import conditions
+from standfast.wings.alerts import scripts as alerts
+from standfast.wings.approvals import scripts as approvals
+from standfast.wings.calls import scripts as calls
+from standfast.wings.consent import scripts as consents
+from standfast.wings.effects import scripts as ledger
+from standfast.wings.jobs import scripts as operations
+from standfast.wings.letters import births
+from standfast.wings.letters import scripts as letters
+from standfast.wings.limits import probe_scripts as probes
+from standfast.wings.notices import scripts as carrying
+from standfast.wings.policy import scripts as policies
+from standfast.wings.queues import ages
+from standfast.wings.redrives import scripts as redrives
+from standfast.wings.relay import scripts as forward
+from standfast.wings.schedules import scripts as schedules
+from standfast.wings.sessions import scripts as sessions
+from standfast.wings.threads import scripts as threads
+from standfast.wings.workflows import graphs
 
 Gates = Generator[Step, Rows, list[str]]
 

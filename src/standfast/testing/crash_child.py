@@ -14,8 +14,8 @@ import msgspec
 from standfast.application import Standfast
 from standfast.job import JobView
 from standfast.lifecycle import State
+from standfast.spine.upkeep import Sweep
 from standfast.store.places import place as place_of
-from standfast.store.upkeep import Sweep
 from standfast.testing.clock import LapsingClock
 from standfast.testing.kit import move
 from standfast.testing.nursery import report, reported

@@ -66,7 +66,7 @@ def crash_everywhere(
 def needed(url: str | None) -> tuple[str, ...]:
     """Name what every child would else import by itself."""
     driver = ("standfast.store.postgres.place",) if kind(url) == "PostgreSQL" else ()
-    return (live.__module__, "standfast.handlers.wire", *driver)
+    return (live.__module__, "standfast.wings.http.client", *driver)
 
 
 def evenly(steps: Sequence[str], most: int) -> list[str]:

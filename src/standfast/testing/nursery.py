@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from standfast.asking import asked
+from standfast.concurrency.guarded import asked
 from standfast.errors import ConfigurationError
 
 LOOK_EVERY = 0.002

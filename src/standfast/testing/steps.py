@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from standfast.application import Standfast
+from standfast.application.reception import Enqueue, Reception
 from standfast.errors import ConfigurationError
-from standfast.handlers.job import Job
-from standfast.handlers.registry import Function
 from standfast.job import NewJob, Receipt
-from standfast.queue.reception import Enqueue, Reception
+from standfast.spine.handler_job import Job
+from standfast.spine.registry import Function
 from standfast.store.engine import Engine
 from standfast.store.requests import Answer, Request
 from standfast.store.steps import Round

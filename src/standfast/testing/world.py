@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from standfast.handlers.job import Job
+from standfast.spine.handler_job import Job
 from standfast.testing.nursery import report, reported
 from standfast.testing.steps import Steps
 

@@ -13,26 +13,26 @@ from contextvars import Context
 
 import msgspec
 
-from standfast.aside import aside
+from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError, StoreUnavailable
-from standfast.handlers import lifeline
-from standfast.handlers.readiness import Readiness
-from standfast.handlers.registry import Registry
 from standfast.job import Claim, NewJob
-from standfast.queue.declarations import Declarations
-from standfast.queue.policies import Policies
-from standfast.queue.verification import Verifier
 from standfast.rules import QueueRules
-from standfast.store.calls import Call, Called
+from standfast.spine.registry import Registry
+from standfast.spine.upkeep import Beat, WorkerCard
 from standfast.store.hints import STOPS
-from standfast.store.reads import CALLER
 from standfast.store.store import Store
-from standfast.store.upkeep import Beat, WorkerCard
 from standfast.telemetry import Tracing
-from standfast.worker.admission import Doorkeeper
-from standfast.worker.comparison import Comparison
+from standfast.wings.calls.scripts import Call, Called
+from standfast.wings.effects.verbs import Verifier
+from standfast.wings.jobs.reads import CALLER
+from standfast.wings.limits.gatekeeper import Doorkeeper
+from standfast.wings.limits.readiness import Readiness
+from standfast.wings.policy.verbs import Policies
+from standfast.wings.queues.declarations import Declarations
+from standfast.worker import lifeline
 from standfast.worker.executor import Executor
 from standfast.worker.heartbeat import LONGEST_BEAT, Heartbeat, beat_for
+from standfast.worker.reconcile import Comparison
 from standfast.worker.worker import GRACE, TOO_LATE, comparable
 
 NO_QUEUES = "[]"

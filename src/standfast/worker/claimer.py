@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 
+from standfast.concurrency.loops import Guard
 from standfast.errors import StoreUnavailable
-from standfast.handlers.readiness import Readiness
 from standfast.job import Claim
-from standfast.queue.known_policy import KnownPolicy
 from standfast.rules import QueueRules
-from standfast.store.orders import Catch, Order, Want
+from standfast.spine.orders import Catch, Order, Want
 from standfast.store.store import Store
-from standfast.worker.admission import Doorkeeper
-from standfast.worker.loops import Guard
+from standfast.wings.limits.gatekeeper import Doorkeeper
+from standfast.wings.limits.readiness import Readiness
+from standfast.wings.policy.known import KnownPolicy
 
 log = logging.getLogger("standfast.worker")
 

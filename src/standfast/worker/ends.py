@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 
 from standfast.lifecycle import Transition
+from standfast.spine.run import Running
+from standfast.spine.tell import tell
 from standfast.store.store import Store
-from standfast.worker.attempt import Running
-from standfast.worker.telling import tell
 
 log = logging.getLogger("standfast.worker")
 

@@ -11,24 +11,24 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-from standfast.decide import classify
-from standfast.decide.breaker import answered
-from standfast.decide.settle import settle, too_old
-from standfast.handlers.registry import Registry
+from standfast.failure import classify
 from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.outcome import Drained, NotEntered, Outcome, Succeeded
-from standfast.queue.known_policy import KnownPolicy, filed
-from standfast.queue.verification import Verifier
 from standfast.rules import QueueRules
+from standfast.spine.error_place import with_place
+from standfast.spine.registry import Registry
+from standfast.spine.run import Attempts, Cut, Running, cut_short, thrown_away
+from standfast.spine.settle import settle, too_old
 from standfast.store.store import Store
 from standfast.telemetry import Tracing
-from standfast.worker.attempt import Attempts, Cut, Running, cut_short, thrown_away
+from standfast.wings.effects.verbs import Verifier
+from standfast.wings.limits.breaker import answered
+from standfast.wings.policy.known import KnownPolicy, filed
 from standfast.worker.ends import Ends, Key
-from standfast.worker.places import with_place
 from standfast.worker.signals import from_a_signal
 from standfast.worker.stopwatch import Stopwatch
-from standfast.worker.traced import Run, Spans, Whole
+from standfast.worker.traced_attempt import Run, Spans, Whole
 
 log = logging.getLogger("standfast.worker")
 

@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from standfast.aside import within
-from standfast.store.apart import Turns
+from standfast.concurrency.loops import Loop
+from standfast.concurrency.threads import within
+from standfast.store.facades.apart import Turns
 from standfast.worker.claimer import Claimer
 from standfast.worker.executor import Executor
-from standfast.worker.loops import Loop
 
 log = logging.getLogger("standfast.worker")
 

@@ -8,18 +8,18 @@ from itertools import compress
 
 import msgspec
 
-from standfast.decide.settle import age_reason, outlived, settle
-from standfast.decide.triage import Present
 from standfast.job import Claim, Details, higher
 from standfast.lifecycle import Transition
 from standfast.outcome import Lapsed
-from standfast.policy.facts import Facts
-from standfast.policy.rules import Broken, Policy
-from standfast.queue.known_policy import KnownPolicy, filed
 from standfast.rules import QueueRules
+from standfast.spine.settle import age_reason, outlived, settle
+from standfast.spine.tell import tell
+from standfast.spine.upkeep import Expired, Sweep, Swept
 from standfast.store.store import Store
-from standfast.store.upkeep import Expired, Sweep, Swept
-from standfast.worker.telling import tell
+from standfast.wings.policy.facts import Facts
+from standfast.wings.policy.known import KnownPolicy, filed
+from standfast.wings.policy.rules import Broken, Policy
+from standfast.wings.policy.triage import Present
 
 _details = msgspec.json.Decoder(Details).decode
 

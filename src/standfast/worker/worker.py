@@ -14,36 +14,36 @@ from typing import Any, Self
 
 import msgspec
 
-from standfast.aside import aside
+from standfast.concurrency.loops import Guard, Loop
+from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError, StoreUnusable
-from standfast.handlers import lifeline
-from standfast.handlers.readiness import Readiness
-from standfast.handlers.registry import Registry
 from standfast.job import Claim
-from standfast.queue.consent import Consent
-from standfast.queue.declarations import Declarations
-from standfast.queue.letters import DeadLetters
-from standfast.queue.policies import Policies
-from standfast.queue.verification import Verifier
 from standfast.rules import QueueRules
+from standfast.spine.registry import Registry
+from standfast.spine.upkeep import Beat, Prune, Sweep, WorkerCard
 from standfast.store.hints import STOPS, TIMETABLE
 from standfast.store.store import Store
-from standfast.store.upkeep import Beat, Prune, Sweep, WorkerCard
 from standfast.telemetry import Tracing
-from standfast.worker.admission import Doorkeeper
+from standfast.wings.consent.verbs import Consent
+from standfast.wings.effects.verbs import Verifier
+from standfast.wings.letters.verbs import DeadLetters
+from standfast.wings.limits.gatekeeper import Doorkeeper
+from standfast.wings.limits.readiness import Readiness
+from standfast.wings.policy.verbs import Policies
+from standfast.wings.queues.declarations import Declarations
+from standfast.wings.redrives.redriver import EVERY as REDRIVE_EVERY
+from standfast.wings.redrives.redriver import Redriver
+from standfast.wings.schedules.ticker import Timetable
+from standfast.worker import lifeline
 from standfast.worker.claimer import Claimer
-from standfast.worker.comparison import Comparison
 from standfast.worker.executor import Executor
 from standfast.worker.heartbeat import LONGEST_BEAT, Heartbeat, beat_for
-from standfast.worker.loops import Guard, Loop
+from standfast.worker.loop_watch import Watch
 from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
-from standfast.worker.redriver import EVERY as REDRIVE_EVERY
-from standfast.worker.redriver import Redriver
+from standfast.worker.reconcile import Comparison
 from standfast.worker.suspects import InAProcess, InThisWorker, Suspects, run_suspects
 from standfast.worker.sweeper import Sweeper
-from standfast.worker.timetable import Timetable
-from standfast.worker.watch import Watch
 
 log = logging.getLogger("standfast.worker")
 

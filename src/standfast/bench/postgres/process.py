@@ -9,9 +9,9 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
-from standfast.aside import within
 from standfast.bench.children import LONGEST_LINE, START_AND_STOP
 from standfast.bench.postgres.contestant import Failed
+from standfast.concurrency.threads import within
 
 LAST_WORDS = 4_000
 END_SECONDS = 3.0

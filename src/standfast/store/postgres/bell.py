@@ -16,7 +16,7 @@ from collections.abc import Callable
 import msgspec
 import psycopg
 
-from standfast.aside import started
+from standfast.concurrency.threads import started
 from standfast.errors import WrongAddress
 from standfast.store.hints import Hint
 from standfast.store.postgres.address import Address

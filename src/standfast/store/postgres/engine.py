@@ -11,11 +11,10 @@ from typing import Any
 
 import psycopg
 
-from standfast.aside import within
 from standfast.clock import Clock
+from standfast.concurrency.threads import within
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
-from standfast.store import reads, upkeep
-from standfast.store.anchor import Anchor
+from standfast.spine import upkeep
 from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
@@ -31,8 +30,10 @@ from standfast.store.postgres.driver import drive
 from standfast.store.postgres.foreign import Foreign
 from standfast.store.postgres.server import Server
 from standfast.store.postgres.session import Unanswered
-from standfast.store.reads import JournalRow
 from standfast.store.steps import Script
+from standfast.wings.audit.anchor import Anchor
+from standfast.wings.jobs import reads
+from standfast.wings.jobs.reads import JournalRow
 
 PATIENCE = 5.0
 """Seconds a caller waits for what it reads."""

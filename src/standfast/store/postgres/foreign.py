@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any, NamedTuple
 
-from standfast.aside import aside
 from standfast.clock import Clock
+from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError
-from standfast.store import scripts
+from standfast.spine import apply as scripts
 from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.bell import channel, messages

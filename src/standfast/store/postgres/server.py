@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from standfast.aside import Threads
+from standfast.concurrency.threads import Threads
 from standfast.errors import ConfigurationError, StoreUnavailable, WrongAddress
 from standfast.store.hints import Hint
 from standfast.store.postgres.address import Address

@@ -15,8 +15,6 @@ import apsw
 
 from standfast.clock import Clock
 from standfast.errors import StandfastError, StoreUnavailable
-from standfast.store import reads
-from standfast.store.anchor import Anchor
 from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
@@ -27,6 +25,8 @@ from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.moving import check_usable, heed
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Rows, Script
+from standfast.wings.audit.anchor import Anchor
+from standfast.wings.jobs import reads
 
 log = logging.getLogger("standfast.store")
 

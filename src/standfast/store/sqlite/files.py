@@ -14,8 +14,8 @@ from typing import Any
 
 import apsw
 
-from standfast.aside import Threads
 from standfast.clock import UNKNOWN_BOOT, Clock
+from standfast.concurrency.threads import Threads
 from standfast.errors import StoreDamaged, StoreUnavailable, WrongAddress
 from standfast.store.hints import Hint
 from standfast.store.sqlite.backup import Contents, back_up

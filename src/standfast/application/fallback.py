@@ -1,0 +1,111 @@
+"""When nothing can be stored: call what the caller gave instead, count it, and tell the store once it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from standfast.concurrency.locks import ForkableLock
+from standfast.concurrency.threads import aside
+from standfast.errors import Backpressure, ConfigurationError, StoreClosed, StoreMoved, StoreUnavailable
+from standfast.job import Receipt
+from standfast.store.store import Store
+
+log = logging.getLogger("standfast.queue")
+
+Answer = TypeVar("Answer")
+Otherwise = Callable[[], Any]
+"""Takes no argument; plain or async."""
+FALLBACK = Receipt(None, "fallback", None)
+
+
+def check_otherwise(otherwise: Otherwise) -> None:
+    """Refuse what could not be called, now rather than when the store is away."""
+    if not callable(otherwise):
+        raise ConfigurationError(f"otherwise must be a function without arguments, not {otherwise!r}")
+    try:
+        signature = inspect.signature(otherwise)
+    except (TypeError, ValueError):  # written in C, and does not tell
+        return
+    try:
+        signature.bind()
+    except TypeError as error:
+        raise ConfigurationError(
+            f"otherwise is called without arguments, and {otherwise!r} asks for some ({error}); wrap it in a lambda"
+        ) from error
+
+
+class Fallbacks:
+    """The calls of this process that went to their fallback and that the store has not been told of."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._untold: Counter[str] = Counter()
+        self._lock = ForkableLock()
+
+    async def unless_stored(
+        self, queue: str, otherwise: Otherwise, stored: Awaitable[Answer], instead: Answer
+    ) -> Answer:
+        """Give what was stored; if for certain nothing was, call the fallback, and give `instead`."""
+        try:
+            return await stored
+        except (StoreUnavailable, Backpressure) as error:
+            self._go_on(queue, error)
+        answer = otherwise()
+        if inspect.isawaitable(answer):
+            await answer
+        return instead
+
+    def unless_stored_blocking(self, queue: str, otherwise: Otherwise, store: Callable[[], Receipt]) -> Receipt:
+        """Do the same for a caller without a loop; an async fallback gets a loop of its own."""
+        try:
+            return store()
+        except (StoreUnavailable, Backpressure) as error:
+            self._go_on(queue, error)
+        answer = otherwise()
+        if inspect.isawaitable(answer):
+            asyncio.run(_finish(answer))
+        return FALLBACK
+
+    def _go_on(self, queue: str, error: StoreUnavailable | Backpressure) -> None:
+        """Count and log a fallback; raise instead if the job may be stored: both would then happen.
+
+        A store that has moved, or was closed here, will not be back: whoever still calls it must hear of it.
+        """
+        if isinstance(error, StoreMoved | StoreClosed) or (isinstance(error, StoreUnavailable) and not error.definite):
+            raise error
+        with self._lock:
+            self._untold[queue] += 1
+        log.warning("a call for queue %s goes to its fallback: %s", queue, error)
+
+    @property
+    def untold(self) -> bool:
+        """Whether there is something to tell."""
+        return bool(self._untold)
+
+    async def tell(self) -> None:
+        """Have the store count them; while it cannot, they are kept."""
+        if self._untold:
+            await aside(self.tell_blocking)
+
+    def tell_blocking(self) -> None:
+        """Do the same for a caller without a loop."""
+        with self._lock:
+            counts, self._untold = self._untold, Counter()
+        if not counts:
+            return
+        try:
+            self._store.count_fallbacks_blocking(counts)
+        except StoreUnavailable as error:
+            log.warning("%d fallbacks are not counted in the store yet: %s", counts.total(), error)
+            if error.definite:
+                with self._lock:
+                    self._untold += counts
+
+
+async def _finish(answer: Awaitable[Any]) -> None:
+    await answer

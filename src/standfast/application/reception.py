@@ -1,0 +1,193 @@
+"""How new jobs get in: into the store, or into this host's spool while the store is away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+
+from standfast.application.fallback import Fallbacks
+from standfast.concurrency.locks import ForkableLock
+from standfast.concurrency.threads import aside
+from standfast.errors import StoreGone, StoreUnavailable, WrongAddress
+from standfast.job import JobView, NewJob, Receipt
+from standfast.spine.accept import receipt
+from standfast.store import store as store_module
+from standfast.store.spool import Spool
+from standfast.store.store import Accepted, Store
+from standfast.wings.queues.declarations import Declarations
+from standfast.wings.relay import verbs as spooled
+from standfast.wings.relay.forwarder import Forwarder
+from standfast.wings.relay.verbs import Held
+
+log = logging.getLogger("standfast.queue")
+
+Enqueue = Callable[[Sequence[NewJob]], Awaitable[list[Accepted]]]
+LET_PASS = 1.0
+"""Seconds that a call waits for the jobs before it while they are being brought."""
+
+
+class Behind(StoreUnavailable):
+    """The store may be there, but other jobs come first."""
+
+
+class Reception:
+    """Accepts jobs. While the spool is not empty everything goes through it: nothing overtakes what came before."""
+
+    def __init__(self, store: Store, spool: Spool | None, declared: Declarations, fallbacks: Fallbacks) -> None:
+        self._store = store
+        self._spool = spool
+        self._declared = declared
+        self._fallbacks = fallbacks
+        self._making = ForkableLock()
+        self._forwarder_of: tuple[int, Forwarder] | None = None
+        self._asked: asyncio.Future[StoreUnavailable | None] | None = None
+
+    # --- accepting
+
+    async def accept(self, job: NewJob, enqueue: Enqueue | None = None) -> Receipt:
+        """Take one job in; `enqueue` stores it, where that is more than that."""
+        [answer] = await self._stored([job], enqueue or self._store.enqueue)
+        if self._fallbacks.untold and not _is_spooled(answer):
+            await self._fallbacks.tell()
+        return receipt(answer, job)
+
+    async def accept_together(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        """Take in all of these jobs, or none."""
+        answers = await self._stored(jobs, self._store.enqueue_together)
+        return [receipt(answer, job) for answer, job in zip(answers, jobs, strict=True)]
+
+    def accept_blocking(self, job: NewJob) -> Receipt:
+        """Take one job in from code without a loop."""
+        [answer] = self._stored_blocking([job])
+        if not _is_spooled(answer):
+            self._fallbacks.tell_blocking()
+        return receipt(answer, job)
+
+    async def _stored(self, jobs: Sequence[NewJob], enqueue: Enqueue) -> list[Accepted]:
+        spool = self._spool
+        if spool is None:
+            if self._declared.unpublished:
+                await self._declared.publish()
+            return await enqueue(jobs)
+        refused = None
+        while refused is None and (spool.waiting is not False or self._declared.unpublished):
+            refused = await asyncio.shield(self._asked_for_all(spool))
+        if refused is None:
+            try:
+                return await enqueue(jobs)
+            except StoreGone:
+                raise
+            except StoreUnavailable as error:
+                refused = error
+        return await aside(self._put, spool, jobs, refused)
+
+    def _asked_for_all(self, spool: Spool) -> asyncio.Future[StoreUnavailable | None]:
+        """Ask once for all calls of this loop that wait: they go on in the order they came."""
+        asked = self._asked
+        if asked is None or asked.done() or asked.get_loop() is not asyncio.get_running_loop():
+            asked = self._asked = aside(self._refusal, spool)
+        return asked
+
+    def _stored_blocking(self, jobs: Sequence[NewJob]) -> list[Accepted]:
+        spool = self._spool
+        if spool is None:
+            self._declared.publish_blocking()
+            return self._store.enqueue_blocking(jobs)
+        refused = None
+        if spool.waiting is not False or self._declared.unpublished:
+            refused = self._refusal(spool)
+        if refused is None:
+            try:
+                return self._store.enqueue_blocking(jobs)
+            except StoreGone:
+                raise
+            except StoreUnavailable as error:
+                refused = error
+        return self._put(spool, jobs, refused)
+
+    def _refusal(self, spool: Spool) -> StoreUnavailable | None:
+        """Say why jobs cannot go to the store itself; one that is being opened is waited for until the deadline."""
+        self._store.check_not_closed()
+        forwarder = self._forwarder(spool)
+        if spool.waiting or spool.look():
+            emptied = forwarder.wait_until_empty(LET_PASS)
+            if isinstance(forwarder.refusal, WrongAddress):
+                raise WrongAddress(str(forwarder.refusal))
+            if not emptied:
+                return Behind("it waits behind jobs that came before it", definite=True)
+        try:
+            forwarder.wait_until_open(store_module.PATIENCE)
+        except StoreGone:
+            raise
+        except StoreUnavailable as error:
+            return error
+        return None
+
+    def _put(self, spool: Spool, jobs: Sequence[NewJob], refused: StoreUnavailable) -> list[Accepted]:
+        """Write jobs down here; where that fails too, tell their caller whether they can be in either place."""
+        try:
+            spool.put(jobs, self._store.moment(), spooled.said(refused), unsure=not refused.definite)
+        except StoreUnavailable as error:
+            raise StoreUnavailable(f"{refused}; {error}", definite=refused.definite and error.definite) from error
+        forwarder = self._forwarder(spool)
+        if not isinstance(refused, Behind):
+            forwarder.met(refused)
+        forwarder.wake()
+        return [Receipt(job.id, "spooled", None) for job in jobs]
+
+    # --- looking
+
+    async def view(self, job_id: str | None) -> JobView | None:
+        """Give a job that waits in the spool."""
+        self._store.check_not_closed()
+        if self._spool is None or (self._spool.waiting is False and not self._spool.refuses):
+            return None
+        entry = await aside(self._spool.find, job_id or "")
+        return None if entry is None else spooled.view(entry, self._refused)
+
+    async def held(self) -> Held | None:
+        """Tell what waits in the spool; None for a store that needs none."""
+        self._store.check_not_closed()
+        if self._spool is None:
+            return None
+        return await aside(spooled.held, self._spool, self._store.moment(), self._refused)
+
+    @property
+    def _refused(self) -> Exception | None:
+        return None if self._forwarder_of is None else self._forwarder_of[1].refusal
+
+    # --- life
+
+    async def open(self) -> None:
+        """Open the store. Where there is a spool, it may be away: jobs are accepted all the same."""
+        try:
+            await self._declared.publish()
+        except StoreUnavailable as error:
+            if self._spool is None:
+                raise
+            log.warning("the store is away, jobs are spooled in %s: %s", self._spool.path, error)
+        if self._spool is not None:  # something may wait there since this process, or another, was last up
+            self._forwarder(self._spool)
+
+    def close(self) -> None:
+        """Bring what can be brought at once; the rest waits for the next process of this host."""
+        with self._making:
+            opened, self._forwarder_of = self._forwarder_of, None
+        if opened is not None and opened[0] == os.getpid():
+            opened[1].close()
+        if self._spool is not None:
+            self._spool.close()
+
+    def _forwarder(self, spool: Spool) -> Forwarder:
+        """Give the forwarder of this process: a forked child does not have its parent's thread."""
+        with self._making:
+            made = self._forwarder_of
+            if made is None or made[0] != os.getpid() or not made[1].alive:
+                made = self._forwarder_of = (os.getpid(), Forwarder(self._store, spool, self._declared))
+            return made[1]
+
+
+def _is_spooled(answer: Accepted) -> bool:
+    return isinstance(answer, Receipt) and answer.outcome == "spooled"

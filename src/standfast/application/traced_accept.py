@@ -1,0 +1,86 @@
+"""Taking jobs in inside spans, where traces are on: each job carries who asked for it, by their `traceparent`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from standfast.application.reception import Enqueue, Reception
+from standfast.job import Details, NewJob, Receipt
+from standfast.telemetry import BATCH, HANDLER, JOB, OUTCOME, QUEUE, Producing, Tracing
+from standfast.wings.relay.transactions import Transactions
+
+_details = msgspec.json.Decoder(Details).decode
+_text = msgspec.json.Encoder().encode
+
+
+def about(jobs: Sequence[NewJob]) -> tuple[str, dict[str, str | int]]:
+    """Name what is enqueued: its queue, and what a span says of it."""
+    if not jobs:
+        return "nothing", {BATCH: 0}
+    first = jobs[0]
+    alone: dict[str, str | int] = {JOB: first.id} if len(jobs) == 1 else {BATCH: len(jobs)}
+    return first.queue, {QUEUE: first.queue, HANDLER: first.handler, **alone}
+
+
+def stamped(job: NewJob, span: Producing) -> NewJob:
+    """Have a job carry the span it is enqueued in."""
+    details = msgspec.structs.replace(_details(job.details), trace=span.traceparent)
+    return msgspec.structs.replace(job, details=_text(details).decode())
+
+
+async def traced(tracing: Tracing | None, job: NewJob, store: Callable[[NewJob], Awaitable[Receipt]]) -> Receipt:
+    """Store a job, inside a span where traces are on."""
+    if tracing is None:
+        return await store(job)
+    with tracing.producing(*about([job])) as span:
+        return _told(span, await store(stamped(job, span)))
+
+
+def _told(span: Producing, receipt: Receipt) -> Receipt:
+    """Say which job it is now: a duplicate has the id of the first."""
+    span.say({OUTCOME: receipt.outcome, **({} if receipt.id is None else {JOB: receipt.id})})
+    return receipt
+
+
+class TracedReception(Reception):
+    """Takes jobs in, each call inside a span of its own."""
+
+    def __init__(self, tracing: Tracing, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._tracing = tracing
+
+    async def accept(self, job: NewJob, enqueue: Enqueue | None = None) -> Receipt:
+        """Take one job in."""
+        with self._tracing.producing(*about([job])) as span:
+            return _told(span, await super().accept(stamped(job, span), enqueue))
+
+    async def accept_together(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        """Take in all of these jobs, or none."""
+        with self._tracing.producing(*about(jobs)) as span:
+            return await super().accept_together([stamped(job, span) for job in jobs])
+
+    def accept_blocking(self, job: NewJob) -> Receipt:
+        """Take one job in from code without a loop."""
+        with self._tracing.producing(*about([job])) as span:
+            return _told(span, super().accept_blocking(stamped(job, span)))
+
+
+class TracedTransactions(Transactions):
+    """Writes jobs inside transactions of callers, each call inside a span of its own."""
+
+    def __init__(self, tracing: Tracing, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._tracing = tracing
+
+    async def enqueue(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
+        """Write all of these jobs, or none."""
+        with self._tracing.producing(*about(jobs)) as span:
+            return await super().enqueue(tx, [stamped(job, span) for job in jobs])
+
+    def enqueue_blocking(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
+        """Do the same for a caller without a loop."""
+        with self._tracing.producing(*about(jobs)) as span:
+            return super().enqueue_blocking(tx, [stamped(job, span) for job in jobs])

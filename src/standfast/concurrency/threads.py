@@ -1,0 +1,123 @@
+"""Blocking work beside the event loop, on threads of its own.
+
+The loop's own threads are few and the application's: handlers that fill them must not stop the queue's bookkeeping.
+
+`concurrent.futures` takes no more work once the main thread has ended, although other threads and exit handlers go on
+and may have jobs to store. These threads do. Where no thread can be started at all, the caller does the work itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from standfast.concurrency.guarded import asked
+from standfast.errors import StoreClosed, StoreUnavailable
+
+Answer = TypeVar("Answer")
+Task = Callable[[], None]
+
+
+def aside(work: Callable[..., Answer], *given: object) -> asyncio.Future[Answer]:
+    """Do the work on a new thread; its answer comes to the running loop."""
+    future: Future[Answer] = Future()
+    task = _task(future, work, given)
+    if not started(threading.Thread(target=task, name="standfast-aside")):
+        task()
+    return asyncio.wrap_future(future)
+
+
+async def within(work: Awaitable[Answer], seconds: float) -> Answer:
+    """Await the work for so many seconds, or raise TimeoutError.
+
+    Unlike `asyncio.wait_for` of Python 3.11, this never swallows a cancellation that comes just as the work is done:
+    the task would go on, and whoever cancelled it would wait for good.
+    """
+    async with asyncio.timeout(seconds):
+        return await work
+
+
+def start(thread: threading.Thread) -> None:
+    """Start a thread that nothing can do without."""
+    if not started(thread):
+        raise StoreUnavailable(
+            "no thread can be started: this process is ending, or has too many; nothing was written", definite=True
+        )
+
+
+def started(thread: threading.Thread) -> bool:
+    """Start a thread; tell whether there is one: an interpreter that is ending may refuse."""
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True
+
+
+class Threads:
+    """Up to so many threads that share what they are given to do. The end of the process does not wait for them."""
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._waiting: SimpleQueue[Task | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
+        self._growing = threading.Lock()
+        self._closed = False
+
+    def submit(self, work: Callable[..., Answer], *given: object) -> Future[Answer]:
+        """Have one of them do the work."""
+        if self._closed:
+            raise StoreClosed
+        future: Future[Answer] = Future()
+        self._waiting.put(_task(future, work, given))
+        if not (self._idle.acquire(blocking=False) or self._grow()):
+            self._do_here()
+        return future
+
+    def shutdown(self) -> None:
+        """Do what waits, and end."""
+        self._closed = True
+        for _ in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._do_here()
+
+    def _grow(self) -> bool:
+        """Add a thread where there may be more; tell whether there is any."""
+        with self._growing:
+            if len(self._threads) < self._most:
+                thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
+                if started(thread):
+                    self._threads.append(thread)
+            return bool(self._threads)
+
+    def _do_here(self) -> None:
+        with suppress(Empty):
+            while True:
+                task = self._waiting.get_nowait()
+                if task is not None:
+                    task()
+
+    def _run(self) -> None:
+        while (task := self._waiting.get()) is not None:
+            task()
+            del task  # what it was given must not live until the next one comes
+            self._idle.release()
+
+
+def _task(future: Future[Any], work: Callable[..., Any], given: tuple[object, ...]) -> Task:
+    return partial(_do, future, partial(work, *given))
+
+
+def _do(future: Future[Any], work: Callable[[], Any]) -> None:
+    if future.set_running_or_notify_cancel():
+        asked(lambda: future.set_result(work()), future.set_exception)

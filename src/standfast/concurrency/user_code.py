@@ -1,0 +1,52 @@
+"""Call code of the application's, plain or async, from the loop: plain code runs in a thread that nobody waits for.
+
+A plain check that hangs is left behind: its thread must neither hold up the loop nor the end of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+from standfast.concurrency.guarded import asked
+
+Answer = TypeVar("Answer")
+
+
+async def called(function: Callable[..., Any], *given: Any) -> Any:
+    """Call a function and give its answer, awaited if it is to be."""
+    if _is_async(function):
+        return await function(*given)
+    answer = await _in_thread(function, *given)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+async def staying(code: Awaitable[Answer]) -> Answer:
+    """Await code in a task of its own: an exit out of one would stop the loop, and every other job with it."""
+    try:
+        return await code
+    except SystemExit as error:
+        raise RuntimeError(f"it asked the process to exit ({error.code})") from error
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    inner = inspect.unwrap(function)
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
+
+
+def _in_thread(function: Callable[..., Any], *given: Any) -> asyncio.Future[Any]:
+    answer: Future[Any] = Future()
+    context = copy_context()
+    name = "standfast-check"
+    threading.Thread(target=context.run, args=(_answer, answer, function, *given), name=name, daemon=True).start()
+    return asyncio.wrap_future(answer)
+
+
+def _answer(answer: Future[Any], function: Callable[..., Any], *given: Any) -> None:
+    if answer.set_running_or_notify_cancel():
+        asked(lambda: answer.set_result(function(*given)), answer.set_exception)

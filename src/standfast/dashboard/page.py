@@ -1,0 +1,171 @@
+"""A page as a value: who may see it and what it shows; and how one visit to it is served."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, cast
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from standfast.application import Standfast
+from standfast.dashboard.drawing import draw
+from standfast.dashboard.messages import DONE
+from standfast.dashboard.shared_cache import Beside, Told
+from standfast.errors import StandfastError
+from standfast.server import cookies
+from standfast.server.auth import Gatekeeper, check_right
+from standfast.server.problems import Problem, of_error
+from standfast.wings.tokens.words import Grant, Right
+
+SEE_OTHER = 303
+UNAUTHENTICATED = 401
+NOT_KEPT = {"Cache-Control": "no-store"}
+
+
+class Visit(NamedTuple):
+    """Somebody who looks at a page."""
+
+    sf: Standfast
+    grant: Grant
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    request: Request
+    beside: Beside
+
+    @property
+    def root(self) -> str:
+        """Where the dashboard is mounted: what every address of it begins with."""
+        return root_of(self.request)
+
+    async def counted(self) -> Told:
+        """Give the counts of the whole, of now or a moment ago, and how old they are."""
+        return await self.beside.told("stats", self.sf.stats)
+
+    async def stats(self) -> dict[str, Any]:
+        """Give the counts of the whole, of now or a moment ago."""
+        return cast("dict[str, Any]", (await self.counted()).value)
+
+    async def health(self) -> dict[str, Any]:
+        """Give how the whole is doing, of now or a moment ago."""
+        return cast("dict[str, Any]", (await self.beside.told("health", self.sf.health)).value)
+
+    async def queues(self) -> dict[str, dict[str, Any]]:
+        """Give every queue with its rules, of now or a moment ago."""
+        return cast("dict[str, dict[str, Any]]", (await self.beside.told("queues", self.sf.queues.describe)).value)
+
+    def asked(self, *names: str) -> dict[str, str]:
+        """Give what a form of ours asked for; an empty field asks for nothing."""
+        return {name: self.query[name].strip() for name in names if self.query.get(name, "").strip()}
+
+    def cursor(self) -> int | None:
+        """Give where a list goes on."""
+        return read_cursor(self.query.get("cursor", ""))
+
+
+def read_cursor(given: str) -> int | None:
+    """Read where a list goes on; what is none begins anew."""
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None  # noqa: PLR2004 - 64 bits
+
+
+class Drawn(NamedTuple):
+    """What a page shows: a template, and what stands in it."""
+
+    template: str
+    context: dict[str, Any]
+    status: int = 200
+
+
+class Elsewhere(NamedTuple):
+    """Another page that shows it."""
+
+    address: str
+
+
+Shows = Callable[[Visit], Awaitable[Drawn | Elsewhere]]
+Serves = Callable[[Request, Grant], Awaitable[Drawn | Elsewhere]]
+
+
+class Page(NamedTuple):
+    """One page, and the right that it takes; `also` is another right that is enough, for what is one's own."""
+
+    path: str
+    shows: Shows
+    right: Right = Right.READ
+    also: Right | None = None
+
+
+def endpoint(sf: Standfast, gate: Gatekeeper, beside: Beside, page: Page) -> Callable[[Request], Awaitable[Response]]:
+    """Give what serves a page."""
+
+    async def shown(request: Request, grant: Grant) -> Drawn | Elsewhere:
+        check_right(grant, page.right, page.also)
+        return await page.shows(Visit(sf, grant, request.path_params, request.query_params, request, beside))
+
+    return served(gate, shown)
+
+
+def served(gate: Gatekeeper, shows: Serves) -> Callable[[Request], Awaitable[Response]]:
+    """Give what serves whoever is signed in; a refusal, also while the store is away, is said on a page."""
+
+    async def serve(request: Request) -> Response:
+        grant = None
+        try:
+            grant = await gate.signed_in(request)
+            return ask_to_sign_in(request) if grant is None else answered(request, grant, await shows(request, grant))
+        except Problem as problem:
+            return refused(request, grant, problem)
+        except StandfastError as error:
+            return refused(request, grant, of_error(error))
+
+    return serve
+
+
+def answered(request: Request, grant: Grant, found: Drawn | Elsewhere) -> Response:
+    """Draw a page for somebody, or send them to another."""
+    if isinstance(found, Elsewhere):
+        return RedirectResponse(f"{root_of(request)}{found.address}", SEE_OTHER, NOT_KEPT)
+    return drawn(request, found, grant)
+
+
+def drawn(request: Request, found: Drawn, grant: Grant | None = None) -> Response:
+    """Draw a page."""
+    about = {
+        "root": root_of(request),
+        "here": request.scope["path"].removeprefix(root_of(request)),
+        "address": _address(request),
+        "grant": grant,
+        "may": frozenset() if grant is None else frozenset(str(right) for right in Right if grant.may(right)),
+        "csrf": cookies.csrf_of(request),
+        "signs_out": cookies.shown(request) is not None,
+        "done": DONE.get(request.query_params.get("done", "")),
+    }
+    text = draw(found.template, {**about, **found.context})
+    return Response(text, found.status, NOT_KEPT, media_type="text/html")
+
+
+def refused(request: Request, grant: Grant | None, problem: Problem) -> Response:
+    """Say on a page what was refused, and what to do next."""
+    response = drawn(request, Drawn("problem.html", {"problem": problem}, problem.status), grant)
+    response.headers.update(problem.headers or {})
+    return response
+
+
+def ask_to_sign_in(request: Request, *, wrong: str | None = None) -> Response:
+    """Ask who it is; the page that was wanted comes after."""
+    wanted = _address(request) if request.method == "GET" else ""
+    context = {"wrong": wrong, "wanted": wanted.removeprefix(root_of(request))}
+    return drawn(request, Drawn("sign_in.html", context, UNAUTHENTICATED))
+
+
+def root_of(request: Request) -> str:
+    """Give where the dashboard is mounted."""
+    return str(request.scope.get("root_path", "")).rstrip("/")
+
+
+def _address(request: Request) -> str:
+    """Give the address of this page, without what was said once."""
+    kept = [(name, value) for name, value in request.query_params.multi_items() if name not in {"done", "code"}]
+    path = quote(request.scope["path"])
+    return f"{path}?{urlencode(kept)}" if kept else path

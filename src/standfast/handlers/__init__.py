@@ -1,1 +1,0 @@
-"""The functions that do the work, and what they declare."""

@@ -1,1 +1,0 @@
-"""Telling the outside: follows what was committed, and has the queue itself carry alerts to surfaces."""

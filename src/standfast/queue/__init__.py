@@ -1,1 +1,0 @@
-"""What every door uses: accepting work, looking at it, judging its health."""

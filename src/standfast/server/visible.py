@@ -1,0 +1,58 @@
+"""What somebody names by its id, if they may know of it: to everybody else there is none. The same at every door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from standfast.application import Standfast
+from standfast.errors import UnknownJob, UnknownRequest
+from standfast.job import JobView
+from standfast.server.auth import reaches
+from standfast.server.seen import health_for, own
+from standfast.wings.tokens.words import Grant
+
+
+async def perhaps_job(sf: Standfast, grant: Grant, named: str) -> JobView | None:
+    """Find a job."""
+    job = await sf.status(named)
+    return job if job is not None and grant.reaches(job.queue) and own(job, grant) else None
+
+
+async def job(sf: Standfast, grant: Grant, named: str) -> JobView:
+    """Find a job that must be there."""
+    found = await perhaps_job(sf, grant, named)
+    if found is None:
+        raise UnknownJob.named(named)
+    return found
+
+
+async def takes_work(sf: Standfast, grant: Grant, queue: str) -> bool:
+    """Tell whether a token may bring work to a queue: one it was made for, else one that a process published."""
+    return grant.reaches(queue) if grant.queues is not None else await sf.queues.published(queue)
+
+
+async def approval(sf: Standfast, grant: Grant, named: str) -> dict[str, Any]:
+    """Find an approval; one of a whole redrive may be of no one queue."""
+    found = await sf.approvals.get(named)
+    if not reaches(grant, found["queue"]):
+        raise UnknownRequest.named("approval", named)
+    return found
+
+
+async def workflow(sf: Standfast, grant: Grant, named: str) -> dict[str, Any]:
+    """Find a workflow all of whose steps are within reach."""
+    found = await sf.workflows.get(named)
+    if not all(grant.reaches(step["queue"]) for step in found["steps"].values()):
+        raise UnknownRequest.named("workflow", named)
+    return found
+
+
+async def reaches_redrive(sf: Standfast, grant: Grant, named: str) -> bool:
+    """Tell whether a plan or redrive is within reach: one of all queues is for those who reach them all."""
+    return grant.queues is None or reaches(grant, await sf.dead_letters.redrives.queue_of(named))
+
+
+async def health(sf: Standfast, grant: Grant) -> dict[str, Any]:
+    """Judge the queue; to a token that reaches some queues, only these."""
+    stats = None if grant.queues is None else await sf.stats()
+    return health_for(await sf.health(), grant, stats)

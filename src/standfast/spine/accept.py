@@ -1,0 +1,347 @@
+"""Accepting work: from what a caller writes to a job on disk, or a refusal before anything is written."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pwd
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache, partial
+from itertools import repeat
+from typing import Any
+
+import msgspec
+
+from standfast.clock import Clock
+from standfast.errors import Backpressure, ConfigurationError, IdempotencyConflict
+from standfast.job import RISKS, Details, NewJob, Receipt
+from standfast.lifecycle import State
+from standfast.rules import seconds
+from standfast.spine.handler_job import current_session
+from standfast.spine.ids import IDS, Ids
+from standfast.spine.orders import Conflict, Full
+from standfast.spine.payload import canonical, fingerprint
+from standfast.spine.registry import Registry
+from standfast.wings.alerts.loudness import OURS
+from standfast.wings.http.words import HttpRequest
+from standfast.wings.threads.words import MOST_LABELS
+
+When = datetime | float
+Duration = float | str | timedelta
+
+LONGEST_NAME = 200
+SHORTEST_LEASE = 1
+LONGEST_SPAN = 1e10
+LATEST_MOMENT = 1e11
+SURELY_A_SPAN = 1e9
+"""Seconds since 1970 below this are before 2001: whoever writes so few means a length of time."""
+
+_details = msgspec.json.Encoder().encode
+
+
+class Acceptor:
+    """Turns calls into jobs. What it refuses was not written."""
+
+    def __init__(self, registry: Registry, clock: Clock, ids: Ids = IDS) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._ids = ids
+
+    def jobs(
+        self,
+        queue: str,
+        payloads: Iterable[Any],
+        *,
+        handler: str | None = None,
+        from_outside: bool = False,
+        own_keys: Iterable[str | None] | None = None,
+        **options: Any,
+    ) -> list[NewJob]:
+        """Check everything a caller gave, what the payloads share once, and lay each out as a new job.
+
+        `own_keys` are those of the single payloads, where they share none; there are as many.
+        What is `from_outside` is taken also if it does not fit its handler, unless every queue has that handler: nobody
+        there can mend it, and as a letter it is seen here.
+        """
+        queue = _checked_place("queue", queue)
+        name = queue if handler is None else _checked_place("handler", handler)
+        _check_known(options)
+        inherited = current_session() if options.get("session") is None else None
+        if inherited is not None:
+            options["session"] = inherited
+        shared = _shared(options)
+        _check_ahead(shared.get("expires"), self._clock.wall())
+        lay_out = partial(NewJob, queue=queue, handler=name, **shared)
+        known = None if from_outside and name not in self._registry.built_in else self._registry.find(queue, name)
+        read = known.read if known is not None and known.input is not None else None
+        found = []
+        each = repeat(shared.get("idempotency_key")) if own_keys is None else own_keys
+        for payload, key in zip(payloads, each, strict=False):
+            text = canonical(payload)
+            given = None if read is None else read(text)
+            job = lay_out(id=self._ids.mint(self._clock.wall()), payload=text)
+            if key is not None:
+                same = given.identity if isinstance(given, HttpRequest) else text
+                job = msgspec.structs.replace(job, idempotency_key=key, fingerprint=fingerprint(name, same))
+            found.append(job)
+        return found
+
+    def own(self, queue: str, payloads: Iterable[Any]) -> list[NewJob]:
+        """Lay out jobs for a queue of our own, which nobody else may bring any."""
+        lay_out = partial(NewJob, queue=queue, handler=queue, **_nothing_asked())
+        return [lay_out(id=self._ids.mint(self._clock.wall()), payload=canonical(each)) for each in payloads]
+
+
+def _checked_place(what: str, value: object) -> str:
+    """Check the name of a queue or a handler that work is brought to.
+
+    Ours are refused at every door: what they carry out is told in our name, and believed.
+    """
+    name = checked_name(what, value)
+    if name.startswith(OURS):
+        raise ConfigurationError(
+            f"{what} {name!r} carries standfast's own messages, and nobody else may add any; nothing was written: "
+            f"use a name that does not begin with {OURS!r}"
+        )
+    return name
+
+
+def _check_known(options: Iterable[str]) -> None:
+    """Refuse an option that was mistyped, or that this call does not take."""
+    for name in options:
+        if name not in OPTIONS:
+            known = [each for each in ("handler", "otherwise", "tx", *OPTIONS) if each != name]
+            raise ConfigurationError.unknown("option", name, known)
+
+
+def _read_options(
+    *,
+    priority: int | None = None,
+    delay: Duration | None = None,
+    at: When | None = None,
+    expires: When | None = None,
+    attempts: int | None = None,
+    lease: Duration | None = None,
+    session: str | None = None,
+    requester: str | None = None,
+    risk: str | None = None,
+    labels: dict[str, str] | None = None,
+    thread_key: str | None = None,
+    first_seen_at: When | None = None,
+) -> dict[str, Any]:
+    if delay is not None and at is not None:
+        raise ConfigurationError("delay= and at= both say when to start; give one of them")
+    return {
+        "details": _described(session, requester, risk, labels),
+        "priority": _whole("priority", priority),
+        "delay": _span("delay", delay) or 0.0,
+        "at": moment("at", at),
+        "expires": moment("expires", expires),
+        "budget": _whole("attempts", attempts, least=1),
+        "lease": _span("lease", lease, least=SHORTEST_LEASE),
+        "thread_key": None if thread_key is None else checked_name("thread_key", thread_key),
+        "first_seen_at": moment("first_seen_at", first_seen_at),
+    }
+
+
+OPTIONS = ("idempotency_key", *inspect.signature(_read_options).parameters)
+"""What can be said about any job."""
+
+
+def _shared(options: dict[str, Any]) -> dict[str, Any]:
+    """Read what the payloads of a call share; what was said like this before is not read again."""
+    key = options.pop("idempotency_key", None)
+    try:
+        shared = _remembered((*options,), *options.values()) if options else _nothing_asked()
+    except TypeError:  # labels, which nothing can be remembered by
+        shared = _read_options(**options)
+    return shared if key is None else {**shared, "idempotency_key": checked_name("idempotency_key", key)}
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _remembered(names: Sequence[str], *values: Any) -> dict[str, Any]:
+    return _read_options(**dict(zip(names, values, strict=True)))
+
+
+@cache
+def _nothing_asked() -> dict[str, Any]:
+    return {"details": _anonymous()}
+
+
+def several(payloads: Iterable[Any]) -> Iterable[Any]:
+    """Refuse one payload where several are due: its letters or keys would each become a job."""
+    if isinstance(payloads, str | bytes | Mapping) or not isinstance(payloads, Iterable):
+        raise ConfigurationError(
+            f"enqueue_many takes a list of payloads, not one of type {type(payloads).__name__}; "
+            "nothing was written: put it into a list, or call enqueue"
+        )
+    return payloads
+
+
+Keys = Iterable[str | None] | Callable[[Any], str | None]
+"""What `keys=` takes: one key for each payload, in their order, or a function that gives a payload's key.
+
+None is no key.
+"""
+Ages = When | Iterable[When | None] | Callable[[Any], When | None]
+"""What `first_seen_at=` of several payloads takes: one moment for all, or one for each, in the same ways."""
+
+
+def keys_of(payloads: Sequence[Any], keys: Keys) -> list[str | None]:
+    """Give the key of each payload, checked."""
+    found = _one_for_each("keys", payloads, keys)
+    return [None if key is None else checked_name(f"keys[{place}]", key) for place, key in enumerate(found)]
+
+
+def ages_of(payloads: Sequence[Any], ages: Ages) -> list[float | None]:
+    """Give since when each payload is wanted, checked."""
+    return [moment("first_seen_at", age) for age in _one_for_each("first_seen_at", payloads, ages)]
+
+
+def _one_for_each(what: str, payloads: Sequence[Any], given: Any) -> list[Any]:
+    """Give what belongs to each payload: a function tells of each, or there is one for each."""
+    if callable(given):
+        return [given(payload) for payload in payloads]
+    if isinstance(given, str | bytes | Mapping | AbstractSet) or not isinstance(given, Iterable):
+        raise ConfigurationError(
+            f"{what} takes a list with one for each payload, or a function of the payload, not one of type "
+            f"{type(given).__name__}; nothing was written"
+        )
+    found = [*given]
+    if len(found) != len(payloads):
+        raise ConfigurationError(
+            f"{what} has {len(found)} entries for {len(payloads)} payloads; nothing was written: give one for each, "
+            "None where there is none"
+        )
+    return found
+
+
+def check_shared_key(jobs: Sequence[NewJob]) -> None:
+    """Refuse one key for payloads that differ: only the first could have it, and all or none must be stored."""
+    prints: dict[str, str | None] = {}
+    for job in jobs:
+        key = job.idempotency_key
+        if key is not None and prints.setdefault(key, job.fingerprint) != job.fingerprint:
+            raise ConfigurationError(
+                f"idempotency_key {key!r} names one job, and payloads of this call that differ have it; nothing was "
+                "written: give each a key of its own, with keys="
+            )
+
+
+def receipt(answer: Receipt | Conflict | Full, job: NewJob) -> Receipt:
+    """Give the receipt, or raise if the key is taken by another payload or the queue is full."""
+    if isinstance(answer, Receipt):
+        said = answer.state
+        return answer if said is None or isinstance(said, State) else answer._replace(state=State(said))
+    if isinstance(answer, Full):
+        raise Backpressure(
+            f"queue {job.queue!r} has {answer.most} jobs due, as many as max_depth allows; nothing was written: "
+            "call again later, start more workers, or raise max_depth"
+        )
+    raise IdempotencyConflict(
+        f"key {job.idempotency_key!r} of queue {job.queue!r} belongs to job {answer.job_id} with another "
+        "payload; nothing was written: use another key, or send the same payload",
+        job_id=answer.job_id,
+    )
+
+
+def _described(session: str | None, requester: str | None, risk: str | None, labels: dict[str, str] | None) -> str:
+    if session is None and requester is None and risk is None and labels is None:
+        return _anonymous()
+    if risk is not None and risk not in RISKS:
+        raise ConfigurationError(f"risk={risk!r} is unknown; known are {', '.join(RISKS)}")
+    session = session or None  # a job of a handler that is told "" is nobody's
+    for what, value in (("session", session), ("requester", requester)):
+        if value is not None:
+            checked_name(what, value)
+    _check_labels(labels)
+    details = Details(requester=requester or session or user(), session=session, risk=risk, labels=labels)
+    return _details(details).decode()
+
+
+def _check_labels(labels: object) -> None:
+    if labels is None:
+        return
+    if not isinstance(labels, dict):
+        raise ConfigurationError(f"labels must be a dict of text to text, not {labels!r}")
+    if len(labels) > MOST_LABELS:
+        raise ConfigurationError(f"labels may have {MOST_LABELS} entries, not {len(labels)}; send more in the payload")
+    for name, value in labels.items():
+        checked_name("a label's name", name)
+        if value != "":
+            checked_name("a label's value", value)
+
+
+@cache
+def _anonymous() -> str:
+    return _details(Details(requester=user())).decode()
+
+
+@cache
+def user() -> str:
+    """Name who runs this process, as the operating system knows it: an environment variable may say anything."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # no name for this number, as in a bare container
+        return f"uid-{os.getuid()}"
+
+
+def checked_name(what: str, value: object) -> str:
+    """Check a name somebody gave."""
+    if isinstance(value, str) and _is_name(value):
+        return value
+    raise ConfigurationError(f"{what} must be printable text of 1 to {LONGEST_NAME} characters, not {value!r}")
+
+
+@lru_cache(maxsize=1024)
+def _is_name(value: str) -> bool:
+    return 0 < len(value) <= LONGEST_NAME and value.isprintable()
+
+
+def _whole(what: str, value: int | None, least: int = -(2**31)) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int or not least <= value < 2**31:
+        raise ConfigurationError(f"{what} must be a whole number from {least} to {2**31 - 1}, not {value!r}")
+    return value
+
+
+def _span(what: str, value: Duration | None, least: float = 0) -> float | None:
+    span = value.total_seconds() if isinstance(value, timedelta) else seconds(value)
+    if span is None:
+        return None
+    if not isinstance(span, int | float) or not least <= span < LONGEST_SPAN:
+        raise ConfigurationError(f"{what} must be a number of seconds from {least}, not {value!r}")
+    return float(span)
+
+
+def moment(what: str, value: When | None) -> float | None:
+    """Read a moment: seconds since 1970, or a datetime that says which zone it means."""
+    if isinstance(value, datetime):
+        return _zoned(what, value).timestamp()
+    if value is not None and not (isinstance(value, int | float) and 0 <= value < LATEST_MOMENT):
+        raise ConfigurationError(
+            f"{what} must be a datetime with a zone or seconds since 1970, such as time.time() + 600, not {value!r}"
+        )
+    return value
+
+
+def _zoned(what: str, value: datetime) -> datetime:
+    """Refuse a datetime without a zone: this machine's and UTC are hours apart, and nobody can tell which is meant."""
+    if value.utcoffset() is None:
+        raise ConfigurationError(
+            f"{what}={value.isoformat()} names no time zone; write datetime.now(UTC) for the present, "
+            "or .astimezone() behind a time of this machine's own zone"
+        )
+    return value
+
+
+def _check_ahead(expires: float | None, now: float) -> None:
+    """Refuse an expiry that is past: the job could only die."""
+    if expires is None or expires > now:
+        return
+    past = datetime.fromtimestamp(expires, UTC).isoformat(timespec="seconds")
+    meant = f"; for that many seconds from now write time.time() + {expires:g}" if expires < SURELY_A_SPAN else ""
+    raise ConfigurationError(f"expires={expires:.15g} is {past}, which is past: it would never run{meant}")

@@ -1,0 +1,48 @@
+"""Where did a handler fail? The line of the application's own code, without values: they may be secrets."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from standfast.outcome import Failed
+from standfast.printable import printable
+
+BOUNDARY = "standfast.spine.run"
+"""The module that calls handlers: what stands behind its last frame is the handler's."""
+STANDARD_LIBRARY = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+INSTALLED = {"site-packages", "dist-packages"}
+
+
+def with_place(failed: Failed, error: BaseException) -> Failed:
+    """Let the failure's message end with where the exception was raised, as far as that is the application's code."""
+    found = place(error)
+    if not found:
+        return failed
+    message = f"{failed.failure.message} ({found})".lstrip()
+    return replace(failed, failure=replace(failed.failure, message=message))
+
+
+def place(error: BaseException) -> str:
+    """Name the innermost line of the application's code, else of the handler itself; nothing for a built-in one."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in frames]
+    start = len(modules) - modules[::-1].index(BOUNDARY) if BOUNDARY in modules else len(modules)
+    if start == len(frames) or _is_ours(modules[start]):
+        return ""
+    behind = zip(frames[start:], modules[start:], strict=True)
+    own = [each for each, module in behind if not _is_ours(module) and not _is_library(each[0].f_code.co_filename)]
+    frame, line = own[-1] if own else frames[start]
+    code = frame.f_code
+    return printable(f"at {Path(code.co_filename).name}:{line} in {code.co_name}")
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith("standfast.")
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith(("<frozen", *STANDARD_LIBRARY)) or not INSTALLED.isdisjoint(Path(file).parts)

@@ -1,0 +1,248 @@
+"""The job as its handler sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import ContextVar
+from functools import cached_property
+from typing import Any, ParamSpec, TypeVar, cast, overload
+
+import msgspec
+
+from standfast.job import Claim, Coalesced
+from standfast.rules import QueueRules
+from standfast.wings.effects.block import Block
+from standfast.wings.effects.ledger import Ledger, undeclared
+from standfast.wings.effects.values import digest
+from standfast.wings.workflows.parents import Fetch, Parents
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_decode = msgspec.json.decode
+_session: ContextVar[str | None] = ContextVar("standfast_session", default=None)
+
+
+def current_session() -> str | None:
+    """Give the session this code runs for, also while a worker replays its work."""
+    return _session.get()
+
+
+def enter_session(session: str | None) -> None:
+    """Run what follows in this context for the given session."""
+    _session.set(session)
+
+
+class Job:
+    """One attempt at a job. `cancelled` turns true when the attempt should stop: look at it in long loops.
+
+    `input` is the payload as the handler's `input=` type. Where a queue collects (`coalesce="collect"`), jobs with a
+    thread key have a list of payloads in `payload`, also if only one came, and a list of such inputs in `input`.
+    """
+
+    def __init__(
+        self,
+        claim: Claim,
+        rules: QueueRules,
+        input: Any = None,
+        *,
+        fetch: Fetch | None = None,
+        begin_ledger: Callable[[Claim], Ledger] | None = None,
+    ) -> None:
+        self._claim = claim
+        self._ledger: Ledger | None = None
+        self._begin_ledger = begin_ledger
+        self._fetch = fetch
+        self.rules = rules
+        self.input = input
+        self.cancelled = False
+
+    @property
+    def id(self) -> str:
+        """The job's id, the same on every attempt and replay."""
+        return self._claim.id
+
+    @property
+    def queue(self) -> str:
+        """The queue it came through."""
+        return self._claim.queue
+
+    @cached_property
+    def payload(self) -> Any:
+        """What was enqueued."""
+        return _decode(self._claim.payload)
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self._claim.attempts
+
+    @property
+    def token(self) -> int:
+        """The fencing token: hand it to receivers that can refuse an older one."""
+        return self._claim.token
+
+    @property
+    def idempotency_key(self) -> str:
+        """A stable key to hand to receivers: the caller's, else the job's id; an amended payload has another one."""
+        return self._claim.idempotency_key or self._claim.identity
+
+    @property
+    def identity(self) -> str:
+        """What names this work, the same on every attempt and replay: the job's id, until its payload is amended."""
+        return self._claim.identity
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether this may run again by itself if nobody learns how it ended."""
+        return self._claim.repeatable
+
+    @property
+    def timeout(self) -> float | None:
+        """How many seconds this attempt may take; None is no limit."""
+        return self._claim.timeout
+
+    @property
+    def session(self) -> str | None:
+        """The session this was enqueued for."""
+        return self._claim.details.session
+
+    @property
+    def requester(self) -> str | None:
+        """Who asked for this."""
+        return self._claim.details.requester
+
+    @property
+    def coalesced(self) -> Coalesced | None:
+        """What was folded into this job while it waited: how many, and the last of them."""
+        return self._claim.coalesced
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The caller's labels."""
+        return self._claim.details.labels or {}
+
+    @cached_property
+    def parents(self) -> Parents:
+        """By name, the results of the steps of its workflow that this one comes after; empty for other jobs."""
+        return Parents(self._claim.parents or {}, self._fetch)
+
+    def effect(self, name: str) -> Block:
+        """Open a block around one declared effect: `async with job.effect("ticket") as e:`; `with` in a plain function.
+
+        That it begins is on disk before the block is entered. Where `e.done`, an earlier attempt did it and `e.receipt`
+        is what it recorded: skip it. Hand `e.key` to the receiver, the same on every attempt. `e.record(receipt)` keeps
+        what came of it; leaving the block without it counts as done, leaving it by an exception as possibly done,
+        unless that is `Transient` or `Permanent`.
+        """
+        if self._ledger is None:
+            raise undeclared(name, self._claim.handler, self.queue, ())
+        return self._ledger.block(name)
+
+    @overload
+    def once(
+        self, name: str, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def once(
+        self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    def once(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function, plain or async, for one declared effect; on every later attempt give what it returned then.
+
+        What it returned is kept as JSON (dataclasses, msgspec and pydantic models too, up to 1 MiB) and read back by
+        the function's return annotation, the first time already; without one you get plain JSON. What cannot be kept
+        raises ValueNotKept. The same name with other arguments is another call.
+        """
+        _check_callable(name, function, "await job.once")
+        _check_loop("once")
+        return _call(self.ledger.call(name, digest(function, args, kwargs), declared=True), function, args, kwargs)
+
+    def once_sync(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Do the same in a plain function."""
+        _check_callable(name, function, "job.once_sync")
+        block = self.ledger.call(name, digest(function, args, kwargs), declared=True)
+        return cast("R", _call_blocking(block, function, args, kwargs))
+
+    @overload
+    def step(
+        self, name: str, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def step(
+        self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function, plain or async, once it has not been by an earlier attempt; give what it returned.
+
+        Like `once`, under any name and with nothing declared. One that was cut off is called again: declare an effect
+        for what must not be done twice. An attempt that completes a step is not counted against `attempts`.
+        """
+        _check_callable(name, function, "await job.step")
+        _check_loop("step")
+        return _call(self.ledger.call(name, digest(function, args, kwargs), declared=False), function, args, kwargs)
+
+    def step_sync(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Do the same in a plain function."""
+        _check_callable(name, function, "job.step_sync")
+        block = self.ledger.call(name, digest(function, args, kwargs), declared=False)
+        return cast("R", _call_blocking(block, function, args, kwargs))
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of this attempt, for built-in handlers; others use `effect`, `once` and `step`.
+
+        A handler that declares no effects has one from its first step on.
+        """
+        if self._ledger is None:
+            if self._begin_ledger is None:
+                raise undeclared("", self._claim.handler, self.queue, ())
+            self._ledger = self._begin_ledger(self._claim)
+        return self._ledger
+
+    @property
+    def begun_ledger(self) -> Ledger | None:
+        """The ledger of this attempt, if it has one yet."""
+        return self._ledger
+
+    def keep(self, ledger: Ledger) -> None:
+        """Take the ledger of this attempt."""
+        self._ledger = ledger
+
+    def of(self, payload: Any, input: Any = None) -> Job:
+        """Give this job as if it had another payload, for checks of an operation that it only wraps."""
+        text = msgspec.json.encode(payload).decode()
+        return Job(msgspec.structs.replace(self._claim, payload=text), self.rules, input, fetch=self._fetch)
+
+
+async def _call(block: Block, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async with block as effect:
+        if not effect.done:
+            result = function(*args, **kwargs)
+            effect.record(await result if inspect.isawaitable(result) else result)
+    return effect.returned(function)
+
+
+def _call_blocking(block: Block, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with block as effect:
+        if not effect.done:
+            effect.record(function(*args, **kwargs))
+    return effect.returned(function)
+
+
+def _check_loop(call: str) -> None:
+    """Refuse what a plain function would call without ever awaiting it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise TypeError(f"this handler is a plain function: write job.{call}_sync, which does not need await") from None
+
+
+def _check_callable(name: str, function: object, call: str) -> None:
+    """Refuse what was called already, before an intent is written for it."""
+    if not callable(function):
+        if inspect.iscoroutine(function):
+            function.close()  # or Python warns of what is told here
+        raise TypeError(f"write {call}({name!r}, function, arguments…): it calls the function itself, if that is to be")

@@ -1,0 +1,69 @@
+"""What callers ask of the store, and what they get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from standfast.job import Claim
+from standfast.rules import QueueRules
+from standfast.wings.limits.words import Closing
+from standfast.wings.policy.scripts import Kept
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """The key belongs to a job with another payload."""
+
+    job_id: str
+
+
+class Full(msgspec.Struct, frozen=True):
+    """The queue has as many jobs due as it may have; nothing was written."""
+
+    most: int
+
+
+class Want(msgspec.Struct, frozen=True):
+    """So many jobs of one queue, for these handlers. A queue with a gate gives none to who did not ask it."""
+
+    queue: str
+    handlers: tuple[str, ...]
+    slots: int
+    admission: Literal["open"] | Closing | None = None
+    """What the queue's gate said: that work may start, or why not."""
+    ready: dict[str, str | None] | None = None
+    """What the probes say of those handlers that require anything: why not, or None for a yes."""
+    alone: bool = False
+    """Whether it wants suspects, which run alone, rather than all other jobs."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What one worker can start now."""
+
+    worker: str
+    wants: tuple[Want, ...]
+    policy: str | None = None
+    """The mark of the policy it knows to be in force."""
+
+
+class Catch(msgspec.Struct, frozen=True):
+    """What a claim brought, the rules it was made under, and when more comes due."""
+
+    claims: list[Claim]
+    rules: dict[str, QueueRules]
+    next_due: float | None
+    policy: Kept | None = None
+    """The policy in force, where it is another one than the worker knew."""
+    suspects: tuple[str, ...] = ()
+    """The queues that have suspects for this worker's handlers."""
+
+
+class Publication(msgspec.Struct, frozen=True):
+    """What a process declares: in code, and with the rules that its settings file names."""
+
+    queues: dict[str, QueueRules]
+    handlers: Sequence[msgspec.Struct]
+    named: dict[str, dict[str, Any]] = {}
+    file: str = ""

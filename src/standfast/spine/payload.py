@@ -1,0 +1,206 @@
+"""The one door a payload goes through: JSON that every engine and every language reads back the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NoReturn
+
+import msgspec
+
+from standfast.concurrency.guarded import asked
+from standfast.errors import PayloadRejected
+from standfast.outcome import LARGEST_RESULT
+
+LARGEST = 256 * 1024
+"""Bytes of canonical text a payload may have."""
+DEEPEST = 64
+"""Levels of lists and dicts a payload may have."""
+LONGEST_PATH = 200
+"""Characters that a refusal has for the place of what it refuses."""
+NOT_JSON = "which is not JSON; convert it first"
+SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_NESTING = frozenset({dict, list, tuple})
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def canonical(payload: Any, *, largest: int = LARGEST) -> str:
+    """Check a payload and give its canonical text: sorted keys, no white space."""
+    plain = payload if type(payload) in _JSON_TYPES else _to_plain(payload)
+    _check(plain, largest)
+    try:
+        encoded = _encode(plain)
+    except UnicodeEncodeError as error:
+        at = _place(plain, _is_no_unicode)
+        raise PayloadRejected(f"the payload has text that is not Unicode{at}: {error}; nothing was written") from error
+    if len(encoded) > largest:
+        raise PayloadRejected(
+            f"the payload has {len(encoded)} bytes where {largest} are allowed; "
+            "store the data elsewhere and send its address"
+        )
+    return encoded.decode()
+
+
+def kept(value: Any) -> str:
+    """Give the text of a result, a receipt or a step's value, with whatever typed values are in it.
+
+    Raises PayloadRejected for what JSON cannot say, or what is too big.
+    """
+    try:
+        return canonical(value, largest=LARGEST_RESULT)
+    except PayloadRejected:  # it may hold typed values further inside, which few do
+        return canonical(asked(partial(_builtins, value), _unwritable), largest=LARGEST_RESULT)
+
+
+def _builtins(value: Any) -> Any:
+    return msgspec.to_builtins(value, enc_hook=_dumped)
+
+
+def _unwritable(error: Exception) -> NoReturn:
+    raise PayloadRejected(f"the payload cannot be written as JSON: {error}; nothing was written") from error
+
+
+def _dumped(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if not callable(dump):
+        raise TypeError(f"a value is of type {type(value).__name__}, {NOT_JSON}")
+    return dump(mode="json")
+
+
+def sha256(text: str) -> str:
+    """Give the hash a payload is known by."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def fingerprint(handler: str, text: str) -> str:
+    """Give what a second job with the same key must match: handler and payload, nothing else."""
+    return sha256(f"{handler}\0{text}")
+
+
+_JSON_TYPES = frozenset({dict, list, tuple, str, int, float, bool, type(None)})
+
+
+def _to_plain(payload: Any) -> Any:
+    """Accept typed payloads: a msgspec Struct, a dataclass, or a pydantic model."""
+    dump = getattr(payload, "model_dump", None)
+    try:
+        if callable(dump):
+            return dump(mode="json")
+        if isinstance(payload, msgspec.Struct) or hasattr(payload, "__dataclass_fields__"):
+            return msgspec.to_builtins(payload)
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:  # of one of its fields
+        raise PayloadRejected(f"the payload cannot be written as JSON: {error}; nothing was written") from error
+    raise PayloadRejected(f"the payload is of type {type(payload).__name__}, {NOT_JSON}; nothing was written")
+
+
+def _check(payload: Any, largest: int) -> None:
+    """Walk the payload level by level, refusing what would not come back as it went in.
+
+    A level with more values than there may be bytes ends the walk: lists that share lists can unfold without end.
+    """
+    level = [payload]
+    for depth in range(DEEPEST + 1):
+        below: list[Any] = []
+        for value in level:
+            if len(below) > largest:
+                raise PayloadRejected(f"the payload has more values than {largest} bytes can hold; nothing was written")
+            kind = type(value)
+            if kind is str:
+                if "\0" in value:
+                    raise _refused(payload, value, "the payload holds a NUL character")
+            elif kind is dict:
+                _check_keys(payload, value)
+                below += value.values()
+            elif kind is list or kind is tuple:
+                below += value
+            elif kind is float:
+                if not math.isfinite(value):
+                    raise _refused(payload, value, f"the payload holds {value}, which JSON cannot say")
+            elif kind is int:
+                if not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
+                    raise _refused(payload, value, "the payload holds an integer over 64 bits; send it as text")
+            elif kind not in _PLAIN:
+                raise _refused(payload, value, f"a value is of type {kind.__name__}, {NOT_JSON}")
+        _check_depth(depth, level)
+        if not below:
+            return
+        level = below
+
+
+def _check_depth(depth: int, level: list[Any]) -> None:
+    """Refuse lists and dicts below the last level there may be, empty ones too."""
+    if depth == DEEPEST and any(type(value) in _NESTING for value in level):
+        raise PayloadRejected(f"the payload is nested deeper than {DEEPEST} levels; nothing was written")
+
+
+def _check_keys(payload: Any, of: dict[Any, Any]) -> None:
+    for key in of:
+        if type(key) is not str:
+            raise _refused(payload, of, f"a key is of type {type(key).__name__}, {NOT_JSON}")
+        if "\0" in key:
+            raise _refused(payload, of, "a key of the payload holds a NUL character")
+
+
+def _refused(payload: Any, value: Any, words: str) -> PayloadRejected:
+    """Word a refusal, and say where the value is that it is about."""
+    return PayloadRejected(f"{words}{_place(payload, lambda each: each is value)}; nothing was written")
+
+
+def _place(payload: Any, wrong: Callable[[Any], bool]) -> str:
+    """Say where in a payload the first such value is, as `, at payload.a[3]`; nothing for the payload itself.
+
+    Only a refusal pays for this walk, which goes no deeper than the one that refuses.
+    """
+    level = [("payload", payload)]
+    while level:
+        below: list[tuple[str, Any]] = []
+        for path, value in level:
+            if wrong(value):
+                return "" if path == "payload" else f", at {path[:LONGEST_PATH]}"
+            if type(value) in _NESTING:
+                below += _inside(path, value)
+        level = below
+    return ""
+
+
+def _inside(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if type(value) is not dict:
+        return ((f"{path}[{index}]", each) for index, each in enumerate(value))
+    return ((f"{path}.{key}" if str(key).isidentifier() else f"{path}[{key!a}]", each) for key, each in value.items())
+
+
+def _is_no_unicode(value: Any) -> bool:
+    texts = value if type(value) is dict else (value,)
+    return any(isinstance(text, str) and _SURROGATE.search(text) is not None for text in texts)
+
+
+class _Twice(Exception):
+    """A key that is there twice."""
+
+
+def _whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _Twice
+    return found
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_whole).decode
+"""Made once: that costs more than to read a small payload."""
+
+
+def parse(raw: bytes | str, what: str = "the payload") -> Any:
+    """Read a payload from outside, refusing what Python's or msgspec's reader would quietly change."""
+    try:
+        return _decode(raw if isinstance(raw, str) else raw.decode(json.detect_encoding(raw), "surrogatepass"))
+    except _Twice as error:
+        raise PayloadRejected(f"{what} names a key twice; nothing was written") from error
+    except (ValueError, RecursionError) as error:
+        raise PayloadRejected(f"{what} is not JSON: {error}; nothing was written") from error

@@ -1,0 +1,324 @@
+"""Handlers: the functions that do a queue's work, with what they declare about themselves."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any, NoReturn, Protocol, cast, get_args
+
+import msgspec
+
+from standfast.concurrency.guarded import asked
+from standfast.errors import ConfigurationError, PayloadRejected
+from standfast.job import Receipt, Risk
+from standfast.rules import ReplayMode, WhenLanded
+from standfast.spine.handler_job import Job
+from standfast.wings.effects.words import Effect
+from standfast.wings.limits.probes import Probe, check_probe
+
+Function = Callable[..., Any]
+Effects = Effect | Sequence[Effect] | Callable[..., Any]
+"""What `effects=` takes: effects, another handler whose effects they are, or a callable of the job that gives either.
+
+A callable may also give `(handler, payload)`: that handler's effects, judged as if the job had this payload.
+"""
+Requires = Probe | Sequence[Probe]
+"""What `requires=` takes: probes, each a function that says yes or a URL that answers 2xx."""
+REPLAY_MODES = ("replay", "verify_first", "manual")
+
+_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class Calls(Protocol):
+    """What a handler needs to be called by itself; the object that enqueues for it does that too."""
+
+    @property
+    def run(self) -> Callable[..., Coroutine[Any, Any, dict[str, Any]]]:
+        """Call a handler here and now."""
+
+    @property
+    def submit(self) -> Callable[..., Coroutine[Any, Any, dict[str, Any]]]:
+        """Have a handler called once, later."""
+
+
+class Enqueues(Protocol):
+    """What a handler needs to put jobs into its own queue."""
+
+    async def enqueue(self, queue: str, payload: Any = None, **options: Any) -> Receipt:
+        """Enqueue one job."""
+
+    async def enqueue_many(self, queue: str, payloads: Iterable[Any], **options: Any) -> list[Receipt]:
+        """Enqueue several at once."""
+
+
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
+    """What is published about a handler, so that processes without its code decide alike."""
+
+    queue: str
+    name: str
+    replay_mode: ReplayMode = "replay"
+    risk: Risk | None = None
+    timeout: float | None = None
+    consent: bool = False
+    """Whether a session must have consented before this is entered for it."""
+    when_landed: WhenLanded | None = None
+    """What follows when a look finds every effect there; None: a handler that keeps the ledger is resumed."""
+
+
+class Handler:
+    """A registered function. Call it like the function it is, or `.enqueue` work for it."""
+
+    def __init__(
+        self,
+        function: Function,
+        declaration: Declaration,
+        door: Enqueues,
+        *,
+        input: Any = None,
+        soft: bool = True,
+        effects: Any = (),
+        requires: Requires = (),
+    ) -> None:
+        called = getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is a handler too
+        if any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in (function, called)):
+            raise ConfigurationError(
+                f"handler {declaration.name} is a generator, which would never run: return instead"
+            )
+        _check_takes_a_job(function, declaration.name)
+        self.function = function
+        self.declaration = declaration
+        self.input = input
+        self.soft = soft
+        self._effects = _checked_effects(declaration, effects)
+        self.requires = _checked_probes(requires)
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+        self._door = door
+        self.__doc__ = function.__doc__
+        self.__name__ = getattr(function, "__name__", declaration.name)
+
+    @property
+    def name(self) -> str:
+        """The handler's name."""
+        return self.declaration.name
+
+    @property
+    def queue(self) -> str:
+        """The queue it works for."""
+        return self.declaration.queue
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether it declares any effect, or a way to find out which."""
+        return callable(self._effects) or bool(self._effects)
+
+    @property
+    def effect_names(self) -> tuple[str, ...]:
+        """The effects it declares by name; none where only the job tells which."""
+        return () if callable(self._effects) else tuple(effect.name for effect in self._effects)
+
+    def effects_of(self, job: Job) -> tuple[tuple[Effect, ...], Job]:
+        """Give the effects of a job, and the job as their checks see it: the inner operation's, if this wraps one."""
+        found = self._effects
+        if callable(found) and not isinstance(found, Handler):
+            found = found(job)
+        if isinstance(found, Handler):
+            return found.effects_of(job)
+        match found:
+            case (Handler() as inner, payload):
+                text = msgspec.json.encode(payload).decode()
+                return inner.effects_of(job.of(payload, inner.read(text)))
+        return _several(self.name, found), job
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function directly, without the queue."""
+        return self.function(*args, **kwargs)
+
+    async def enqueue(self, payload: Any = None, **options: Any) -> Receipt:
+        """Enqueue a job for this handler; it is on disk when this returns."""
+        return await self._door.enqueue(self.queue, payload, handler=self.name, **options)
+
+    async def enqueue_many(self, payloads: Iterable[Any], **options: Any) -> list[Receipt]:
+        """Enqueue several jobs for this handler in one transaction; `keys=` gives each its own key."""
+        return await self._door.enqueue_many(self.queue, payloads, handler=self.name, **options)
+
+    async def run(self, params: Any = None, **options: Any) -> dict[str, Any]:
+        """Call this handler here and now, recorded before it is called; the Reply says what came of it."""
+        return await cast("Calls", self._door).run(self, params, **options)
+
+    async def submit(self, params: Any = None, **options: Any) -> dict[str, Any]:
+        """Have a worker call this handler, once; the Reply comes at once and says that it is not done."""
+        return await cast("Calls", self._door).submit(self, params, **options)
+
+    def read(self, payload: str, *, collected: bool = False) -> Any:
+        """Read a payload's text as this handler's input; raise PayloadRejected if it does not fit.
+
+        A collection is read as a list of inputs, and fits only if each of them does.
+        """
+        if self.input is None:
+            return None
+        read = partial(self._read_each if collected else self._read, payload)
+        return asked(read, self._misfit)
+
+    def _misfit(self, error: Exception) -> NoReturn:
+        """Refuse what could not be read, whatever the reader raised: the handler is not entered."""
+        raise PayloadRejected(f"the payload does not fit {self.name}: {error}; nothing was written") from error
+
+    def _read_each(self, payload: str) -> list[Any]:
+        return [self._read(bytes(each)) for each in _split(payload)]
+
+    def _read(self, payload: str | bytes) -> Any:
+        validate = getattr(self.input, "model_validate_json", None)
+        return validate(payload) if validate else msgspec.json.decode(payload, type=self.input)
+
+
+class Registry:
+    """The handlers of one process, by queue and name, and the built-in ones that every queue has."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[tuple[str, str], Handler] = {}
+        self._built_in: dict[str, Handler] = {}
+        self._requiring: dict[str, tuple[Handler, ...]] = {}
+        self.gates: dict[str, Function] = {}
+        """The functions that are asked before anything of a queue starts."""
+
+    def add(self, handler: Handler) -> None:
+        """Register a handler; a second one of the same name in a queue is a mistake."""
+        if handler.name in self._built_in:
+            raise ConfigurationError(f"every queue has a handler named {handler.name!r}; give yours another name=")
+        key = (handler.queue, handler.name)
+        if key in self._handlers:
+            raise ConfigurationError(f"queue {handler.queue!r} already has a handler named {handler.name!r}")
+        self._handlers[key] = handler
+        if handler.requires:
+            self._requiring[handler.queue] = (*self.requiring(handler.queue), handler)
+
+    def requiring(self, queue: str) -> Sequence[Handler]:
+        """Give the handlers of a queue that require what a probe can tell of."""
+        return self._requiring.get(queue, ())
+
+    def add_gate(self, queue: str, gate: Any) -> None:
+        """Remember the function that is asked before anything of a queue starts; a URL is known by the rules."""
+        if callable(gate):
+            self.gates[queue] = gate
+
+    def take_over(self, others: Registry) -> None:
+        """Register the handlers of another registry here too."""
+        self._handlers |= others._handlers
+        self._requiring |= others._requiring
+        self.gates |= others.gates
+
+    def add_built_in(self, handler: Handler) -> None:
+        """Register a handler for every queue."""
+        self._built_in[handler.name] = handler
+
+    @property
+    def built_in(self) -> tuple[str, ...]:
+        """The names of the handlers that every queue has."""
+        return tuple(self._built_in)
+
+    def find(self, queue: str, name: str) -> Handler | None:
+        """Give a handler, if this process has it."""
+        return self._handlers.get((queue, name)) or self._built_in.get(name)
+
+    def queues_of(self, name: str) -> list[str]:
+        """Give the queues that have a handler of this name, not counting those that every queue has."""
+        return sorted(queue for queue, each in list(self._handlers) if each == name)
+
+    def lanes(self, queues: Sequence[str] | None = None) -> dict[str, tuple[str, ...]]:
+        """Give the handlers' names of each queue (of all, or of those asked for)."""
+        found: dict[str, tuple[str, ...]] = dict.fromkeys(queues or (), self.built_in)
+        for queue, name in list(self._handlers):
+            if queues is None or queue in queues:
+                found[queue] = (*found.get(queue, self.built_in), name)
+        return found
+
+    def unserved(self, queues: Sequence[str]) -> list[str]:
+        """Give the queues for which no handler was registered: of their jobs only the built-in ones' can run."""
+        known = {queue for queue, _ in list(self._handlers)}
+        return [queue for queue in queues if queue not in known]
+
+    def declarations(self) -> list[Declaration]:
+        """Give what is to be published."""
+        handlers = list(self._handlers.values())  # at once: heartbeats ask from a thread of their own
+        return [handler.declaration for handler in handlers]
+
+
+def _check_takes_a_job(function: Function, name: str) -> None:
+    """Refuse a function that could not be called with a job, now rather than when the first job is there."""
+    if not callable(function):
+        raise ConfigurationError(f"handler {name} must be a function, not {function!r}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # written in C, and does not tell
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"handler {name} is called with the job alone, and {signature} does not take that ({error}); "
+            "write def handler(job)"
+        ) from error
+
+
+def _checked_effects(declaration: Declaration, effects: Any) -> Any:
+    """Check what `effects=` was given: `verify_first` needs at least one that can be looked for."""
+    if callable(effects):  # a handler too
+        return effects
+    found = _several(declaration.name, effects)
+    if declaration.replay_mode == "verify_first" and not any(effect.verifiable for effect in found):
+        raise ConfigurationError(
+            f"handler {declaration.name}: replay='verify_first' needs effects to verify; declare one, such as "
+            "effects=[Effect('ticket', verify)], or choose 'manual'"
+        )
+    return found
+
+
+def _checked_probes(requires: Any) -> tuple[Probe, ...]:
+    """Check what `requires=` was given: one probe or several, each a function or a URL."""
+    found = requires if isinstance(requires, Sequence) and not isinstance(requires, str) else (requires,)
+    for probe in found:
+        check_probe(probe)
+    return tuple(found)
+
+
+def _several(handler: str, effects: Any) -> tuple[Effect, ...]:
+    found = (effects,) if isinstance(effects, Effect) else effects
+    if not isinstance(found, Sequence) or not all(isinstance(effect, Effect) for effect in found):
+        raise ConfigurationError(f"handler {handler}: effects takes a list such as [Effect('ticket')], not {effects!r}")
+    names = [effect.name for effect in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigurationError(f"handler {handler}: two of its effects are named {twice!r}")
+    return tuple(found)
+
+
+def declare(
+    queue: str,
+    name: str | None,
+    *,
+    replay: str,
+    risk: str | None,
+    timeout: float | None,
+    effects: Any = (),
+    consent: bool = False,
+    when_landed: str | None = None,
+) -> Declaration:
+    """Check what `@sf.handler` was given."""
+    if not isinstance(queue, str):
+        raise ConfigurationError(f"@sf.handler takes the queue's name: write @sf.handler('mail'), not {queue!r}")
+    if replay not in REPLAY_MODES:
+        raise ConfigurationError(f"replay={replay!r} is unknown; known are {', '.join(REPLAY_MODES)}")
+    if when_landed not in (None, *get_args(WhenLanded)):
+        raise ConfigurationError.unknown("when_landed", when_landed, get_args(WhenLanded))
+    given = {"queue": queue, "name": name or queue, "replay_mode": replay, "risk": risk, "timeout": timeout}
+    given |= {"consent": consent, "when_landed": when_landed}
+    try:
+        declaration = msgspec.convert(given, Declaration)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"handler {name or queue}: {error}") from error
+    if declaration.timeout is not None and not 0 < declaration.timeout < math.inf:
+        raise ConfigurationError(f"handler {name or queue}: timeout must be more than 0 seconds, not {timeout!r}")
+    _checked_effects(declaration, effects)
+    return declaration

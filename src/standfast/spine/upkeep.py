@@ -1,0 +1,278 @@
+"""Scripts that keep the store in order: heartbeats, sweeping, pruning. Any worker can run them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from standfast.job import Claim, Risk
+from standfast.lifecycle import Standing, State
+from standfast.rules import DEFAULTS, QueueRules, ReplayMode
+from standfast.spine.apply import rules_in_force
+from standfast.spine.claim import decode_numbers, handler_stamps, held_claims, with_risks
+from standfast.spine.losses import Loss
+from standfast.spine.losses import note as note_lost
+from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.wings.alerts import conditions
+from standfast.wings.consent import scripts as consents
+from standfast.wings.health import timings
+from standfast.wings.health.timings import Counted
+from standfast.wings.letters import scripts as letters
+from standfast.wings.policy.scripts import Kept, kept
+from standfast.wings.queues import ages
+from standfast.wings.redrives import scripts as redrives
+from standfast.wings.schedules import scripts as schedules
+from standfast.wings.sessions import scripts as sessions
+from standfast.wings.workflows import graphs
+
+SKEW = "skew"
+"""Under this name stands what wall time was ahead of queue time at the last look, rather than a time."""
+JUMPED = "clock jumped"
+LARGEST_SKEW = 60.0
+"""Seconds by which wall time may move between two sweeps before it counts as a jump."""
+NO_JUMP = 1.0
+FORGOTTEN = "forgotten "
+"""Before a queue, the name under which it is kept when the queue was forgotten."""
+IDLE = 3600.0
+"""Seconds without a claim after which an empty queue that nobody declared is forgotten."""
+MOST_UNINDEXED = 10_000
+"""Jobs that are looked at one by one to see which queues they are in."""
+BLOCKED = "blocked "
+"""Before queue/handler, the name under which it is kept when that handler last blocked its worker's event loop."""
+
+
+class Held(NamedTuple):
+    """A running job as the store knows its worker to hold it."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    gate: str | None
+    cancelling: int
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands, for a decision about it."""
+        return Standing(self.n, self.token, self.id, self.queue, State.RUNNING, self.gate)
+
+
+class Beat(NamedTuple):
+    """When a heartbeat reached the store, and what its worker held there at that moment."""
+
+    at: float
+    held: list[Held]
+
+
+class Expired(NamedTuple):
+    """A queued job that waited too long."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    gate: str | None
+    entered_at: float
+    expires_at: float
+    max_age: float | None
+    handler: str
+    payload: str
+    details: str
+    attempts: int
+    first_seen_at: float
+    replays: int
+    handler_risk: Risk | None
+    replay_mode: ReplayMode | None
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands, for a decision about it."""
+        return Standing(self.n, self.token, self.id, self.queue, State.QUEUED, self.gate)
+
+
+class WorkerCard(msgspec.Struct, frozen=True):
+    """Who a worker is. `declares` says what it declared, as JSON text: queue or queue/handler → its rules.
+
+    `blocked_by` names the handler that keeps its event loop from running, if one does. `counted` is how long attempts
+    waited and took, by queue, where that has changed.
+    """
+
+    id: str
+    host: str
+    pid: int
+    queues: str
+    declares: str
+    blocked_by: str | None = None
+    counted: Counted | None = None
+    process: str | None = None
+    """The name of the lock that its process holds, if it can hold one."""
+
+
+def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script:
+    """Renew every lease of a worker with one row; answer what the store says it holds now."""
+    answers = []
+    for worker in workers:
+        card = msgspec.structs.asdict(worker)
+        blocked_by, counted = card.pop("blocked_by"), card.pop("counted")
+        yield "beat", {**card, "boot": round_.boot, "now": round_.now}
+        if blocked_by is not None:
+            yield "mark_upkeep", {"name": f"{BLOCKED}{blocked_by}", "now": round_.now}
+        if counted is not None:
+            yield from timings.write(counted)
+        held = yield "held_by_worker", {"id": worker.id}
+        answers.append(Beat(round_.now, [Held(*row) for row in held]))
+    return answers
+
+
+def retire(_round: Round, workers: Sequence[Counted]) -> Script:
+    """Take a worker off the list; one that still holds jobs stays, so that they lapse in their time."""
+    for worker in workers:
+        yield from timings.write(worker)
+        yield "retire_worker", {"id": worker.owner}
+    return [None] * len(workers)
+
+
+class Sweep(msgspec.Struct, frozen=True):
+    """How often this store is swept, and how long a sweeper that comes back waits before it reclaims."""
+
+    every: float
+    patience: float
+    limit: int = 200
+    dead: tuple[str, ...] = ()
+    """The processes, by the names of their locks, that are known to be dead."""
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What a sweep found: jobs whose worker is lost, and jobs too old to start."""
+
+    lapsed: list[Claim]
+    expired: list[Expired]
+    rules: dict[str, QueueRules]
+    now: float
+    policy: Kept | None = None
+    """The policy in force, where anything was found."""
+    ages_changed: bool = False
+    """Whether jobs still have the expiry of earlier rules."""
+    losses: dict[str, Loss] = {}
+    """What is known of the workers that held them."""
+
+    def loss_of(self, claim: Claim) -> Loss:
+        """Give what is known of the worker that held a job; one nobody ever heard of is judged by what lapsed."""
+        held = sum(each.worker == claim.worker for each in self.lapsed)
+        return self.losses.get(claim.worker) or Loss(claim.worker, held, held)
+
+
+def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script:
+    """Find what needs a decision. After a gap in the sweeping nothing is reclaimed for one full beat.
+
+    A gap means that the machine slept or the store was away: live workers must be able to renew first.
+    """
+    answers = []
+    for sweep_ in sweeps:
+        times: dict[str, float] = dict((yield "upkeep_times", {}))
+        yield "mark_upkeep", {"name": "sweep", "now": round_.now}
+        yield from _note_clock(round_, times)
+        gap = round_.now - times.get("sweep", 0.0) > sweep_.every * 3
+        if gap:
+            yield "mark_upkeep", {"name": "resume", "now": round_.now}
+        reclaim = not gap and round_.now - times.get("resume", 0.0) > sweep_.patience
+        yield from number_journal(round_, ())
+        yield "sum_counters", {}
+        found = yield from _find(round_, sweep_, reclaim=reclaim)
+        answers.append(msgspec.structs.replace(found, ages_changed=ages.marked(times)))
+        round_.mends = True
+    return answers
+
+
+def _note_clock(round_: Round, times: dict[str, float]) -> Script:
+    """Note when the wall clock jumped: what it was ahead of queue time, and since when it is not any more."""
+    before = times.get(SKEW)
+    if before is not None and abs(round_.skew - before) > LARGEST_SKEW:
+        yield "mark_upkeep", {"name": JUMPED, "now": round_.now}
+    if before is None or abs(round_.skew - before) > NO_JUMP:
+        yield "mark_upkeep", {"name": SKEW, "now": round_.skew}
+
+
+def number_journal(_round: Round, asked: Sequence[None]) -> Script:
+    """Give numbers to what was told since, in commit order, unless another transaction is at it."""
+    if (yield "try_journal", {}) != [(False,)]:
+        yield "number_journal", {}
+    return [None] * len(asked)
+
+
+def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Generator[Step, Rows, Swept]:
+    limits = {"now": round_.now, "limit": sweep_.limit}
+    dead = text(sweep_.dead)
+    [(numbers,)] = yield "lapsed_numbers", {**limits, "boot": round_.boot, "reclaim": reclaim, "dead": dead}
+    lapsed = yield from _with_risks((yield from held_claims(decode_numbers(numbers), since=0)))
+    expired = yield "expired_jobs", limits
+    rules = yield from rules_in_force({claim.queue for claim in lapsed})
+    policy = (yield from kept()) if lapsed or expired else None
+    found = Swept(lapsed, [Expired(*row) for row in expired], rules, round_.now, policy)
+    if not lapsed and not sweep_.dead:
+        return found
+    return msgspec.structs.replace(found, losses=(yield from note_lost(round_, {job.worker for job in lapsed}, dead)))
+
+
+def _with_risks(claims: list[Claim]) -> Generator[Step, Rows, list[Claim]]:
+    """Tell claims of any queues how risky their handlers are."""
+    found: list[Claim] = []
+    for queue in {claim.queue for claim in claims}:
+        stamps = yield from handler_stamps(queue)
+        found += with_risks([claim for claim in claims if claim.queue == queue], stamps)
+    return found
+
+
+def _forget_queues(now: float, limit: int) -> Script:
+    """Forget queues that nobody declared and nobody uses, whose names callers made up."""
+    yield "return_queues", {}
+    yield "delete_forgotten", {"before": now - IDLE}
+    gone = yield "forget_queues", {"before": now - IDLE, "limit": limit, "most": MOST_UNINDEXED}
+    for (name,) in gone:
+        yield "mark_upkeep", {"name": f"{FORGOTTEN}{name}", "now": now}
+
+
+class Prune(msgspec.Struct, frozen=True):
+    """How much one pruning may delete, and how long notices and silent workers are kept."""
+
+    limit: int = 1000
+    keep_journal: float = 86400.0
+    keep_workers: float = 3600.0
+    keep_aliases: float = 30 * 86400.0
+    """How long after a job was brought it is known when it is brought again, even if it is long gone."""
+    keep_former_letters: float = 365 * 86400.0
+    """How long a letter that has ended and is gone is known to an import that would bring it back."""
+    keep_messages: float = 7 * 86400.0
+    """How long a session's message is kept once it was read."""
+    keep_unread: float = 90 * 86400.0
+    """How long one is kept that nobody came for."""
+
+
+def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
+    """Delete what nobody needs any more, a bounded number of rows; answer whether the bound was reached."""
+    answers = []
+    for prune_ in prunes:
+        now, limit = round_.now, prune_.limit
+        keep = {"keep_completed": DEFAULTS.keep_completed}
+        yield "mark_upkeep", {"name": "prune", "now": now}  # first: one prunes at a time
+        [(numbers,)] = yield "prunable_numbers", {"now": now, "limit": limit, **keep}
+        if numbers != "[]":
+            yield from letters.delete_whole(round_, numbers)
+        evicted = max((yield from letters.evict(round_, limit)), (yield from graphs.prune(round_, limit)))
+        [(keys,)] = yield "delete_keys", {"now": now, "limit": limit}
+        [(rows,)] = yield "delete_journal", {"before": now - prune_.keep_journal, "limit": limit}
+        yield "delete_workers", {"before": now - prune_.keep_workers}
+        yield from redrives.prune(now)
+        yield from schedules.prune(now, limit)
+        yield from sessions.prune(now, limit, prune_.keep_messages, prune_.keep_unread)
+        yield from consents.prune(now, limit)
+        yield "delete_sessions", {"now": now, "limit": limit}
+        yield from _forget_queues(now, limit)
+        yield from conditions.prune(now, limit)
+        yield from timings.fold()
+        yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}
+        yield "delete_former_letters", {"before": now - prune_.keep_former_letters, "limit": limit}
+        answers.append(max(len(decode_numbers(numbers)), evicted, keys, rows) >= limit)
+    return answers

@@ -1,0 +1,1 @@
+"""The store's verbs by noun."""

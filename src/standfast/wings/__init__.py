@@ -1,0 +1,1 @@
+"""Everything a plain job does not need, one folder for each noun."""

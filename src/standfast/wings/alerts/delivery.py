@@ -1,0 +1,146 @@
+"""Carries one alert to one surface: a signed webhook, or whatever apprise knows. The queue repeats what fails."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from typing import Any
+
+import msgspec
+
+from standfast.clock import Clock
+from standfast.concurrency.threads import aside
+from standfast.errors import ConfigurationError, Permanent, Transient
+from standfast.outcome import Failed
+from standfast.rules import QueueRules, exponential
+from standfast.spine.handler_job import Job
+from standfast.spine.registry import Declaration, Enqueues, Handler
+from standfast.wings.alerts.follower import QUEUE
+from standfast.wings.alerts.sinks import Sinks
+from standfast.wings.alerts.surfaces import MISSING, PAIN, Notify, Surface
+from standfast.wings.http.sender import Sender
+from standfast.wings.http.verbs import judged
+from standfast.wings.http.words import HttpRequest
+
+WITHIN = 15.0
+"""Seconds a surface may take to answer."""
+RULES = QueueRules(attempts=200, backoff=exponential(base=5, cap=300), timeout=60.0, breaker=None, dead_warning=0)
+"""An alert is tried for most of a day; one that nobody took is a health issue."""
+GRACE = 2.0
+"""Seconds that deliveries get where a process ends that runs nothing else; what is cut off is sent again."""
+SIGNED = "whsec_"
+
+
+def with_room(rules: QueueRules, notify: Notify) -> QueueRules:
+    """Refuse a queue that could never hold what one alert is told by: it is stored for every surface, or for none."""
+    if rules.max_depth is not None and rules.max_depth < len(notify.surfaces):
+        raise ConfigurationError(
+            f"max_depth of {QUEUE} is {rules.max_depth}, and an alert is told to up to {len(notify.surfaces)} surfaces "
+            "at once: no such alert would ever be told; allow more, or leave it out"
+        )
+    return rules
+
+
+def handler(door: Enqueues, notify: Notify, sender: Sender, clock: Clock, sinks: Sinks) -> Handler:
+    """Give the handler of the queue that carries alerts out."""
+
+    async def deliver(job: Job) -> dict[str, Any] | Failed:
+        """Carry an alert out."""
+        name = job.payload["surface"]
+        surface = notify.named(name)
+        if surface is None:
+            raise Permanent(f"[notify] has no surface named {name!r} where this worker runs; name it, then replay")
+        return await sinks.sent(name, _sent(job, name, surface, sender, clock.wall()))
+
+    return Handler(deliver, Declaration(queue=QUEUE, name=QUEUE), door)
+
+
+async def _sent(job: Job, name: str, surface: Surface, sender: Sender, wall: float) -> dict[str, Any] | Failed:
+    """Send what a job carries."""
+    if surface.apprise_env is not None:
+        return await through_apprise(surface, job.payload["alert"])
+    about = signal(job.payload) if name == PAIN else event(job.payload["alert"])
+    outcome = judged(await sender.tell(webhook(surface, about, job.id, wall)))
+    return outcome if isinstance(outcome, Failed) else {"surface": name, "status": outcome["status"]}
+
+
+def signal(payload: dict[str, Any]) -> dict[str, Any]:
+    """Give a pain signal as it is sent."""
+    return dict(payload["pain"])
+
+
+def event(alert: dict[str, Any]) -> dict[str, Any]:
+    """Lay an alert out as the event it is sent as."""
+    said = alert["state"] if "severity" in alert else None
+    kind = "standfast.alert" if said is None else f"standfast.alert_{said}"
+    return {
+        "type": kind,
+        "title": title(alert),
+        "timestamp": alert.get("until") or alert["since"],
+        "data": alert,
+    }
+
+
+def title(alert: dict[str, Any]) -> str:
+    """Word an alert in one line."""
+    if "severity" in alert:
+        over = "over: " if alert["state"] == "ended" else ""
+        return f"standfast: {over}{alert['message']} ({alert['kind']})"
+    count, more = alert["count"], "more " if alert["more"] else ""
+    letters = "letter" if count == 1 else "letters"
+    return f"standfast: {count} {more}{letters} in {alert['queue']} ({alert.get('reason_code', alert['state'])})"
+
+
+def body(alert: dict[str, Any]) -> str:
+    """Word the rest of it: what happened, and what to do."""
+    if "severity" in alert:
+        ended = alert["state"] == "ended"
+        return f"From {alert['since']} to {alert['until']}." if ended else f"{alert['advice']}\nSince {alert['since']}."
+    look = f"Look: standfast dead show {alert['job_id']}"
+    parts = [alert.get("message"), alert.get("advice"), look, f"Since {alert['since']}."]
+    return "\n".join(part for part in parts if part)
+
+
+def webhook(surface: Surface, about: dict[str, Any], id_: str, wall: float) -> HttpRequest:
+    """Lay an event out as a webhook; its id is the same at every attempt, so that a receiver can tell repeats."""
+    content, at = msgspec.json.encode(about), str(int(wall))
+    headers = {"webhook-id": id_, "webhook-timestamp": at, "content-type": "application/json"}
+    secret = surface.secret()
+    if secret is not None:
+        headers["webhook-signature"] = signature(secret, id_, at, content)
+    try:
+        return HttpRequest("POST", surface.address(), headers, msgspec.Raw(content), WITHIN)
+    except ValueError as error:
+        raise Transient(f"its address cannot be called: {error}", reason_code="user_action_required") from error
+
+
+def signature(secret: str, id_: str, at: str, content: bytes) -> str:
+    """Sign a webhook as Standard Webhooks has it."""
+    try:
+        key = base64.b64decode(secret.removeprefix(SIGNED), validate=True)
+    except binascii.Error as error:
+        raise Transient(
+            "its secret is none of Standard Webhooks: write whsec_ and base64", reason_code="user_action_required"
+        ) from error
+    signed = hmac.new(key, b".".join((id_.encode(), at.encode(), content)), hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(signed).decode()}"
+
+
+async def through_apprise(surface: Surface, alert: dict[str, Any]) -> dict[str, Any]:
+    """Have apprise tell; it says no more than whether that went well."""
+    teller = await aside(_apprise)
+    if not teller.add(surface.address()):
+        raise Transient("apprise does not know this kind of address", reason_code="user_action_required")
+    if not await teller.async_notify(title=title(alert), body=body(alert)):
+        raise Transient("apprise could not deliver it", reason_code="dependency_unavailable")
+    return {"told": True}
+
+
+def _apprise() -> Any:
+    try:
+        import apprise  # noqa: PLC0415 - an extra, and slow to import
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(MISSING) from error
+    return apprise.Apprise()

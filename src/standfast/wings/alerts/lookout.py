@@ -1,0 +1,61 @@
+"""Looks for what is wrong, every few seconds, in every process that works or serves; one of them at a time looks.
+
+What begins or is over is written first, and told after: whoever is killed in between leaves it untold, and the next who
+looks tells it. See `decide/alerts` for when that is.
+"""
+
+from __future__ import annotations
+
+from standfast.clock import Clock
+from standfast.spine.ids import IDS
+from standfast.store.store import Store
+from standfast.wings.alerts.conditions import Observation, Open
+from standfast.wings.alerts.rules import Changes, Standing, changes, conditions
+from standfast.wings.alerts.words import AlertKind
+from standfast.wings.health.verbs import observed
+
+EVERY = 10.0
+"""Seconds between two looks."""
+TURN = 9.0
+"""Seconds for which nobody else looks: a little less, so that one process alone keeps its pace."""
+GAP = 3 * EVERY
+"""After so many seconds without a look nothing begins at the first one: the machine slept, or everything was stopped,
+and workers and sweepers get the time to come back."""
+
+
+class Lookout:
+    """Finds alerts. Any process may look, and all do: without a leader, and without doing it twice."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def look(self) -> None:
+        """Look once, unless somebody else just did; write what has begun, and what is over."""
+        lookout = self._store.lookout
+        last = await lookout.last_turn()
+        if last is not None and last > self._store.now():
+            return
+        held = await lookout.take_turn(TURN)
+        if held is None:
+            return
+        _, facts = await observed(self._store)
+        now = self._store.now()
+        open_ = {each.id: each for each in await lookout.standing()}
+        standing = [_standing(each) for each in open_.values()]
+        found = changes(standing, conditions(facts), now, begin=last is not None and now - last <= GAP)
+        if found:
+            await lookout.observe(self._observation(held, found, open_))
+
+    def _observation(self, held: float, found: Changes, open_: dict[str, Open]) -> Observation:
+        return Observation(
+            held,
+            begins=tuple((IDS.mint(self._clock.wall()), condition) for condition in found.begins),
+            goes_on=found.goes_on,
+            clears=found.clears,
+            ends=tuple((each.id, open_[each.id].condition) for each in found.ends),
+        )
+
+
+def _standing(alert: Open) -> Standing:
+    return Standing(alert.id, AlertKind(alert.kind), alert.queue, alert.subject, alert.value, alert.clear_since)

@@ -1,0 +1,67 @@
+"""Which surfaces take what is sent to them: each delivery says how it went, and the store keeps since when one fails.
+
+Failures are not written more often than every few seconds: a dead sink may have thousands of deliveries. A delivery
+that went well always looks whether the sink was thought dead: another process may have failed, and written that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Any
+
+from standfast.clock import Clock
+from standfast.errors import StoreUnavailable
+from standfast.outcome import Failed
+from standfast.redact import redacted_text
+from standfast.store.facades.looking_out import Lookout
+from standfast.wings.alerts.conditions import Word
+
+LONGEST_REASON = 200
+NOTED_EVERY = 10.0
+"""Seconds in which it is not said again of a sink that it fails."""
+
+Sent = dict[str, Any] | Failed
+
+
+class Sinks:
+    """Notes how deliveries went."""
+
+    def __init__(self, lookout: Lookout, clock: Clock) -> None:
+        self._lookout = lookout
+        self._clock = clock
+        self._failed: dict[str, float] = {}
+        """When it was last said of each sink that it fails; those that took something since are not here."""
+
+    async def sent(self, name: str, sending: Awaitable[Sent]) -> Sent:
+        """Await a delivery to a sink, and note how it went; what was cut off says nothing."""
+        why: str | None = None
+        try:
+            outcome = await sending
+            why = outcome.failure.message if isinstance(outcome, Failed) else None
+        finally:
+            error = sys.exception()
+            if not isinstance(error, asyncio.CancelledError):
+                await self._note(name, why if error is None else f"{type(error).__name__}: {error}")
+        return outcome
+
+    async def _note(self, name: str, why: str | None) -> None:
+        """Note it, where that is news; a store that is away learns of it at a later delivery."""
+        with suppress(StoreUnavailable):
+            if why is None:
+                await self._took(name)
+            else:
+                await self._refused(name, why)
+
+    async def _took(self, name: str) -> None:
+        self._failed.pop(name, None)
+        if any(failing == name for failing, *_ in await self._lookout.sinks()):
+            await self._lookout.note_sink(Word(name))
+
+    async def _refused(self, name: str, why: str) -> None:
+        now = self._clock.elapsed()
+        if now - self._failed.get(name, -NOTED_EVERY) >= NOTED_EVERY:
+            await self._lookout.note_sink(Word(name, redacted_text(why, longest=LONGEST_REASON)))
+            self._failed[name] = now

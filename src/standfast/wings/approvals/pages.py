@@ -1,0 +1,53 @@
+"""Pages about approvals: what waits for an answer, and what exactly a yes would do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from standfast.dashboard.page import Drawn, Visit
+from standfast.job import JobView
+from standfast.server import visible as reached
+from standfast.server.seen import all_shown, seen, shown
+from standfast.wings.approvals.words import Standing
+from standfast.wings.tokens.words import Right
+
+PAGE = 100
+AMENDMENTS = 20
+
+
+async def listed(visit: Visit) -> Drawn:
+    """Show what waits for a person, or what was answered."""
+    asked = visit.asked("state").get("state", "pending")
+    state = asked if asked in set(Standing) else None
+    found = await visit.sf.approvals.list(state, queues=visit.grant.queues, limit=PAGE)
+    context = {"approvals": all_shown(found, visit.grant), "more": found.more}
+    return Drawn("approvals.html", {**context, "state": state or "all", "states": list(Standing)})
+
+
+async def one(visit: Visit) -> Drawn:
+    """Show exactly what would be approved: the letter as it stands, what was changed of it, the rule, who asked."""
+    approval = await reached.approval(visit.sf, visit.grant, visit.path["id"])
+    letter = None if approval["job"] is None else await visit.sf.status(approval["job"])
+    amendments = [] if letter is None else await _amendments(visit, letter)
+    groups = {*visit.grant.groups, *await visit.sf.shared_settings.groups_of(visit.grant.person)}
+    context = {
+        "approval": shown(approval, visit.grant),
+        "job": None if letter is None else seen(letter, visit.grant),
+        "same": letter is not None and letter.payload_sha256 == approval["payload_sha256"],
+        "in_force": visit.sf.policy.snapshot == approval["snapshot"],
+        "amendments": amendments,
+        "redrive": await _redrive(visit, approval["redrive"]),
+        "own": visit.grant.person in {approval["asked_by"], *(() if letter is None else letter.requesters)},
+        "missing": sorted({*approval["approver_groups"]} - groups),
+        "whole": visit.grant.may(Right.READ_PAYLOADS),
+    }
+    return Drawn("approval.html", context)
+
+
+async def _amendments(visit: Visit, letter: JobView) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = await visit.sf.audit.last(AMENDMENTS, job=letter.id, kind="amend")
+    return all_shown(found, visit.grant)
+
+
+async def _redrive(visit: Visit, id: str | None) -> dict[str, Any] | None:  # noqa: A002 - as everywhere
+    return None if id is None else shown(await visit.sf.dead_letters.redrives.progress(id), visit.grant)

@@ -1,0 +1,126 @@
+"""May this person answer this approval now? Asked before every answer, whichever door it comes through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from unicodedata import category, normalize
+
+from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.printable import printable, without_unseen
+from standfast.wings.approvals.words import Answer, Approval, Bound, Filing
+from standfast.wings.approvals.words import Standing as Answered
+from standfast.wings.audit.words import Decision
+
+WORDS = {
+    "payload_sha256": "its payload",
+    "target": "its target",
+    "snapshot": "the policy",
+    "generation": "its generation",
+}
+"""What a change of each part of a binding is called."""
+
+ANSWERED = {
+    Answered.APPROVED: "approved",
+    Answered.USED: "approved",
+    Answered.DENIED: "denied",
+}
+"""The answer that an approval of this standing had."""
+
+
+def changed(bound: Bound, present: Bound) -> list[str]:
+    """Name what changed since the approval was asked for."""
+    return [word for name, word in WORDS.items() if getattr(bound, name) != getattr(present, name)]
+
+
+def void_because(changes: Iterable[str]) -> str:
+    """Word why an approval does not count any more."""
+    return f"{' and '.join(changes)} changed since it was asked for"
+
+
+def unasked(approval: Approval, groups: Iterable[str]) -> list[str]:
+    """Name the groups that the policy wants an approval of by now, and that were not asked."""
+    return sorted(set(groups) - set(approval.groups))
+
+
+def wants_more(approval: Approval, groups: Iterable[str]) -> str:
+    """Word that the policy wants somebody else to approve by now."""
+    return f"by now the policy wants it approved by somebody of {_named(unasked(approval, groups))} too"
+
+
+def told_again(approval: Approval, answer: str) -> bool:
+    """Tell whether this very answer was given before: giving it twice is harmless."""
+    return ANSWERED.get(approval.state) == answer
+
+
+def cannot_answer(approval: Approval, now: float) -> str | None:
+    """Say why an approval takes no answer any more, if so. The first answer wins."""
+    match approval.state:
+        case Answered.PENDING if approval.expires_at > now:
+            return None
+        case Answered.PENDING | Answered.EXPIRED:
+            return "it expired before it was answered; ask again"
+        case Answered.VOID:
+            return f"it is void: {approval.answer or 'it was withdrawn'}; ask again"
+        case _:
+            return f"{approval.answered_by} {ANSWERED[approval.state]} it before, and the first answer counts"
+
+
+def may_not_approve(approval: Approval, by: str, groups: Iterable[str]) -> str | None:
+    """Say why this person may not approve it, if so: nobody approves what they asked for or wanted themselves."""
+    if approval.asked_by is not None and same_person(by, approval.asked_by):
+        return f"{by} asked for it; somebody else must approve"
+    if any(same_person(by, requester) for requester in approval.requesters):
+        return f"{by} requested the work or amended it; somebody else must approve"
+    missing = sorted(set(approval.groups) - set(groups))
+    if missing:
+        return f"{by} is not in {_named(missing)}; somebody who is must approve"
+    return None
+
+
+def made_for_the_occasion(approval: Approval, makers: Iterable[str]) -> str | None:
+    """Say why a token may not approve, if so: `makers` made it, or what it was made with, since it was filed."""
+    wanting = [*filter(None, [approval.asked_by]), *approval.requesters]
+    for maker in makers:
+        if any(same_person(maker, each) for each in wanting):
+            return f"{maker} asked for it and made this token, or one it was made with, afterwards; use an older one"
+    return None
+
+
+def same_person(one: str, other: str) -> bool:
+    """Tell whether two names are one person's: spelling them differently makes nobody somebody else."""
+    return _folded(one) == _folded(other)
+
+
+def is_somebody(name: str) -> bool:
+    """Tell whether a name has anything that can be told from another one."""
+    return bool(_folded(name))
+
+
+def _folded(name: str) -> str:
+    """Give a name without what nobody sees: its case, the width of its letters, spaces, marks of format."""
+    plain = normalize("NFKC", normalize("NFKC", without_unseen(name)).casefold())
+    return "".join(each for each in plain if category(each)[0] not in "CZ")
+
+
+def _named(groups: list[str]) -> str:
+    return f"the group {groups[0]}" if len(groups) == 1 else f"the groups {', '.join(groups)}"
+
+
+def asked_for(job: Standing, filing: Filing, attempt: int) -> Transition | None:
+    """Hold a dead letter until somebody answers; None if it is held already."""
+    if job.state == State.HELD:
+        return None
+    return _moved(job, Move.HOLD, filing.asked_by, filing.reason, attempt=attempt, files=filing)
+
+
+def turned_down(job: Standing, answer: Answer, decision: Decision | None, attempt: int) -> Transition | None:
+    """Let a held letter die that was not approved; None if it is not held. What stopped it first stays its failure."""
+    if job.state != State.HELD:
+        return None
+    return _moved(job, Move.DIE, answer.by, answer.reason, attempt=attempt, answers=answer, decision=decision)
+
+
+def _moved(job: Standing, move: Move, by: str | None, reason: str | None, **what: Any) -> Transition:
+    said: dict[str, Any] = {"by": by and printable(by), "reason": reason and printable(reason)}
+    return Transition(job.n, job.token, job.id, job.queue, move, job.state, gate=job.gate, **said, **what)

@@ -1,0 +1,196 @@
+"""Scripts for approvals: filed with the move that asks for one, answered once, used with the move they allow."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.lifecycle import LETTERS, State, Transition
+from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
+from standfast.wings.approvals.words import TOLD, Answer, Approval, Bound, Filing, Standing
+from standfast.wings.audit import scripts as audit
+from standfast.wings.audit.words import Decision
+
+BITE = 100
+"""How many approvals one look takes up."""
+OVERTAKEN = "the letter went another way meanwhile"
+REPLACED = "it was asked for anew"
+STATUSES = {Standing.DENIED: "denied", Standing.EXPIRED: "pending_review", Standing.VOID: "pending_review"}
+"""Where a letter is in its triage after an answer that is no replay."""
+
+_bound = msgspec.json.Decoder(Bound).decode
+_names = msgspec.json.Decoder(list[str]).decode
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """An approval to be filed for a letter that is held, under this token."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    filing: Filing
+
+
+class Said(msgspec.Struct, frozen=True):
+    """An answer to be written down by itself; what it allows follows. `decision`, if it is one, is chained with it."""
+
+    answer: Answer
+    decision: Decision | None = None
+
+
+class Business(NamedTuple):
+    """What may need somebody: any worker can do it."""
+
+    redrives: bool
+    asks: bool
+    approvals: bool
+    replays: bool
+
+
+# --- parts of other transactions
+
+
+def stale(transitions: Sequence[Transition]) -> Generator[Step, Rows, set[str]]:
+    """Name the approvals that do not stand where a move needs them; the others are kept so until it lands."""
+    wanted = {each.answers.id: each.answers.source for each in transitions if each.answers is not None}
+    if not wanted:
+        return set()
+    standing: dict[str, str] = dict((yield "approval_standings", {"ids": text(sorted(wanted))}))
+    return {approval for approval, source in wanted.items() if standing.get(approval) != source}
+
+
+def write_down(round_: Round, moved: Sequence[Transition]) -> Script:
+    """Write what moves do to approvals: one is carried out, one is asked for, others are overtaken."""
+    for each in moved:
+        if each.answers is not None:
+            yield from _answer(round_, each.answers)
+            round_.told[TOLD[each.answers.target], each.queue].append(each.id)
+            if each.answers.target in STATUSES:
+                yield from _set_status([each.n], STATUSES[each.answers.target])
+    left = [each.n for each in moved if each.source in LETTERS and each.target != State.HELD]
+    if left:
+        yield "void_approvals", {"numbers": text(left), "why": OVERTAKEN}
+    for each in moved:
+        if each.files is not None:
+            yield from file(round_, Ask(each.n, each.token, each.id, each.queue, each.files))
+
+
+def void(numbers: Iterable[int], why: str) -> Script:
+    """Have the open approvals of these jobs count no more, in this transaction: what they were about has changed."""
+    voided = [n for (n,) in (yield "void_approvals", {"numbers": text(list(numbers)), "why": why})]
+    if voided:
+        yield from _set_status(voided, STATUSES[Standing.VOID])
+
+
+def _set_status(numbers: list[int], status: str, groups: Sequence[str] | None = None) -> Script:
+    named = None if groups is None else text(groups)
+    yield "set_replay_status", {"numbers": text(numbers), "status": status, "groups": named}
+
+
+def file(round_: Round, ask: Ask) -> Generator[Step, Rows, str]:
+    """File an approval for a held letter, unless the same is asked for already; give the one that waits now."""
+    for known, state, bound, expires_at, groups, people in (yield "open_approvals", {"numbers": text([ask.n])}):
+        same = _bound(bound) == ask.filing.bound and set(_names(groups)) >= set(ask.filing.groups)
+        if same and (state == Standing.APPROVED or expires_at > round_.now):
+            yield from _join(str(known), _names(people), ask.filing)
+            return str(known)
+        yield from void([ask.n], REPLACED)
+    yield "file_approvals", [_row(round_, ask.n, ask.filing)]
+    yield from _set_status([ask.n], "approval_pending", ask.filing.groups)
+    round_.told["approval_asked", ask.queue].append(ask.id)
+    return ask.filing.id
+
+
+def _join(known: str, people: list[str], filing: Filing) -> Script:
+    """Have whoever asks for what is asked for already be among those who may not answer it."""
+    asking = [each for each in (filing.asked_by, *filing.requesters) if each is not None and each not in people]
+    if asking:
+        yield "set_requesters", {"id": known, "requesters": text([*people, *asking])}
+
+
+def file_for_redrive(round_: Round, filing: Filing) -> Script:
+    """File the one approval of a whole redrive."""
+    yield "file_approvals", [_row(round_, None, filing)]
+    round_.told["approval_asked", ""].append("")
+
+
+def _row(round_: Round, n: int | None, filing: Filing) -> tuple[Any, ...]:
+    people = (text(filing.requesters), text(filing.groups))
+    asked = (filing.id, n, filing.redrive, Standing.PENDING, filing.asked_by, filing.reason)
+    return (*asked, *people, text(filing.bound), filing.rule, round_.now, round_.now + filing.ttl)
+
+
+def _answer(round_: Round, answer: Answer) -> Generator[Step, Rows, bool]:
+    rows = yield "answer_approval", {**msgspec.structs.asdict(answer), "now": round_.now}
+    return bool(rows)
+
+
+# --- by themselves
+
+
+def ask(round_: Round, asks: Sequence[Ask]) -> Script:
+    """File approvals for letters that are held already; answer each with the id of the one that waits, or None.
+
+    None is for a letter that is not held any more.
+    """
+    yield from lock_jobs(round_, (each.n for each in asks))
+    [(states, *_)] = yield "standing_states", {"held": text([(each.n, each.token) for each in asks])}
+    answers: list[str | None] = []
+    for each, state in zip(asks, msgspec.json.decode(states), strict=True):
+        answers.append((yield from file(round_, each)) if state == State.HELD else None)
+    return answers
+
+
+def say(round_: Round, sayings: Sequence[Said]) -> Script:
+    """Write answers down; tell of each whether it was the first."""
+    answers = []
+    for each in sayings:
+        first = yield from _answer(round_, each.answer)
+        if first and each.decision is not None:
+            audit.record(round_, each.decision)
+            round_.told[TOLD[each.answer.target], each.decision.queue or ""].append(each.decision.job or "")
+        answers.append(first)
+    return answers
+
+
+# --- reading
+
+
+def one(approval_id: str) -> Script:
+    """Read an approval, or None."""
+    rows = yield "approval_by_id", {"id": approval_id}
+    return next((_approval(row) for row in rows), None)
+
+
+def listed(state: str | None, queues: Sequence[str] | None, limit: int) -> Script:
+    """Read approvals, the newest first; with queues, those of letters of these, and of no redrive."""
+    named = None if queues is None else text(list(queues))
+    return [_approval(row) for row in (yield "list_approvals", {"state": state, "queues": named, "limit": limit})]
+
+
+def open_for(number: int) -> Script:
+    """Read the id of a letter's open approval, or None."""
+    rows = yield "open_approvals", {"numbers": text([number])}
+    return rows[0][0] if rows else None
+
+
+def due(now: float, before: float) -> Script:
+    """Read what nobody answered in time, and what was approved before and not used."""
+    rows = yield "due_approvals", {"now": now, "before": before, "limit": BITE}
+    return [_approval(row) for row in rows]
+
+
+def business(now: float, before: float) -> Script:
+    """Tell whether a redrive runs, a job waits for consent, an approval needs somebody, an automatic replay is due."""
+    [(redrives, asks, approvals, replays)] = yield "standing_business", {"now": now, "before": before}
+    return Business(bool(redrives), bool(asks), bool(approvals), bool(replays))
+
+
+def _approval(row: Sequence[Any]) -> Approval:
+    found = dict(zip(Approval.__struct_fields__, row, strict=True))
+    for name in ("requesters", "groups", "bound"):
+        found[name] = msgspec.json.decode(found[name])
+    return msgspec.convert(found, Approval)

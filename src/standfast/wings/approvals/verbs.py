@@ -1,0 +1,359 @@
+"""Approvals: a person other than the one who asks says yes or no, once, to exactly what was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from standfast.errors import ApprovalRefused, ConfigurationError, NotALetter, UnknownRequest
+from standfast.job import JobView
+from standfast.lifecycle import LETTERS, State
+from standfast.spine.ids import IDS, id_of
+from standfast.spine.people import because, person
+from standfast.store.store import Store
+from standfast.wings.approvals import rules
+from standfast.wings.approvals.scripts import Ask, Said
+from standfast.wings.approvals.words import TTL, Answer, Approval, Bound, Filing, Standing, bound_to
+from standfast.wings.audit.words import Decision
+from standfast.wings.jobs.reads import JobRecord
+from standfast.wings.jobs.view import job_view, moments, one_of
+from standfast.wings.letters.returning import Returning, ruled, standing, told, wanted_by
+from standfast.wings.policy.permit import AGENT
+from standfast.wings.policy.rulings import Permit, Ruling, built_in, facts_at
+
+LEAVE_TO_APPROVER = 10.0
+"""Seconds after a yes until any worker carries out what the approver's own process should have."""
+GONE = "the letter is gone"
+SHOWN = ("id", "job", "redrive", "queue", "state", "asked_by", "reason", "rule", "answered_by", "answer")
+TIMES = ("asked_at", "expires_at", "answered_at")
+
+
+GroupsOf = Callable[[str], Awaitable[Sequence[str]]]
+"""Reads the groups of a person in the store."""
+
+
+async def in_no_group(_person: str) -> Sequence[str]:
+    """Give the groups of a person where none were published."""
+    return ()
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A letter under an approval, with what the policy says about it now."""
+
+    record: JobRecord
+    letter: JobView
+    ruling: Ruling
+
+    @property
+    def bound(self) -> Bound:
+        """What an approval of it would be bound to now."""
+        row = self.record.row
+        return bound_to(row.queue, row.handler, row.payload, row.generation, self.ruling.snapshot)
+
+
+class Listed(list[dict[str, Any]]):
+    """Approvals, the newest first."""
+
+    more: bool = False
+
+
+class Approvals:
+    """What waits for a person's answer: `list`, `approve`, `deny`. The first answer counts, and is told again."""
+
+    def __init__(
+        self,
+        store: Store,
+        ready: Callable[[], Awaitable[None]],
+        returning: Returning,
+        *,
+        permit: Permit = built_in,
+        groups_of: GroupsOf = in_no_group,
+        ttl: float = TTL,
+    ) -> None:
+        self._store = store
+        self._desk = store.governance
+        self._ready = ready
+        self._returning = returning
+        self._permit = permit
+        self._groups_of = groups_of
+        self._ttl = ttl
+
+    # --- for people
+
+    async def list(
+        self, state: str | None = "pending", *, queues: Sequence[str] | None = None, limit: int = 100
+    ) -> Listed:
+        """List approvals, the newest first: those that wait, those of another state, or with None all.
+
+        With `queues`, those of letters of these; a redrive is of no one queue. `more` tells whether there are others.
+        """
+        await self._ready()
+        found = await self._desk.approvals(one_of("state", state, Standing), queues, limit + 1)
+        listed = Listed(self._shown(each) for each in found[:limit])
+        listed.more = len(found) > limit
+        return listed
+
+    async def of(self, job: str) -> str | None:
+        """Give the approval that a letter waits for, by its id; None if it waits for none."""
+        await self._ready()
+        record = await self._store.job(id_of(job))
+        return None if record is None else await self._desk.open_for(record.row.n)
+
+    async def asked_by_agent(self, record: JobRecord) -> bool:
+        """Tell whether a letter waits for an approval that no rule of the policy wants: an agent's question alone."""
+        waiting = await self._desk.open_for(record.row.n)
+        found = None if waiting is None else await self._desk.approval(waiting)
+        return found is not None and found.rule == AGENT
+
+    async def get(self, id: str) -> dict[str, Any]:
+        """Give one approval."""
+        return self._shown(await self._approval(id))
+
+    async def approve(
+        self, id: str, *, by: str, groups: Iterable[str] = (), token: str | None = None
+    ) -> dict[str, Any]:
+        """Say yes, and have the replay performed. The policy is asked again first, and its no wins.
+
+        Neither whoever asked nor whoever requested the work may. The groups of `by` are those that `[groups]` in the
+        store gives them; `groups` adds what your application itself knows of them. `token` is the id of the token that
+        `by` showed: one that the asker or a requester made after asking counts as their own.
+        """
+        by = person(by)
+        while True:
+            approval = await self._approval(id)
+            if rules.told_again(approval, "approved"):
+                return await self._carried_out(approval)
+            await self._check(approval, by, groups, token)
+            if approval.redrive is not None:
+                return await self._approve_redrive(approval, by)
+            answer = await self._approve_letter(approval, by)
+            if answer is not None:
+                return answer
+
+    async def deny(self, id: str, *, by: str, reason: str) -> dict[str, Any]:
+        """Say no: the letter stays dead, the redrive ends. This needs no group: whoever may look may stop it."""
+        by, reason = person(by), because(reason)
+        approval = await self._approval(id)
+        if rules.told_again(approval, "denied"):
+            return _outcome(approval, "denied", approval.answer or "")
+        self._check_open(approval)
+        answer = Answer(approval.id, Standing.PENDING, Standing.DENIED, by, reason)
+        if not await self._turn_down(approval, answer, _decision(approval, "deny", "denied", by=by, reason=reason)):
+            return await self.deny(id, by=by, reason=reason)  # somebody was first: tell their answer, or refuse
+        return _outcome(approval, "denied", reason)
+
+    # --- for replays and workers
+
+    async def file(self, record: JobRecord, letter: JobView, ruling: Ruling, *, by: str, reason: str | None) -> str:
+        """Hold a letter until somebody answers, and give the approval's id. Asking again gives the same one."""
+        filing = self.filing(record, letter, ruling, by=by, reason=reason)
+        move = rules.asked_for(standing(record.row), filing, record.row.attempts)
+        if move is not None and (await self._store.apply([move])) == [True]:
+            return await self._desk.open_for(record.row.n) or filing.id
+        found = await self._store.job(letter.id)
+        if found is None or State(found.row.state) not in LETTERS:
+            raise NotALetter(f"job {letter.id} is no letter any more: somebody else was first")
+        row = found.row
+        waiting = await self._desk.ask(Ask(row.n, row.token, row.id, row.queue, filing))
+        if waiting is None:
+            return await self.file(found, letter, ruling, by=by, reason=reason)
+        return waiting
+
+    def filing(
+        self, record: JobRecord, letter: JobView, ruling: Ruling, *, by: str | None, reason: str | None
+    ) -> Filing:
+        """Lay an approval out; without `by` the policy itself asks for it, as a letter dies."""
+        return Filing(
+            id=IDS.mint(self._store.now() + self._store.skew()),
+            bound=Case(record, letter, ruling).bound,
+            asked_by=by,
+            reason=reason,
+            requesters=wanted_by(record),
+            groups=ruling.permission.groups,
+            rule=ruling.permission.rule,
+            ttl=self._ttl,
+        )
+
+    async def sweep(self) -> None:
+        """Let go what nobody answered in time, and carry out what was approved and did not start. Any worker can."""
+        await self._ready()
+        now = self._store.now()
+        for approval in await self._desk.due(now, now - LEAVE_TO_APPROVER):
+            if approval.state == Standing.APPROVED:
+                await self._carried_out(approval)
+            else:
+                answer = Answer(approval.id, Standing.PENDING, Standing.EXPIRED, reason="nobody answered in time")
+                await self._turn_down(approval, answer, _decision(approval, "deny", "expired"))
+
+    # --- answering
+
+    def _check_open(self, approval: Approval) -> None:
+        why = rules.cannot_answer(approval, self._store.now())
+        if why is not None:
+            raise ApprovalRefused(f"approval {approval.id} takes no answer: {why}")
+
+    async def _check(self, approval: Approval, by: str, groups: Iterable[str], token: str | None) -> None:
+        self._check_open(approval)
+        why = rules.may_not_approve(approval, by, {*_texts(groups), *await self._groups_of(by)})
+        if why is None and token is not None:
+            made = await self._store.tokens.made_since(token, approval.asked_at)
+            why = rules.made_for_the_occasion(approval, [each.created_by for each in made])
+        if why is not None:
+            raise ApprovalRefused(f"approval {approval.id} was not given: {why}")
+
+    async def _approve_letter(self, approval: Approval, by: str) -> dict[str, Any] | None:
+        """Say yes to a letter's replay and perform it; None if somebody answered meanwhile."""
+        case = await self._case(approval)
+        if case is None:
+            gone = Answer(approval.id, Standing.PENDING, Standing.VOID, reason=GONE)
+            if not await self._desk.say(Said(gone)):
+                return None  # somebody's yes was carried out just now
+            raise ApprovalRefused(f"approval {approval.id} takes no answer: {GONE}")
+        against = await self._against(approval, case, by)
+        if against is not None:
+            return against
+        answer = Answer(approval.id, Standing.PENDING, Standing.APPROVED, by)
+        if not await self._desk.say(Said(answer, _decision(approval, "approve", "approved", by=by))):
+            return None
+        return await self._perform(approval, case, by)
+
+    async def _against(self, approval: Approval, case: Case, by: str | None) -> dict[str, Any] | None:
+        """Turn an approval down that does not fit any more, or that the policy denies by now; None if all is well."""
+        said = case.ruling.permission
+        changes = rules.changed(approval.bound, case.bound)
+        if changes:
+            return await self._made_void(approval, rules.void_because(changes), by)
+        if rules.unasked(approval, said.groups):
+            return await self._made_void(approval, rules.wants_more(approval, said.groups), by)
+        if said.decision != "deny":
+            return None
+        answer = Answer(approval.id, approval.state, Standing.DENIED, "policy", f"{said.rule}: {said.why}")
+        decision = _decision(approval, "deny", "denied", by=by, rule=said.rule)
+        if not await self._turn_down(approval, answer, decision):
+            return await self._told(approval.id)
+        return {**_outcome(approval, "denied", said.why), "rule": said.rule}
+
+    async def _made_void(self, approval: Approval, why: str, by: str | None) -> dict[str, Any]:
+        """Have an approval count no more; whoever was about to give it is told why."""
+        answer = Answer(approval.id, approval.state, Standing.VOID, reason=why)
+        if not await self._turn_down(approval, answer, _decision(approval, "deny", "void", by=by, reason=why)):
+            return await self._told(approval.id)
+        if by is not None:
+            advice = "nothing was replayed: look at the letter, then ask again"
+            raise ApprovalRefused(f"approval {approval.id} is void: {why}; {advice}")
+        return _outcome(approval, "void", why)
+
+    async def _told(self, id: str) -> dict[str, Any]:
+        """Tell where an approval stands that somebody else answered meanwhile."""
+        return await self._carried_out(await self._approval(id))
+
+    async def _carried_out(self, approval: Approval) -> dict[str, Any]:
+        """Tell of a yes that was given; perform what it allows if nobody has."""
+        if approval.state == Standing.USED:
+            done = "replayed" if approval.redrive is None else "started"
+            return _outcome(approval, done, f"{approval.answered_by} approved it before")
+        if approval.state != Standing.APPROVED:
+            return _outcome(approval, str(approval.state), approval.answer or "")
+        case = await self._case(approval)
+        if case is None:  # gone for good, or the approver's own process carried it out just now
+            await self._desk.say(Said(Answer(approval.id, Standing.APPROVED, Standing.VOID, reason=GONE)))
+            return await self._told(approval.id)
+        by = approval.answered_by or ""
+        return await self._against(approval, case, None) or await self._perform(approval, case, by)
+
+    async def _perform(self, approval: Approval, case: Case, by: str) -> dict[str, Any]:
+        asked = f"approved; asked for by {approval.asked_by or 'the policy'}"
+        reason = f"{asked}: {approval.reason}" if approval.reason else asked
+        way = await self._returning.way_back(case.record, case.letter, by=by, reason=reason)
+        move = ruled(way, case.letter, case.ruling)
+        answers = Answer(approval.id, Standing.APPROVED, Standing.USED)
+        [landed] = await self._store.apply([msgspec.structs.replace(move, answers=answers)])
+        if not landed:
+            present = await self._approval(approval.id)
+            if present.state == Standing.APPROVED and present.job is not None:
+                return await self._carried_out(present)  # the policy changed meanwhile: it is asked again
+            if present.state != Standing.USED:
+                raise NotALetter(f"job {case.letter.id} is no letter any more: somebody else was first")
+        return {"approval": approval.id, "job": case.letter.id, "rule": case.ruling.permission.rule, **told(move, by)}
+
+    async def _turn_down(self, approval: Approval, answer: Answer, decision: Decision) -> bool:
+        """Answer with a no, and let the letter die or the redrive end with it; tell whether it was the first answer."""
+        if approval.redrive is not None:
+            return await self._desk.withdraw(Said(answer, decision))
+        record = await self._store.job(approval.job or "")
+        attempts = 0 if record is None else record.row.attempts
+        move = None if record is None else rules.turned_down(standing(record.row), answer, decision, attempts)
+        if move is None:
+            return await self._desk.say(Said(answer, decision))
+        [landed] = await self._store.apply([move])
+        return landed
+
+    async def _approve_redrive(self, approval: Approval, by: str) -> dict[str, Any]:
+        if await self._snapshot(approval) != approval.bound.snapshot:
+            why = rules.void_because([rules.WORDS["snapshot"]])
+            void = Answer(approval.id, Standing.PENDING, Standing.VOID, reason=why)
+            await self._desk.withdraw(Said(void, _decision(approval, "deny", "void", by=by, reason=why)))
+            raise ApprovalRefused(f"approval {approval.id} is void: {why}; nothing was replayed: plan again")
+        answer = Answer(approval.id, Standing.PENDING, Standing.USED, by)
+        first = await self._desk.let_go(Said(answer, _decision(approval, "approve", "approved", by=by)))
+        if not first:
+            return await self.approve(approval.id, by=by)
+        return _outcome(approval, "started", f"approved by {by}")
+
+    async def _snapshot(self, approval: Approval) -> str:
+        """Give the policy in force, as it is asked about the first letter of the redrive."""
+        record = await self._desk.first_letter(approval.redrive or "")
+        if record is None:
+            return approval.bound.snapshot
+        letter = job_view(record, now=self._store.now(), skew=self._store.skew())
+        return (await self._permit(facts_at(letter, self._store.now() + self._store.skew()))).snapshot
+
+    # --- reading
+
+    async def _approval(self, id: str) -> Approval:
+        await self._ready()
+        if not isinstance(id, str):
+            raise ConfigurationError(f"an approval is named by its id, a text, not by {id!r}")
+        found = await self._desk.approval(id)
+        if found is None:
+            raise UnknownRequest.named("approval", id)
+        return found
+
+    async def _case(self, approval: Approval) -> Case | None:
+        """Read the letter of an approval, and ask the policy about it afresh; None if it is a letter no more."""
+        record = await self._store.job(approval.job or "")
+        if record is None or State(record.row.state) not in LETTERS:
+            return None
+        letter = job_view(record, now=self._store.now(), skew=self._store.skew())
+        return Case(record, letter, await self._permit(facts_at(letter, self._store.now() + self._store.skew())))
+
+    def _shown(self, approval: Approval) -> dict[str, Any]:
+        moment = moments(self._store.skew())
+        return {
+            **{name: getattr(approval, name) for name in SHOWN},
+            "state": str(approval.state),
+            "approver_groups": list(approval.groups),
+            **msgspec.to_builtins(approval.bound),
+            **{name: moment(getattr(approval, name)) for name in TIMES},
+        }
+
+
+def _outcome(approval: Approval, outcome: str, why: str) -> dict[str, Any]:
+    about = {"job": approval.job} if approval.redrive is None else {"redrive": approval.redrive}
+    return {"outcome": outcome, "approval": approval.id, **about, "why": why}
+
+
+def _decision(approval: Approval, kind: Any, outcome: str, **said: Any) -> Decision:
+    bound = approval.bound
+    about = {"approval": approval.id, "asked_by": approval.asked_by, "redrive": approval.redrive}
+    what = {"payload_sha256": bound.payload_sha256, "snapshot": bound.snapshot, "rule": approval.rule, **said}
+    detail = {name: value for name, value in about.items() if value is not None}
+    return Decision(kind=kind, outcome=outcome, job=approval.job, queue=approval.queue, detail=detail, **what)
+
+
+def _texts(groups: Iterable[str]) -> list[str]:
+    if isinstance(groups, str):
+        raise ConfigurationError(f"groups= takes several names, as in groups=[{groups!r}]")
+    return list(groups)

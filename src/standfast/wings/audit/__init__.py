@@ -1,0 +1,1 @@
+"""The audit chain: every decision that acts, each link sealed by the next."""

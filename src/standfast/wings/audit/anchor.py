@@ -1,0 +1,183 @@
+"""The heads of the chain, noted outside of the database: a log line and a line in a file, after the commit.
+
+A line covers every link up to its own. One that is missing, because the process was killed in between, is made up for
+by the next, or when the store is opened. Lines of several processes may stand in another order than their numbers.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from standfast.errors import ConfigurationError
+from standfast.store.steps import Script
+from standfast.wings.audit.scripts import Noted, lag, peek
+from standfast.wings.audit.words import Head
+
+log = logging.getLogger("standfast.audit")
+
+LAST_BYTES = 4096
+"""How much of the file's end is looked at to see whether the present head is there."""
+AT_ONCE = 1000
+LONGEST_LAG = 60.0
+"""Seconds of decisions that a process which is killed can leave without a line: it writes one after each commit."""
+_LINE = re.compile(rb"(\d+) ([0-9a-f]{64})\n")
+_TORN = re.compile(rb"\d*(?: [0-9a-f]{0,64})?\n?")
+"""What a crash leaves of a line."""
+_CUT = re.compile(rb"cut (-?\d+) (\d+)\n")
+
+
+class Misfit(NamedTuple):
+    """A line of the file that is no head: the links that were missing when the store was opened, or nothing of ours."""
+
+    line: int
+    missing: tuple[int, int] | None = None
+
+
+class Anchor:
+    """Where the heads of one store are noted. The writer only hands them over: it waits for no file."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self.problem: str | None = None
+        """Why the last head could not be noted in the file; None if it could."""
+        self._heads: deque[Head] = deque()
+        self._hand: ThreadPoolExecutor | None = None
+
+    def drop(self, heads: Sequence[Head]) -> None:
+        """Note heads that were committed."""
+        self._heads.extend(heads)
+        if self._hand is None:
+            self._hand = ThreadPoolExecutor(1, thread_name_prefix="standfast-anchor")
+        try:
+            self._hand.submit(self._note)
+        except RuntimeError:  # the interpreter is ending, and the writer still writes
+            self._note()
+
+    def catch_up(self, ask: Callable[[Script], Any]) -> None:
+        """Note the head of a store that was just opened, if whoever wrote it could not; `ask` reads in the store.
+
+        If what is missing was written over a longer time than a crash explains, lines were taken out, or could not be
+        written then: that is noted first, so that it stays known.
+        """
+        found: Noted | None = ask(peek()) if self.path is not None else None
+        if self.path is None or found is None:
+            return
+        with self._told():
+            known, last = Path(self.path).exists(), max((each.seq for each in _heads(_tail(self.path))), default=-1)
+            if last < found.head.seq:
+                cut = known and ask(lag(last)) > LONGEST_LAG
+                mark = f"cut {last} {found.head.seq}\n".encode() if cut else b""
+                append(self.path, mark + _lines([found.head]))
+
+    def close(self) -> None:
+        """Note what was handed over, and end."""
+        if self._hand is not None:
+            self._hand.shutdown()
+            self._hand = None
+
+    def _note(self) -> None:
+        """Note all that waits, with one flush: under load they are many."""
+        heads = [self._heads.popleft() for _ in range(len(self._heads))]
+        for head in heads:
+            log.info("audit head %d %s", *head)
+        if self.path is not None and heads:
+            with self._told():
+                append(self.path, _lines(heads))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Have the log and health know of a file that does not take lines: the work goes on without it."""
+        try:
+            yield
+            self.problem = None
+        except OSError as error:
+            self.problem = f"{self.path}: {error.strerror or error}"
+            log.warning("cannot note the audit chain's head in %s: %s; mend that, the next is noted", self.path, error)
+
+
+def append(path: str, lines: bytes) -> None:
+    """Put lines behind those that are there, on disk when this returns; what a crash tore off stays apart."""
+    new = not Path(path).exists()
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        end = os.fstat(handle).st_size
+        torn = end > 0 and os.pread(handle, 1, end - 1) != b"\n"
+        os.write(handle, b"\n" + lines if torn else lines)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    if new:
+        _sync_directory(Path(path).parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def size(path: str | None) -> int:
+    """Give how much is noted by now."""
+    return Path(path).stat().st_size if path is not None and Path(path).exists() else 0
+
+
+def noted(path: str, upto: int) -> Iterator[Sequence[Head]]:
+    """Read what was noted up to a size, in bites; a torn line is none."""
+    with _readable(path) as file:
+        found = _heads(line for line in iter(file.readline, b"") if file.tell() <= upto)
+        while some := list(islice(found, AT_ONCE)):
+            yield some
+
+
+def misfits(path: str, upto: int) -> Iterator[Misfit]:
+    """Find what was noted about missing lines, and lines that this library never wrote."""
+    with _readable(path) as file:
+        for number, line in enumerate(iter(file.readline, b""), 1):
+            if file.tell() > upto:
+                return
+            cut = _CUT.fullmatch(line)
+            if cut is not None:
+                yield Misfit(number, (int(cut[1]), int(cut[2])))
+            elif not _LINE.fullmatch(line) and not _TORN.fullmatch(line):
+                yield Misfit(number)
+
+
+@contextmanager
+def _readable(path: str) -> Iterator[BinaryIO]:
+    try:
+        with Path(path).open("rb") as file:
+            yield file
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error}; let this user read what was noted there") from error
+
+
+def _lines(heads: Iterable[Head]) -> bytes:
+    return "".join(f"{seq} {hashed}\n" for seq, hashed in heads).encode()
+
+
+def _heads(lines: Iterator[bytes]) -> Iterator[Head]:
+    for line in lines:
+        found = _LINE.fullmatch(line)
+        if found is not None:
+            yield Head(int(found[1]), found[2].decode())
+
+
+def _tail(path: str) -> Iterator[bytes]:
+    """Give the last lines; the first of them may be torn."""
+    length = size(path)
+    if not length:
+        return iter(())
+    with Path(path).open("rb") as file:
+        file.seek(max(0, length - LAST_BYTES))
+        return iter(file.readlines())

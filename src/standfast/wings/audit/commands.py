@@ -1,0 +1,112 @@
+"""Commands about the audit chain: audit log, audit verify, audit export."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+import click
+
+from standfast.application import Standfast
+from standfast.cli.door import DONE, FAILED, USAGE, look, shared
+from standfast.cli.terminal import Cell, Table, as_text, show, show_json, show_line
+from standfast.cli.words import counted
+from standfast.wings.audit.verbs import Decisions
+from standfast.wings.audit.words import KINDS
+
+COLUMNS = ("seq", "at", "kind", "job", "by", "what")
+TOLD_APART = frozenset({"seq", "at", "kind", "job", "by", "queue"})
+
+
+@click.group()
+def audit() -> None:
+    """Look at every decision that acted, and see that nobody changed the record."""
+
+
+@audit.command("log")
+@click.option("--job", metavar="ID", help="Only decisions about this job.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Go on behind this number.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
+@click.option("--last", type=click.IntRange(1, 1000), metavar="N", help="Only the last N.")
+@shared
+def log(*, after: int, limit: int, last: int | None, url: str | None, as_json: bool, **wanted: Any) -> None:
+    """List decisions, oldest first; those of one transaction have one number and stay together."""
+    if last is not None and after:
+        raise click.UsageError("--last and --after say two things; give one of them")
+    found = look(url, lambda sf: _wanted(sf, after, limit, last, wanted))
+    if as_json:
+        show_json({"items": found, "next_after": found.next_after})
+        return
+    if found:
+        show(Table([_row(entry) for entry in found], COLUMNS))
+    else:
+        show_line("no decisions")
+    if found.next_after is not None:
+        click.echo(f"there is more: add --after {found.next_after}, or --last {limit} for the newest", err=True)
+
+
+def _wanted(
+    sf: Standfast, after: int, limit: int, last: int | None, wanted: dict[str, Any]
+) -> Coroutine[Any, Any, Decisions]:
+    return sf.audit.entries(after=after, limit=limit, **wanted) if last is None else sf.audit.last(last, **wanted)
+
+
+@audit.command()
+@shared
+def verify(*, url: str | None, as_json: bool) -> None:
+    """Tell whether the chain is what was written, here and where its heads were noted.
+
+    Exits 1 if it is not, and 2 if what was noted outside begins too late to tell of the whole.
+    """
+    answer = look(url, lambda sf: sf.audit.verify())
+    if as_json:
+        show_json(answer)
+    else:
+        show_line(*_told(answer))
+    raise click.exceptions.Exit(FAILED if not answer["ok"] else USAGE if "begins_late" in answer else DONE)
+
+
+@audit.command()
+@click.argument("file", type=click.Path())
+@shared
+def export(*, file: str, url: str | None, as_json: bool) -> None:
+    """Write the chain to a new file, one link a line. Exits 1 if it is broken, and writes it as it is."""
+    told = look(url, lambda sf: sf.audit.export(file))
+    if as_json:
+        show_json(told)
+    else:
+        show_line(f"{counted(told['links'], 'link')} written to {told['path']}")
+    if not told["ok"]:
+        if not as_json:
+            show_line(*_told(told))
+        raise click.exceptions.Exit(FAILED)
+
+
+def _anchored(first: int | None, last: int | None) -> str:
+    if first is None:
+        return "not noted outside"
+    return f"noted outside up to link {last}" if first <= 1 else f"noted outside only from link {first} to {last}"
+
+
+def _row(entry: dict[str, Any]) -> list[str | Cell]:
+    rest = [f"{name}={as_text(value)}" for name, value in entry.items() if name not in TOLD_APART]
+    at = entry["at"][:19].replace("T", " ") + "Z"
+    about = [entry["kind"], entry.get("job", ""), entry.get("by", "")]
+    return [Cell(str(entry["seq"]), "dim"), at, *about, " ".join(rest)]
+
+
+def _told(answer: dict[str, Any]) -> tuple[str, str]:
+    if not answer["ok"]:
+        advice = "keep the files as they are, and compare with a backup or an export"
+        return f"the audit chain is broken: {answer['problem']['why']}; {advice}", "bold red"
+    if answer["head"] is None:
+        return "the audit chain is whole: nothing was decided yet", "green"
+    if "begins_late" in answer:
+        advice = "compare with an export of before, or put the older lines in front of the file again"
+        return f"the audit chain fits, as far as that can be told: {answer['begins_late']}; {advice}", "bold yellow"
+    where = _anchored(answer["anchored_from"], answer["anchored"])
+    return (
+        f"the audit chain is whole: {counted(answer['entries'], 'decision')}, {where}, head {answer['head']}",
+        "green",
+    )

@@ -1,0 +1,89 @@
+"""Pages about who may do what, and who did: audit, policy, tokens."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from standfast.dashboard.page import Drawn, Visit
+from standfast.server import visible as reached
+from standfast.server.auth import check_whole
+from standfast.server.seen import all_shown, shown
+from standfast.wings.audit.words import KINDS
+from standfast.wings.tokens.words import Role
+
+PAGE = 50
+PHRASES = {
+    "name": "token {}",
+    "person": "for {}",
+    "role": "role {}",
+    "session": "session {}",
+    "handler": "handler {}",
+    "mode": "mode {}",
+    "seconds": "for {} s",
+    "uses": "{} times at most",
+    "redrive": "redrive {}",
+    "from": "which was {}",
+    "canary": "canary {}",
+    "rate": "rate {}",
+    "approval": "approval {}",
+    "asked_by": "asked by {}",
+    "owner": "owner {}",
+    "count": "{} letters",
+    "backup": "from the backup {}",
+    "source": "from {}",
+    "problem": "{}",
+    "why": "{}",
+}
+"""What the details of decisions mean, in the order they are said."""
+
+
+def about(entry: dict[str, Any]) -> str:
+    """Say in words what a decision was about: whose token, which session, what changed."""
+    detail = entry.get("detail") or {}
+    said = [phrase.format(detail[name]) for name, phrase in PHRASES.items() if detail.get(name) is not None]
+    if detail.get("filter"):
+        said.append("where " + " and ".join(f"{name} is {value}" for name, value in detail["filter"].items()))
+    if detail.get("changed"):
+        said.append("changed " + " ".join(detail["changed"]))
+    return ", ".join(said)
+
+
+async def audit(visit: Visit) -> Drawn:
+    """Show the last decisions, the newest first."""
+    asked = visit.asked("job", "kind")
+    wanted = {name: value for name, value in asked.items() if name == "job" or value in KINDS}
+    scoped = not await _reaches(visit, wanted.get("job"))
+    found: list[dict[str, Any]] = [] if scoped else (await visit.sf.audit.last(PAGE, **wanted))[::-1]
+    entries = [{**each, "about": about(each)} for each in all_shown(found, visit.grant)]
+    kinds = {"asked": asked, "kinds": sorted(KINDS)}
+    return Drawn(
+        "audit.html",
+        {"entries": entries, "scoped": scoped, "verdict": None, **kinds},
+    )
+
+
+async def _reaches(visit: Visit, job: str | None) -> bool:
+    """Tell whether somebody may read decisions: all of them, or those about a job of a queue that their token names."""
+    if visit.grant.queues is None:
+        return True
+    return job is not None and await reached.perhaps_job(visit.sf, visit.grant, job) is not None
+
+
+async def verified(visit: Visit) -> Drawn:
+    """Follow the whole chain, and say whether it is what was written."""
+    started = time.monotonic()
+    verdict = shown(await visit.sf.audit.verify(), visit.grant)
+    listed = await audit(visit)
+    return Drawn("audit.html", {**listed.context, "verdict": verdict, "took": time.monotonic() - started})
+
+
+async def policy(visit: Visit) -> Drawn:
+    """Show the policy in force, which names all queues."""
+    check_whole(visit.grant)
+    return Drawn("policy.html", {"policy": await visit.sf.policy.show()})
+
+
+async def tokens(visit: Visit) -> Drawn:
+    """Show who has a token, without the secrets."""
+    return Drawn("tokens.html", {"tokens": await visit.sf.tokens.list(), "roles": list(Role)})

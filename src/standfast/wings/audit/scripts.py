@@ -1,0 +1,107 @@
+"""Scripts for the audit chain: what a transaction decided becomes one link, in that transaction or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from standfast.lifecycle import Move, Transition
+from standfast.printable import printable
+from standfast.redact import redacted, redacted_text
+from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.wings.audit.words import Decision, Head, Kind, Link, following, genesis
+
+ACTS: dict[Move, Kind] = {Move.REPLAY: "replay", Move.RESOLVE: "resolve", Move.DISCARD: "discard"}
+"""The moves that are decisions by themselves; others are, if their transition says so."""
+OUTCOMES: dict[Kind, str] = {"replay": "replayed", "resolve": "resolved", "discard": "discarded"}
+
+
+class Noted(msgspec.Struct, frozen=True):
+    """A chain's head, as the store has it: whose chain, and how far it has come."""
+
+    store: str
+    head: Head
+
+
+def record(round_: Round, decision: Decision) -> None:
+    """Have a decision chained with this transaction. Nobody's secrets or control characters are kept for ever."""
+    round_.decisions.append(_safe(decision))
+
+
+def record_moves(round_: Round, moved: Sequence[Transition]) -> None:
+    """Have those of the moves chained that somebody decided."""
+    for each in moved:
+        if each.decision is not None or each.move in ACTS:
+            record(round_, _decision(each))
+
+
+def _decision(moved: Transition) -> Decision:
+    """Fill in what the move knows about its own decision."""
+    said = moved.decision or Decision(kind=ACTS[moved.move], outcome=OUTCOMES[ACTS[moved.move]])
+    by, reason = said.by or moved.by, said.reason or moved.reason
+    return msgspec.structs.replace(said, job=moved.id, queue=moved.queue, by=by, reason=reason)
+
+
+def _safe(decision: Decision) -> Decision:
+    by, reason = (said and printable(redacted_text(said)) for said in (decision.by, decision.reason))
+    return msgspec.structs.replace(decision, by=by, reason=reason, detail=redacted(decision.detail))
+
+
+def note(round_: Round, decisions: Sequence[Decision]) -> Script:
+    """Chain decisions that change nothing else in the store."""
+    yield from ()
+    for decision in decisions:
+        record(round_, decision)
+    return [None] * len(decisions)
+
+
+def write_link(round_: Round) -> Script:
+    """Write what the transaction decided as one link. On PostgreSQL this locks the head: it must come last."""
+    wall = round_.now + round_.skew
+    noted = yield from head()
+    if noted is None:
+        yield "begin_chain", {}
+        noted = yield from head()
+    if noted is None:
+        raise LookupError("the chain cannot be begun")
+    links = [genesis(noted.store, wall)] if noted.head.seq < 0 else []
+    links.append(following(links[0].head if links else noted.head, wall, round_.decisions))
+    yield "write_links", links
+    round_.heads = [link.head for link in links]
+    yield "move_head", round_.heads[-1]._asdict()
+
+
+def head() -> Generator[Step, Rows, Noted | None]:
+    """Read the chain's head, and in a transaction that writes, lock it; None before the first decision."""
+    rows = yield "chain_head", {}
+    return next((Noted(store, Head(seq, hashed)) for store, seq, hashed in rows), None)
+
+
+def links(after: int, limit: int, job: str | None = None, kind: str | None = None) -> Script:
+    """Read links behind a number; with `job` or `kind`, those in whose text it stands."""
+    about = {"job": text(job) if job is not None else "", "kind": f'"kind":{text(kind)}' if kind is not None else ""}
+    rows = yield "read_links", {"after": after, "limit": limit, **about}
+    return [Link(*row) for row in rows]
+
+
+def lag(after: int) -> Generator[Step, Rows, float]:
+    """Read over how many seconds the links behind a number were written."""
+    noted = yield from peek()
+    first = yield from links(after, 1)
+    last = [] if noted is None else (yield from links(noted.head.seq - 1, 1))
+    if not first or not last:
+        return 0.0
+    return (datetime.fromisoformat(last[0].at) - datetime.fromisoformat(first[0].at)).total_seconds()
+
+
+def hashes(numbers: Sequence[int]) -> Script:
+    """Read the hashes of these links."""
+    return dict((yield "link_hashes", {"numbers": text(list(numbers))}))
+
+
+def peek() -> Script:
+    """Read the head without locking it."""
+    rows = yield "peek_head", {}
+    return next((Noted(store, Head(seq, hashed)) for store, seq, hashed in rows), None)

@@ -1,0 +1,170 @@
+"""The audit chain for people and programs: read it, verify it, hand it out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from standfast.concurrency.threads import aside
+from standfast.errors import ConfigurationError, StandfastError
+from standfast.store.store import Store
+from standfast.wings.audit.rules import UNBEGUN, Problem, Walk, compare, first, follow, judge, late_beginning, misfit
+from standfast.wings.audit.words import KINDS, Head, Link, decisions_of
+from standfast.wings.jobs.view import one_of
+
+AT_ONCE = 500
+"""Links that are read in one bite: a chain may be long, and others go on writing."""
+
+
+class Decisions(list[dict[str, Any]]):
+    """Decisions, oldest first. `next_after` leads to those behind them; it is None when there are none."""
+
+    next_after: int | None = None
+
+
+class Audit:
+    """Every decision that acted, in one chain: `entries`, `verify`, `export`. Reading it changes nothing."""
+
+    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]]) -> None:
+        self._trail = store.trail
+        self._ready = ready
+
+    async def entries(
+        self, *, after: int = 0, limit: int = 50, job: str | None = None, kind: str | None = None
+    ) -> Decisions:
+        """List decisions, oldest first, each with the `seq` and the time of its link; `after` goes on behind a `seq`.
+
+        The decisions of one transaction stay together: a page may be shorter than `limit`, and longer if one
+        transaction made more. Its `next_after` is where the next page begins.
+        """
+        await self._ready()
+        _check_page(after, limit)
+        one_of("kind", kind, KINDS)
+        found = Decisions()
+        async for links in self._links(after, job, kind):
+            for link in links:
+                wanted = [entry for entry in _entries(link) if _is(entry, job, kind)]
+                if found and len(found) + len(wanted) > limit:
+                    found.next_after = found[-1]["seq"]
+                    return found
+                found += wanted
+        return found
+
+    async def last(self, number: int, *, job: str | None = None, kind: str | None = None) -> Decisions:
+        """List the last decisions, so many of them, oldest first."""
+        await self._ready()
+        _check_page(0, number)
+        head = await self._trail.head()
+        end, reach = 0 if head is None else head.head.seq, max(number, AT_ONCE)
+        while True:
+            found = [entry async for links in self._links(max(0, end - reach), job, kind) for entry in _all(links)]
+            wanted = [entry for entry in found if _is(entry, job, kind)]
+            if len(wanted) >= number or reach >= end:
+                return Decisions(wanted[-number:])
+            reach *= 4
+
+    async def _links(self, after: int, job: str | None = None, kind: str | None = None) -> AsyncIterator[list[Link]]:
+        """Read the links behind a number, in bites."""
+        while links := await self._trail.links(after, AT_ONCE, job, kind):
+            yield links
+            after = links[-1].seq
+
+    async def verify(self) -> dict[str, Any]:
+        """Tell whether the chain is what was written: `{"ok", "entries", "head", "anchored", "problem"?}`.
+
+        `head` is the last link's hash, `anchored` the number of the last one that was noted outside, None where none
+        was, and `anchored_from` that of the first. A `problem` names the first link, by its `seq`, that was changed,
+        removed, moved or cut off, or that should have been noted outside and was not. `begins_late` is there if heads
+        are noted outside, but not from the beginning, and says what that leaves open.
+        """
+        await self._ready()
+        noted_so_far = self._trail.noted_so_far()  # first: what is noted later may be of links that come after the walk
+        walk, store, noted = await self._walk()
+        begins, last, outside = await self._compare_anchors(noted_so_far, noted)
+        misfits = [misfit(*each) for each in self._trail.misfits(noted_so_far)]
+        problem = first((judge(walk, store, noted), outside, *misfits))
+        head = None if walk.head == UNBEGUN else walk.head.hash
+        anchored = {"anchored": last, "anchored_from": begins}
+        answer = {"ok": problem is None, "entries": walk.entries, "head": head, **anchored}
+        late = late_beginning(walk.head, begins, noted=self._trail.path is not None)
+        answer |= {} if late is None else {"begins_late": late}
+        return answer if problem is None else {**answer, "problem": msgspec.to_builtins(problem)}
+
+    async def _walk(self) -> tuple[Walk, str | None, Head]:
+        """See what the store has noted, then follow the chain as far as it goes; others may add links meanwhile."""
+        walk, before = Walk(), None
+        while True:
+            said = await self._trail.head()
+            store, noted = (None, UNBEGUN) if said is None else (said.store, said.head)
+            async for links in self._links(walk.head.seq):
+                walk = follow(walk, links)
+                if walk.problem is not None:
+                    break
+            if walk.problem is not None or walk.head.seq <= noted.seq or noted == before:
+                return walk, store, noted
+            before = noted  # there are more links than were noted: see whether somebody is just writing them
+
+    async def _compare_anchors(self, noted_so_far: int, noted: Head) -> tuple[int | None, int | None, Problem | None]:
+        """Compare what was noted outside; give the first and the last number there, and the first that differs."""
+        ends: set[int] = set()
+        problems: list[Problem | None] = []
+        for anchors in self._trail.anchors(noted_so_far):
+            numbers = [anchor.seq for anchor in anchors]
+            problems.append(compare(noted, anchors, await self._trail.hashes(numbers)))
+            ends = {min(ends | {*numbers}), max(ends | {*numbers})}
+        return min(ends, default=None), max(ends, default=None), first(problems)
+
+    async def export(self, path: str | Path) -> dict[str, Any]:
+        """Write the chain to a new file, one link a line, its first included; tell how many links and where it ends.
+
+        A chain that is broken is written as it is; `ok` is False then, and `problem` says where.
+        """
+        await self._ready()
+        links, head, walk = 0, None, Walk()
+        with os.fdopen(_new_file(path), "wb") as file:
+            async for some in self._links(-1):
+                await aside(file.write, _lines(some))
+                links, head = links + len(some), some[-1].hash
+                walk = walk if walk.problem is not None else follow(walk, some)
+        answer = {"path": str(path), "links": links, "head": head, "ok": walk.problem is None}
+        return answer if walk.problem is None else {**answer, "problem": msgspec.to_builtins(walk.problem)}
+
+
+def _check_page(after: int, limit: int) -> None:
+    for name, value, least in (("after", after, 0), ("limit", limit, 1)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ConfigurationError(f"{name} must be a whole number from {least}, not {value!r}")
+
+
+def _entries(link: Link) -> list[dict[str, Any]]:
+    decisions = decisions_of(link)
+    if decisions is None:
+        raise StandfastError(f"link {link.seq} of the audit chain was changed and cannot be read; see audit verify")
+    return [{"seq": link.seq, "at": link.at, **entry} for entry in decisions]
+
+
+def _all(links: Sequence[Link]) -> Iterator[dict[str, Any]]:
+    return (entry for link in links for entry in _entries(link))
+
+
+def _is(entry: dict[str, Any], job: str | None, kind: str | None) -> bool:
+    return job in (None, entry.get("job")) and kind in (None, entry.get("kind"))
+
+
+def _new_file(path: str | Path) -> int:
+    try:
+        return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        raise ConfigurationError(f"{path} is already there, and nothing is overwritten; name another file") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error}; name another file") from error
+
+
+def _lines(links: Sequence[Link]) -> bytes:
+    """Write links as JSON lines; `entries` stand there letter by letter as they were hashed."""
+    raw = ({**link._asdict(), "entries": msgspec.Raw(link.entries.encode())} for link in links)
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in raw)

@@ -1,0 +1,1 @@
+"""Backups of a live store, and stores made of them."""

@@ -1,0 +1,95 @@
+"""Commands that call a handler: run, submit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from standfast.cli.door import DONE, FAILED, REFUSED, USAGE, Command, ask_of, shared
+from standfast.cli.parameters import duration, payload_from
+from standfast.cli.terminal import show_json, show_line
+from standfast.cli.worker_command import application
+from standfast.wings.jobs.commands import POLICY
+
+UNFINISHED = frozenset({"queued", "running", "timeout"})
+"""What is no end: it goes on without whoever asked, or nobody knows."""
+OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.argument("words", metavar="[APP:SF] HANDLER [JSON]", nargs=-1, required=True),
+    click.option("--session", help="Whose session this belongs to."),
+    click.option("--key", "idempotency_key", help="Idempotency key: the same key and payload is called once."),
+)
+
+
+def called(command: Command) -> Command:
+    """Give a command what every call takes."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command()
+@called
+@click.option("--timeout", type=duration, help="How long to wait; else as long as the handler may take.")
+@shared
+def run(*, words: Sequence[str], url: str | None, as_json: bool, **options: Any) -> None:
+    """Call a handler now, recorded before it is called, and show what came of it.
+
+    HANDLER is queue/handler, the name of a queue with one handler, or a handler's name that is the only one. JSON is
+    its payload, `-` reads it from standard input. With APP:SF, a module and the Standfast object in it, the handler is
+    called in this process; without, the call is queued for a worker and waited for.
+
+    Exits 0 if it is done, 1 if it failed, is held or was cancelled, 2 if the time ran out or it is queued, which is not
+    done (follow it with `standfast wait`), 4 if the policy refuses.
+    """
+    app, handler, content = _read(words)
+    sf = application(app, url)
+    answer = ask_of(sf, lambda sf: sf.run(handler, content, **options), publishes=app is not None)
+    _hand_out(answer, as_json=as_json)
+    raise click.exceptions.Exit(USAGE if answer["status"] in UNFINISHED else _ended(answer))
+
+
+@click.command()
+@called
+@click.option("--priority", type=int, help="Higher runs first.")
+@click.option("--lease", type=duration, default=600.0, show_default=True, help="How long its worker may be silent.")
+@shared
+def submit(*, words: Sequence[str], url: str | None, as_json: bool, **options: Any) -> None:
+    """Have a worker call a handler, once, and show its id at once.
+
+    HANDLER and JSON are as for `standfast run`. Queued is not done: follow it with `standfast wait`.
+
+    Exits 0 if it was taken in, or its key was and it is not over; 1 if that failed, is held or was cancelled.
+    """
+    app, handler, content = _read(words)
+    sf = application(app, url)
+    answer = ask_of(sf, lambda sf: sf.submit(handler, content, **options), publishes=app is not None)
+    _hand_out(answer, as_json=as_json)
+    raise click.exceptions.Exit(DONE if answer["status"] in {"queued", "running"} else _ended(answer))
+
+
+def _read(words: Sequence[str]) -> tuple[str | None, str, Any]:
+    """Tell the application, which may stand first, from the handler and its payload, which may be left out."""
+    app, given = (words[0], words[1:]) if ":" in words[0] else (None, words)
+    if len(given) not in {1, 2}:
+        command = click.get_current_context().command_path
+        raise click.UsageError(f"give a handler, and after it at most its payload: {command} [app:sf] HANDLER [JSON]")
+    return app, given[0], payload_from(given[1] if given[1:] else None)
+
+
+def _hand_out(answer: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        show_json(answer)
+        return
+    show_line(f"{answer['operation_id']} {answer['status']}: {answer['hint']}")
+    if answer.get("error"):
+        show_line(f"{answer['reason_code']}: {answer['error']}")
+    if answer.get("result") is not None:
+        show_json(answer["result"])
+
+
+def _ended(answer: dict[str, Any]) -> int:
+    if answer["status"] == "ok":
+        return DONE
+    return REFUSED if answer.get("reason_code") in POLICY else FAILED

@@ -1,0 +1,87 @@
+"""Calls that failed already, somewhere outside: judged as if they had failed here, and stored with that attempt."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from typing import Any
+
+import msgspec
+
+from standfast.errors import ConfigurationError
+from standfast.failure import classify
+from standfast.job import Claim, Details, NewJob, Receipt
+from standfast.lifecycle import Transition
+from standfast.outcome import Failed
+from standfast.rules import QueueRules
+from standfast.spine.accept import receipt
+from standfast.spine.settle import settle
+from standfast.store.store import Store
+from standfast.wings.calls.scripts import HandedOver
+from standfast.wings.policy.known import KnownPolicy, filed
+
+_details = msgspec.json.Decoder(Details).decode
+
+
+def judged(error: object) -> Failed:
+    """Judge how a call failed by what its caller has of it: the exception, the result it returned, or a text.
+
+    A result that does not say that it failed is one all the same: somebody hands it over as failed.
+    """
+    if isinstance(error, BaseException):
+        return classify.of_exception(error)
+    if isinstance(error, dict):
+        if error.get("success") is True and not classify.of_result(error):
+            raise ConfigurationError(
+                "hand_over takes a call that failed, and this result says that it succeeded; nothing was written, and "
+                "nothing is run again"
+            )
+        found = classify.of_result(error) or classify.of_result({**error, "success": False})
+    elif isinstance(error, str):
+        found = classify.of_result({"success": False, "error": error})
+    else:
+        raise ConfigurationError(
+            f"hand_over takes the error of a call that failed: its exception, its result (a dict) or a text, not "
+            f"{type(error).__name__}; nothing was written"
+        )
+    return found or Failed(classify.of_exception(RuntimeError()).failure)
+
+
+async def hand_over(store: Store, policy: KnownPolicy, job: NewJob, failed: Failed) -> Receipt:
+    """Store a job with the attempt that failed, and what follows from it, as a worker would have decided."""
+    rules = await store.rules(job.queue)
+    mode, timeout, risk = await store.calls.declared(job.queue, job.handler)
+    timeout = rules.timeout if timeout is None else timeout
+    claim = as_claimed(job, rules, store.now(), replay_mode=mode, timeout=timeout, handler_risk=risk)
+    end = settle(claim, failed, rules, random.random(), policy.present(store))  # noqa: S311 - jitter
+    handed = HandedOver(job, _filed(store, claim, end), rules, mode, timeout)
+    return receipt(await store.calls.hand_over(handed), job)
+
+
+def as_claimed(job: NewJob, rules: QueueRules, now: float, **declared: Any) -> Claim:
+    """Give the job as its only attempt so far would have held it; its number is not known yet."""
+    return Claim(
+        n=0,
+        token=1,
+        id=job.id,
+        queue=job.queue,
+        handler=job.handler,
+        worker=f"{socket.gethostname()}-{os.getpid()}",
+        payload=job.payload,
+        attempts=1,
+        max_attempts=rules.attempts,
+        round_start=0,
+        lease=rules.lease,
+        claimed_at=now,
+        entered_at=now,
+        expires_at=None,
+        idempotency_key=job.idempotency_key,
+        details=_details(job.details),
+        first_seen_at=now,
+        **declared,
+    )
+
+
+def _filed(store: Store, claim: Claim, end: Transition) -> Transition:
+    return filed(end, store, handler=claim.handler, payload=claim.payload, details=claim.details)

@@ -1,0 +1,302 @@
+"""The Reply: the dict an agent sees. It says what is so and what to do next; queued is never worded as success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from standfast.errors import ConfigurationError
+from standfast.failure import Landed, Verdict
+from standfast.job import JobView
+from standfast.lifecycle import State
+from standfast.spine.settle import LOOK_FAILED, RECOVERED
+from standfast.wings.jobs.view import LAPSED
+
+STATUS = {
+    State.QUEUED: "queued",
+    State.WAITING: "queued",
+    State.RUNNING: "running",
+    State.HELD: "held",
+    State.DEAD: "failed",
+    State.COMPLETED: "ok",
+    State.CANCELLED: "cancelled",
+}
+HINTS = {
+    "ok": "It is done; the result is here.",
+    "queued": "It is not done yet: it waits in the queue. Look again with status, or wait for it.",
+    "running": "It is being run right now, so it cannot be retried. Wait for it, then look again.",
+    "held": "It waits for a person's answer. Do not call again; look with explain.",
+    "failed": "It failed for good and was not done. Read the error, and explain, before asking for a retry.",
+    "timeout": (
+        "It was cut off when its time was up, may have been done all the same, and is not repeated by itself. Find out "
+        "whether it was done before asking for a retry."
+    ),
+    "cancelled": "It was cancelled and will not run. Enqueue it anew if it is wanted after all.",
+}
+"""What is said by status, where nothing more is known."""
+RETRYING = (
+    "It is not done: an attempt failed, and it is tried again by itself, next at {due}. Do not call again; wait for "
+    "it, or look with status."
+)
+DEFERRED = (
+    "It is not done yet: it was taken in, and a worker runs it once. Do not submit it again; wait for it, or look with "
+    "status."
+)
+POSTPONED = (
+    "It is not done: its receiver refused it for now and said when to come back; it is tried again by itself, next at "
+    "{due}. Do not call again; wait for it, or look with status."
+)
+SCHEDULED = "It is not done yet: it is due at {due}. Do not call again; look with status, or wait for it."
+WAITING = "It is not done yet: it waits for earlier steps of its workflow. Look with status, or wait for it."
+GOES_ON = (
+    "It is not done yet: it is still being run, and goes on without you. Do not call again; wait for it, or look with "
+    "status."
+)
+NOBODY_AT_IT = (
+    "It is not known to be done, and nobody is at it: who ran it has been silent for longer than its lease. A live "
+    "worker takes it up by itself, and repeats it, checks it or leaves it to a person, as its handler says. Do not "
+    "call again; see with health that a worker is there, then wait for it."
+)
+SPOOLED = (
+    "It is not done yet: the store is away, and it is kept on this host and brought there by itself. Do not call "
+    "again; look with status."
+)
+SUPERSEDED = "It will not run: job {by}, a newer one of the same thread, took its place. Look at that one."
+UNTOLD = (
+    "It may have been done or not: the check could not tell. Do not call again; a person finds out, and explain says "
+    "at what to look."
+)
+APPROVAL = "It waits for a person's approval, and goes on once that is given. Do not call again; look with status."
+CONSENT = "It waits until its session consents, and goes on by itself then. Ask for the consent; do not call again."
+UNKEPT = "It is done, but its result could not be kept. Do not call again; look at what it did."
+FOUND = (
+    "It is done: nobody saw it end, but its effect was found ({found}). Nothing was run again, so there is no result."
+)
+FOUND_WITH_RESULT = (
+    "It is done: nobody saw it end, but its effect was found ({found}). Nothing was run again; the result is what was "
+    "found."
+)
+RESUMING = (
+    "Part of it is done ({found}) and is not done again; the rest is not, and goes on by itself, next at {due}. Do not "
+    "call again; wait for it, or look with status."
+)
+LOOKING = (
+    "It may have been done or not: that could not be looked up just now, and is tried again by itself, next at {due}. "
+    "Do not call again; wait for it, or look with status."
+)
+PARTLY_DONE = (
+    "It failed for good after part of it was done ({found}). Read the error, and explain, before asking for a retry."
+)
+CUT = (
+    "It is done. The result is too long for a reply and is cut here: fetch the whole with result(operation_id), or one "
+    "key of it with result(operation_id, key)."
+)
+MAYBE_DONE = (
+    "It failed for good, and may have been done all the same. Find out whether it was before asking for a retry."
+)
+PARKED = "It was not started: {why} It goes on by itself then; look again with status, or wait for it."
+STILL_DOWN = (
+    "It was not retried: the probe still says no ({why}), and the job was left as it is. Bring the dependency back and "
+    "ask again, or retry without the probe."
+)
+NOT_REPLAYED = {
+    "denied": "It was not retried: the policy denies it ({rule}{why}). Do not ask again; tell a person.",
+    "approval_required": "It was not retried: a person must approve it first ({rule}{why}). Do not ask again.",
+}
+"""What is said of a letter that the policy did not let go, by the outcome of its replay."""
+ANOTHERS = (
+    "Another session's call has this key, so it was not called again: that one {stands}. What came of it is told that "
+    "session alone. If it should be done for you too, call with a key of your own."
+)
+STANDS = {
+    "ok": "is done",
+    "queued": "waits and is not done yet",
+    "running": "was begun and is not done yet",
+    "held": "is held for a person's answer",
+    "failed": "failed for good",
+    "timeout": "was cut off and may have been done",
+    "cancelled": "was cancelled and will not run",
+}
+"""How another's call is told, by its status."""
+NOT_YOURS = "not_yours"
+LONGEST_RESULT = 100_000
+"""Characters of a result a reply carries; the whole is fetched by `result`."""
+MOST_KEYS = 100
+"""Keys of a cut result that a reply names."""
+MOST_FOUND = 5
+"""Effects and steps that a hint names."""
+
+
+def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
+    """Word a job's present state as a Reply."""
+    status = _status(job)
+    result = _result(job) if status == "ok" else {}
+    said: dict[str, Any] = {"operation_id": job.id, "status": status, "hint": hint or _hint(job, status), **result}
+    if status == "queued":
+        tried = job.attempts > 0 or _was_refused(job)
+        said |= {"queue_reason": job.queue_reason, "queued_for_retry": tried, "retry_at": _due(job)}
+    if job.failure is not None:
+        kind = {"error_kind": job.failure.error_kind} if job.failure.error_kind else {}
+        said |= {"error": job.failure.message, "reason_code": job.failure.reason_code, **kind}
+    if job.warning:
+        said["warning"] = job.warning
+    if job.warning == RECOVERED:
+        said |= {"post_write_recovery": True, "effects_verified": _found(job)}
+    return said
+
+
+def parked(job: JobView, why: str) -> dict[str, Any]:
+    """Word a retry of a job that waits for something else than its time: that it asked changes nothing there."""
+    return reply(job, PARKED.format(why=why))
+
+
+def spooled(job: JobView) -> dict[str, Any]:
+    """Word a call that was taken in while the store is away."""
+    return reply(job, SPOOLED)
+
+
+def part_of(job: JobView, key: str) -> Any:
+    """Give one key of a job's result; refuse a key that it does not have, naming those it has."""
+    if isinstance(job.result, dict) and key in job.result:
+        return job.result[key]
+    if job.state != State.COMPLETED:
+        raise ConfigurationError(
+            f"job {job.id} is {job.view}, so it has no result yet; wait for it, or look with status"
+        )
+    if not isinstance(job.result, dict):
+        kind = "no result" if job.result is None else f"a result of type {type(job.result).__name__}, without keys"
+        raise ConfigurationError(f"job {job.id} has {kind}; ask for the whole with result(id)")
+    known = ", ".join(repr(name) for name in list(job.result)[:MOST_KEYS]) or "none"
+    raise ConfigurationError(f"the result of job {job.id} has no key {key!r}; its keys are {known}")
+
+
+def goes_on(job: JobView) -> dict[str, Any]:
+    """Word a call that may still run: its caller waited long enough, or an earlier one with its key is at it."""
+    return reply(job, GOES_ON if job.state == State.RUNNING and not stands_still(job) else None)
+
+
+def stands_still(job: JobView) -> bool:
+    """Tell whether a job counts as running while nobody is at it: its worker is gone, and no other took it up yet."""
+    return job.state == State.RUNNING and job.reason == LAPSED
+
+
+def anothers(job: JobView) -> dict[str, Any]:
+    """Word a call whose key belongs to another session: what stands there, and nothing of what came of it."""
+    status = _status(job)
+    return {
+        "operation_id": job.id,
+        "status": status,
+        "hint": ANOTHERS.format(stands=STANDS[status]),
+        "reason_code": NOT_YOURS,
+    }
+
+
+def still_down(job: JobView, why: str) -> dict[str, Any]:
+    """Word a retry that did not happen, because what it waits for does not say yes; `probe` has its last words."""
+    return {**reply(job, STILL_DOWN.format(why=why)), "probe": why}
+
+
+def not_replayed(job: JobView, said: dict[str, Any]) -> dict[str, Any]:
+    """Word a retry that the policy did not allow."""
+    outcome, why = said["outcome"], said.get("why")
+    hint = NOT_REPLAYED[outcome].format(rule=said["rule"], why=f": {why}" if why else "")
+    status = "failed" if outcome == "denied" else "held"
+    approval = {"approval": said["approval"]} if "approval" in said else {}
+    return {**reply(job, hint), "status": status, "reason_code": outcome, **approval}
+
+
+def _status(job: JobView) -> str:
+    """Give the one word: a job that nobody may repeat, because it was cut off when its time was up, timed out."""
+    failure, last = job.failure, job.history[-1] if job.history else None
+    unknown = failure is not None and failure.reason_code == "unknown_commit_state"
+    timed_out = last is not None and last.reason_code == "timeout"
+    return "timeout" if job.state == State.DEAD and unknown and timed_out else STATUS[job.state]
+
+
+def _hint(job: JobView, status: str) -> str:
+    """Say what is so and what to do next, by what is known of the job beside its status."""
+    said: str | None = None
+    match job.state:
+        case State.COMPLETED:
+            said = _hint_of_done(job)
+        case State.QUEUED:
+            said = _hint_of_queued(job)
+        case State.WAITING:
+            said = WAITING
+        case State.RUNNING if stands_still(job):
+            said = NOBODY_AT_IT
+        case State.HELD:
+            said = _hint_of_held(job)
+        case State.DEAD if status == "failed" and _maybe_done(job):
+            said = MAYBE_DONE
+        case State.DEAD if status == "failed" and _found(job):
+            said = PARTLY_DONE.format(found=", ".join(_found(job)[:MOST_FOUND]))
+        case State.CANCELLED if job.superseded_by:
+            said = SUPERSEDED.format(by=job.superseded_by)
+    return said or HINTS[status]
+
+
+def _hint_of_done(job: JobView) -> str | None:
+    if job.warning == RECOVERED:
+        said = FOUND if job.result is None else FOUND_WITH_RESULT
+        return said.format(found=", ".join(_found(job)) or "see explain")
+    if job.warning == "result_not_stored":
+        return UNKEPT
+    return CUT if _is_long(job) else None
+
+
+def _was_refused(job: JobView) -> bool:
+    """Tell whether its receiver refused it for now, so that no attempt counts."""
+    return bool(job.history) and job.history[-1].refused
+
+
+def _hint_of_queued(job: JobView) -> str | None:
+    if _was_refused(job):
+        return POSTPONED.format(due=_due(job))
+    if job.failure is not None and job.failure.reason_code == LOOK_FAILED:
+        return LOOKING.format(due=_due(job))
+    if job.attempts and _found(job):
+        return RESUMING.format(found=", ".join(_found(job)[:MOST_FOUND]), due=_due(job))
+    if job.attempts:
+        return RETRYING.format(due=_due(job))
+    if job.queue_reason == "deferred_submit":
+        return DEFERRED
+    return SCHEDULED.format(due=_due(job)) if job.view == "scheduled" else None
+
+
+def _hint_of_held(job: JobView) -> str | None:
+    if job.triage is not None and job.triage.replay_status == "approval_pending":
+        return APPROVAL
+    reasons = {"unknown_commit_state": UNTOLD, "consent_required": CONSENT}
+    return None if job.failure is None else reasons.get(job.failure.reason_code)
+
+
+def _maybe_done(job: JobView) -> bool:
+    """Tell whether any attempt may have done it: "not done" is said only of what certainly was not."""
+    maybe = job.failure is not None and job.failure.landed == Landed.MAYBE
+    return maybe or any(line.landed == Landed.MAYBE for line in job.history)
+
+
+def _found(job: JobView) -> list[str]:
+    return list(dict.fromkeys(each["name"] for each in job.effects if each["verdict"] == Verdict.VERIFIED))
+
+
+def _due(job: JobView) -> str:
+    return str(msgspec.to_builtins(job.due_at))  # as JSON has it
+
+
+def _text(job: JobView) -> str:
+    return msgspec.json.encode(job.result).decode()
+
+
+def _is_long(job: JobView) -> bool:
+    return len(_text(job)) > LONGEST_RESULT
+
+
+def _result(job: JobView) -> dict[str, Any]:
+    """Give the result, or the beginning of its text, and the keys it can be fetched by."""
+    if not _is_long(job):
+        return {"result": job.result}
+    keys = {"keys": list(job.result)[:MOST_KEYS]} if isinstance(job.result, dict) else {}
+    return {"result": {"_truncated": True, "text": _text(job)[:LONGEST_RESULT], **keys}}

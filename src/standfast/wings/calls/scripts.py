@@ -1,0 +1,123 @@
+"""Calls: a job that its caller runs at once is stored and claimed in one transaction; one that failed comes with that.
+
+A call is stored like any newcomer, in the turn of those. It is started once every script of its round has its locks,
+like a claim: what stands before it is only tried, and waits for nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+
+from standfast.job import Claim, NewJob, Receipt
+from standfast.lifecycle import State, Transition
+from standfast.rules import QueueRules
+from standfast.spine.apply import apply_decided, read_rules
+from standfast.spine.claim import claim_this, handler_stamps, held_claims, with_risks
+from standfast.spine.intake import enqueue
+from standfast.spine.orders import Conflict, Full, Want
+from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.wings.limits.words import Closing
+from standfast.wings.policy import scripts as policies
+from standfast.wings.policy.scripts import Kept
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A job that `worker` wants to run at once. A queue with a gate starts nothing for who did not ask it."""
+
+    job: NewJob
+    worker: str
+    admission: Literal["open"] | Closing | None = None
+    policy: str | None = None
+    """The mark of the policy it knows to be in force."""
+    ready: dict[str, str | None] | None = None
+    """What the handler's probes say, if it has any: why not, or None for a yes."""
+
+
+class Called(msgspec.Struct):
+    """What became of a call: how it was stored, and the claim under which its caller runs it, if it may start."""
+
+    answer: Receipt | Conflict | Full
+    claim: Claim | None = None
+    rules: QueueRules | None = None
+    """The rules in force; None where nothing was to be started."""
+    policy: Kept | None = None
+    """The policy in force, where it is another one than the caller knew."""
+
+
+def call(round_: Round, calls: Sequence[Call]) -> Script:
+    """Store calls; each is started, if it may, before the round ends, and its answer tells."""
+    answers = yield from enqueue(round_, [each.job for each in calls])
+    called = [Called(answer) for answer in answers]
+    for each, answer in zip(calls, called, strict=True):
+        if isinstance(answer.answer, Receipt) and answer.answer.outcome == "accepted":
+            round_.starts.append(partial(_start, each, answer))
+    return called
+
+
+def _start(call: Call, called: Called, round_: Round) -> Script:
+    """Claim a call for its caller. One that came before, with a commit nobody knew of, may be its caller's already."""
+    job = call.job
+    known = yield "queue_rules", {"queues": text([job.queue])}
+    [(_, _, paused, *_, mark)] = known
+    called.rules = read_rules([job.queue], known)[job.queue]
+    called.policy = (yield from policies.kept()) if mark != call.policy else None
+    for n, state, worker, token, ready in (yield "called_job", {"id": job.id}):
+        if state == State.RUNNING and worker == call.worker:
+            called.claim = yield from _held(n, job.queue)
+        elif state == State.QUEUED and not token and ready and not paused and _may_start(round_):
+            want = Want(job.queue, (job.handler,), 1, call.admission, call.ready)
+            for claim in (yield from claim_this(round_, call.worker, want, called.rules, n)):
+                called.claim = claim
+
+
+def _may_start(round_: Round) -> bool:
+    return not round_.starts_nothing and bool(round_.startable(1))
+
+
+def _held(n: int, queue: str) -> Generator[Step, Rows, Claim]:
+    [claim] = with_risks((yield from held_claims([n])), (yield from handler_stamps(queue)))
+    return claim
+
+
+class HandedOver(msgspec.Struct, frozen=True):
+    """A call that failed elsewhere: the job, and what was decided about its first attempt, as if it had run here."""
+
+    job: NewJob
+    end: Transition
+    rules: QueueRules
+    replay_mode: str
+    timeout: float | None
+
+
+def hand_over(round_: Round, handed: Sequence[HandedOver]) -> Script:
+    """Store calls that failed already, with the attempt that is spent; answer how each was stored."""
+    answers = yield from enqueue(round_, [each.job for each in handed])
+    for each, answer in zip(handed, answers, strict=True):
+        if isinstance(answer, Receipt) and answer.outcome == "accepted":
+            for n, _, _, token, _ in (yield "called_job", {"id": each.job.id}):
+                if not token:  # or it came before, with a commit nobody knew of
+                    yield from _end(round_, each, n)
+    return answers
+
+
+def _end(round_: Round, handed: HandedOver, n: int) -> Script:
+    """Write down the attempt that was made elsewhere, and what becomes of its job."""
+    stamps = {"attempts": handed.rules.attempts, "lease": handed.rules.lease}
+    how = {"replay_mode": handed.replay_mode, "timeout": handed.timeout}
+    taken = {"numbers": text([n]), "handler": handed.job.handler, "worker": handed.end.worker, "now": round_.now}
+    yield "take_jobs", {**taken, **stamps, **how}
+    yield from apply_decided(round_, [msgspec.structs.replace(handed.end, n=n, token=1)])
+
+
+def places(name: str) -> Generator[Step, Rows, list[tuple[str, str]]]:
+    """Read the handlers that somebody declared and that a name may mean, with their queues."""
+    return [(queue, handler) for queue, handler in (yield "handlers_named", {"name": name})]
+
+
+def declared(queue: str, handler: str) -> Generator[Step, Rows, tuple[str, float | None, Any]]:
+    """Read a handler's replay mode, timeout and risk, as somebody published them."""
+    return (yield from handler_stamps(queue)).get(handler, ("replay", None, None))

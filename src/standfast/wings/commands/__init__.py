@@ -1,0 +1,1 @@
+"""Command handlers: programs that do a queue's work."""

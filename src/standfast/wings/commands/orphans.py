@@ -1,0 +1,160 @@
+"""Processes of a worker that is gone: which they are, whether they still run, and how they are followed to their end.
+
+A number alone names nothing: numbers are used again, so the time of its start goes with it, and the boot and the
+namespace that both count in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import msgspec
+
+from standfast.clock import UNKNOWN_BOOT, boot_id
+from standfast.concurrency.threads import within
+
+PROC = Path("/proc")
+LOOK_EVERY = 0.1
+"""Seconds between two looks at a process that cannot be waited for."""
+Whereabouts = Literal["runs", "over", "elsewhere"]
+
+
+class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which process it is, on which machine."""
+
+    pid: int
+    started: str
+    """When it was started, as the kernel counts; empty where it does not tell."""
+    boot: str
+    space: str
+    """The namespace that its number counts in: a container has its own."""
+    host: str
+    exit_code: int | None = None
+    """How it ended, where its worker saw that; below zero the signal that killed it."""
+    adopted: bool = False
+    """Whether a later attempt follows it than the one that launched it."""
+
+
+@cache
+def this_boot() -> str:
+    """Identify the present boot."""
+    return boot_id()
+
+
+def identify(pid: int) -> Identity:
+    """Tell which process has this number now."""
+    return Identity(pid, _started(pid), this_boot(), _space(), socket.gethostname())
+
+
+def _started(pid: int) -> str:
+    """Read when a process was started; empty if there is none, or it is over and nobody has buried it."""
+    try:
+        state, *rest = (
+            (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        )
+    except OSError:
+        return ""
+    return "" if state in {"Z", "X"} else rest[18]
+
+
+def _space() -> str:
+    try:
+        return str((PROC / "self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def whereabouts(known: Identity) -> Whereabouts:
+    """Say what became of a process that another worker started; `elsewhere` if nobody here can tell.
+
+    Another boot of the same host means that it is over. Another host, or a container's numbers, tell nothing.
+    """
+    if known.exit_code is not None:
+        return "over"
+    if UNKNOWN_BOOT in {known.boot, this_boot()}:
+        return "elsewhere"
+    if known.boot != this_boot():
+        return "over" if known.host == socket.gethostname() else "elsewhere"
+    if known.space != _space() or not known.started or _is_hidden(known.pid):
+        return "elsewhere"
+    return "runs" if _started(known.pid) == known.started else "over"
+
+
+def _is_hidden(pid: int) -> bool:
+    """Tell whether there is a process that this user may not look at: another user's, where `/proc` is mounted so."""
+    if (PROC / str(pid)).exists():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def end_leftovers(known: Identity, mark: str) -> None:
+    """Kill what a program that is over has left in its group, before it is started anew beside that.
+
+    Nobody saw it end, so that its group's number may be another's by now: what it started has `mark` in its
+    environment.
+    """
+    if known.boot == this_boot() and known.space == _space():
+        for place in PROC.glob("[0-9]*"):
+            if _is_leftover(place, known.pid, mark.encode()):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(int(place.name), signal.SIGKILL)
+
+
+def _is_leftover(place: Path, group: int, mark: bytes) -> bool:
+    try:
+        state, _, own, *_ = (place / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return own == str(group) and state != "Z" and mark in (place / "environ").read_bytes().split(b"\0")
+    except (OSError, ValueError):  # it ended while it was looked at, or is another user's
+        return False
+
+
+class Orphan:
+    """A program whose worker is gone, followed to its end by another. `async with` ends it when that is cut off."""
+
+    def __init__(self, known: Identity, grace: float) -> None:
+        self._known = known
+        self._grace = grace
+
+    async def over(self) -> None:
+        """Wait until it is over, and end what it left in its group. Its exit code nobody will ever know."""
+        while whereabouts(self._known) == "runs":  # noqa: ASYNC110 - it is nobody's child here, and tells nobody
+            await asyncio.sleep(LOOK_EVERY)
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        """Signal its group, if that can only be its own: a number is given to nobody while a group still has it."""
+        if _started(self._known.pid) in {"", self._known.started}:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._known.pid, number)
+
+    async def __aenter__(self) -> Self:
+        """Take care of it."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it, if it is not over."""
+        if whereabouts(self._known) != "runs":
+            return
+        try:
+            self._signal(signal.SIGTERM)
+            with suppress(TimeoutError):
+                await within(self.over(), self._grace)
+        finally:
+            if whereabouts(self._known) == "runs":
+                self._signal(signal.SIGKILL)

@@ -1,0 +1,1 @@
+"""Consent: what a session allows the handlers that ask for it."""

@@ -1,0 +1,185 @@
+"""Scripts for consent: given, taken back, spent by one job, and the jobs that are held until somebody gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.lifecycle import Move, State, Transition
+from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.wings.audit import scripts as audit
+from standfast.wings.audit.words import Decision
+from standfast.wings.consent.words import Attempt, Grant, Ruling, Use, ruling
+
+REQUIRED = "consent_required"
+BITE = 200
+"""How many held jobs one look takes up."""
+FIELDS = Grant.__struct_fields__
+
+
+class Ask(NamedTuple):
+    """What a job is held for. Field order is the statement's; `state` and `token` are the job's."""
+
+    n: int
+    job: str
+    session: str
+    queue: str
+    handler: str
+    first: int
+    asked_at: float
+    id: str
+    token: int
+    state: str
+    gate: str | None
+
+    @property
+    def attempt(self) -> Attempt:
+        """The attempt that asked, as it would ask again."""
+        return Attempt(self.session, self.queue, self.handler, self.job, bool(self.first))
+
+
+class Given(msgspec.Struct, frozen=True):
+    """Something to be said to a session, and the decision that is chained with it."""
+
+    grant: Grant
+    decision: Decision
+
+
+class Taking(msgspec.Struct, frozen=True):
+    """What is taken back from a session: of one handler, or with none everything."""
+
+    session: str
+    queue: str | None
+    handler: str | None
+    decision: Decision
+
+
+# --- parts of other transactions
+
+
+def write_down(round_: Round, moved: Sequence[Transition]) -> Script:
+    """File what jobs are held for, with the move that holds them; what goes another way is asked no more."""
+    concerned = [each for each in moved if each.move is Move.HOLD or each.source is State.HELD]
+    left = [each.n for each in concerned if each.source == State.HELD]
+    if left:
+        yield "drop_asks", {"numbers": text(left)}
+    asked = [each for each in concerned if each.target == State.HELD and _wants_consent(each)]
+    if asked:
+        yield "file_asks", {"numbers": text([each.n for each in asked]), "now": round_.now}
+        for each in asked:
+            round_.told["consent_asked", each.queue].append(each.id)
+    released = [each for each in concerned if each.move == Move.RELEASE]
+    if released:
+        yield from _let_go(round_, released)
+
+
+def _let_go(round_: Round, released: Sequence[Transition]) -> Script:
+    """Have jobs begin anew that got their answer, each with the use of the consent that lets it go."""
+    numbers = text([each.n for each in released])
+    yield "set_replay_status", {"numbers": numbers, "status": "none", "groups": None}
+    yield "open_round", {"numbers": numbers, "now": round_.now}
+    for use in sorted(each.uses for each in released if each.uses is not None):
+        yield from _spend(round_, use)
+
+
+def _spend(round_: Round, use: Use) -> Script:
+    """Take a use of a grant for a job. Where none is left any more, the job asks again before it is entered."""
+    if (yield "count_consent", {"id": use.grant}):
+        yield "spend_consent", {"id": use.grant, "job": use.job, "now": round_.now}
+
+
+def _wants_consent(moved: Transition) -> bool:
+    return moved.failure is not None and moved.failure.reason_code == REQUIRED
+
+
+# --- by themselves
+
+
+def enter(round_: Round, attempts: Sequence[Attempt]) -> Script:
+    """Judge attempts by the grants of their sessions, and spend what each needs: two never spend the same use."""
+    found: dict[Attempt, Ruling] = {}
+    for each in sorted(attempts, key=lambda attempt: attempt.session):
+        said = yield from _ruled(round_.now, each, "lock_consents")
+        if said.spends and said.grant is not None:
+            yield from _spend(round_, Use(said.grant, each.job))
+        found[each] = said
+    return [found[each] for each in attempts]
+
+
+def _ruled(now: float, attempt: Attempt, statement: str) -> Generator[Step, Rows, Ruling]:
+    rows = yield statement, {"session": attempt.session, "now": now}
+    grants = [_grant(row) for row in rows]
+    spent = yield "consents_used", {"ids": text([each.id for each in grants]), "job": attempt.job}
+    return ruling(attempt, grants, [each for (each,) in spent], now)
+
+
+def give(round_: Round, given: Sequence[Given]) -> Script:
+    """Write down what was said to sessions, each with its decision."""
+    rows = [tuple(getattr(each.grant, name) for name in FIELDS) for each in given]
+    yield "give_consents", sorted(rows)
+    for each in given:
+        audit.record(round_, each.decision)
+        round_.told["consent_denied" if each.grant.mode == "deny" else "consent_given", ""].append("")
+    return [None] * len(given)
+
+
+def take_back(round_: Round, takings: Sequence[Taking]) -> Script:
+    """Have what was said to sessions count no more; answer each with how much that was."""
+    answers = []
+    for each in takings:
+        given = {"session": each.session, "queue": each.queue, "handler": each.handler, "now": round_.now}
+        rows = yield "revoke_consents", given
+        if rows:
+            detail = {**(each.decision.detail or {}), "grants": [found for (found,) in rows]}
+            audit.record(round_, msgspec.structs.replace(each.decision, detail=detail))
+            round_.told["consent_revoked", ""].append("")
+        answers.append(len(rows))
+    return answers
+
+
+# --- reading
+
+
+def judged(attempt: Attempt, now: float) -> Script:
+    """Say what the grants say about an attempt; nothing is spent."""
+    return (yield from _ruled(now, attempt, "consents_of"))
+
+
+def listed(session: str | None, now: float, limit: int) -> Script:
+    """Read what counts, of one session or of all."""
+    rows = yield "list_consents", {"session": session, "now": now, "limit": limit}
+    return [_grant(row) for row in rows]
+
+
+def asks(session: str | None, limit: int = BITE) -> Script:
+    """Read what jobs are held for, the oldest first."""
+    return [Ask(*row) for row in (yield "list_asks", {"session": session, "limit": limit})]
+
+
+def answered(now: float) -> Script:
+    """Read the held jobs that something was said about since, with what that is; each use is counted once."""
+    found: list[tuple[Ask, Ruling]] = []
+    spent: dict[str, int] = {}
+    for row in (yield "answered_asks", {"now": now, "limit": BITE}):
+        ask = Ask(*row)
+        said = yield from _ruled(now, ask.attempt, "consents_of")
+        if said.spends and said.grant is not None:
+            left = yield "uses_left", {"id": said.grant}
+            spent[said.grant] = spent.get(said.grant, 0) + 1
+            if not left or left[0][0] < spent[said.grant]:
+                continue
+        if said.verdict != "ask":
+            found.append((ask, said))
+    return found
+
+
+def prune(now: float, limit: int) -> Script:
+    """Delete what does not count any more."""
+    yield "delete_consent_uses", {"before": now, "limit": limit}
+    yield "delete_consents", {"before": now, "limit": limit}
+
+
+def _grant(row: Sequence[Any]) -> Grant:
+    return Grant(**dict(zip(FIELDS, row, strict=True)))

@@ -1,0 +1,286 @@
+"""Consent: what a session allows the handlers that ask for it, and what becomes of jobs that wait for a yes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, get_args
+
+from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.job import Claim
+from standfast.lifecycle import Standing, State, Transition
+from standfast.outcome import NotEntered, Unconsented
+from standfast.printable import printable
+from standfast.rules import seconds as read_seconds
+from standfast.spine.accept import checked_name, user
+from standfast.spine.ids import IDS
+from standfast.spine.registry import Registry
+from standfast.spine.settle import outlived
+from standfast.store.store import Store
+from standfast.wings.audit.words import Decision
+from standfast.wings.calls.verbs import Target, meant
+from standfast.wings.consent.scripts import Ask, Given, Taking
+from standfast.wings.consent.words import EVERY, LIFETIME, MODES, NOBODY, TIMED, Attempt, Grant, Mode, Ruling, Use
+from standfast.wings.jobs.rules import release
+from standfast.wings.jobs.view import job_view, moments
+from standfast.wings.policy.facts import UNKNOWN
+from standfast.wings.policy.known import KnownPolicy
+from standfast.wings.policy.rulings import facts_at
+
+ONCE = 86400.0
+"""Seconds a grant for one job waits for it, unless it says otherwise."""
+LONGEST_REASON = 2000
+MOST_LISTED = 1000
+BLANKET = Target(EVERY, EVERY)
+UNDECLARED = "no process has declared {handler} so far: it counts once one does, if that is how it is written"
+
+Grants = list[dict[str, Any]]  # inside the class, `list` is the verb
+
+
+async def consented(store: Store, claim: Claim) -> Unconsented | NotEntered | None:
+    """Ask the grants of a job's session before its handler is entered; None lets it go on, and has spent what it takes.
+
+    A store that does not answer is no yes.
+    """
+    asking = attempt_of(claim)
+    try:
+        said: Ruling = await store.agents.consent_to(asking, store.now())
+        if said.spends:
+            said = await store.agents.enter(asking)
+    except StoreUnavailable:
+        return NotEntered("nobody could be asked for consent")
+    whose = _whose(asking.session)
+    match said.verdict:
+        case "allowed":
+            return None
+        case "denied":
+            return Unconsented(f"{claim.queue}/{claim.handler} is denied to {whose}", denied=True)
+        case _:
+            return Unconsented(f"nobody consented to {claim.queue}/{claim.handler} for {whose}")
+
+
+def _whose(session: str) -> str:
+    return f"session {session}" if session else "jobs without a session"
+
+
+def attempt_of(claim: Claim) -> Attempt:
+    """Word an attempt as the grants are asked about it."""
+    session = claim.details.session or NOBODY
+    return Attempt(session, claim.queue, claim.handler, claim.identity, first=claim.first_hand)
+
+
+class Consent:
+    """What sessions allow: `grant`, `check`, `revoke`, `list`, and `asks`, the jobs that wait for an answer."""
+
+    def __init__(
+        self,
+        store: Store,
+        ready: Callable[[], Awaitable[None]],
+        registry: Registry,
+        policy: KnownPolicy,
+        *,
+        lifetime: float = LIFETIME,
+    ) -> None:
+        self._store = store
+        self._ready = ready
+        self._registry = registry
+        self._policy = policy
+        self._lifetime = lifetime
+
+    # --- for people
+
+    async def grant(
+        self,
+        session: str | None,
+        handler: Any,
+        *,
+        mode: Mode = "once",
+        by: str | None = None,
+        reason: str | None = None,
+        seconds: float | str | timedelta | None = None,
+        uses: int | None = None,
+    ) -> dict[str, Any]:
+        """Allow a session a handler, or deny it; what waits for that goes on, or dies. None is jobs without a session.
+
+        `once` is for one job, its repeats included; `timed` for an hour, or `seconds`; `always` for as long as may be
+        (30 days, or `[store] consent_lifetime`); `deny` is a no that wins. `"*"` is every handler, and then only for
+        what the session does first-hand: it covers no retry and no replay. A name that no process ever declared is
+        refused; written out as `queue/handler` it is taken, for a program that comes later, with a `warning`.
+        """
+        await self._ready()
+        whose, target = _session(session), await self._target(handler)
+        warning, now = await self._undeclared(handler, target), self._store.now()
+        given = Grant(
+            id=IDS.mint(now + self._store.skew()),
+            session=whose,
+            queue=target.queue,
+            handler=target.handler,
+            mode=_mode(mode),
+            given_by=_said("by", user() if by is None else by),
+            reason=None if reason is None else _said("reason", reason),
+            granted_at=now,
+            expires_at=now + self._span(mode, seconds),
+            uses=_uses(mode, uses),
+        )
+        await self._store.agents.give(Given(given, _decision(given)))
+        await self.sweep()
+        return self._shown(given) | ({} if warning is None else {"warning": warning})
+
+    async def check(self, session: str | None, handler: Any) -> dict[str, Any]:
+        """Say what a new job of this session would meet: `allowed`, `ask` or `denied`. Asking spends nothing."""
+        await self._ready()
+        whose, target = _session(session), await self._target(handler)
+        attempt = Attempt(whose, target.queue, target.handler, "", first=True)
+        said = await self._store.agents.consent_to(attempt, self._store.now())
+        about = {"session": whose or None, "handler": _named(target)}
+        return {"verdict": said.verdict, **about, **({} if said.grant is None else {"grant": said.grant})}
+
+    async def revoke(
+        self, session: str | None, handler: Any = None, *, by: str | None = None, reason: str | None = None
+    ) -> int:
+        """Take back what a session was told about a handler, or all of it; give how many grants that were.
+
+        What runs goes on. A job that had used the grant asks again before its next attempt.
+        """
+        await self._ready()
+        whose = _session(session)
+        target = None if handler is None else await self._target(handler)
+        who = _said("by", user() if by is None else by)
+        detail = {"session": whose, **({} if target is None else {"handler": _named(target)})}
+        why = None if reason is None else _said("reason", reason)
+        decision = Decision(kind="revoke", by=who, reason=why, outcome="revoked", detail=detail)
+        queue, name = (None, None) if target is None else target
+        return await self._store.agents.take_back(Taking(whose, queue, name, decision))
+
+    async def list(self, session: str | None = None) -> Grants:
+        """List what counts now, the newest first: of one session, or of all."""
+        await self._ready()
+        whose = None if session is None else _session(session)
+        return [self._shown(each) for each in await self._store.agents.grants(whose, self._store.now(), MOST_LISTED)]
+
+    async def asks(self, session: str | None = None) -> Grants:
+        """List the jobs that are held until somebody consents, the oldest first: of one session, or of all."""
+        await self._ready()
+        moment = moments(self._store.skew())
+        found = await self._store.agents.asks(None if session is None else _session(session), MOST_LISTED)
+        return [
+            {
+                "job_id": each.id,
+                "session": each.session or None,
+                "handler": f"{each.queue}/{each.handler}",
+                "asked_at": moment(each.asked_at),
+            }
+            for each in found
+        ]
+
+    # --- for workers
+
+    async def sweep(self) -> int:
+        """Let go on what somebody consented to since it was held, and let die what was denied. Any worker can."""
+        went = 0
+        while moves := [await self._answered(*each) for each in await self._store.agents.answered(self._store.now())]:
+            landed = sum(await self._store.apply(moves))
+            if not landed:  # somebody else was first with all of them
+                return went
+            went += landed
+        return went
+
+    async def _answered(self, ask: Ask, said: Ruling) -> Transition:
+        job = Standing(ask.n, ask.token, ask.id, ask.queue, State.HELD, ask.gate)
+        if said.verdict == "allowed" and said.grant is not None:
+            uses = Use(said.grant, ask.job) if said.spends else None
+            return release(job, by="consent", reason=f"consent {said.grant}", uses=uses)
+        record, present = await self._store.job(ask.id), self._policy.present(self._store)
+        letter = record and job_view(record, now=self._store.now(), skew=self._store.skew())
+        facts = facts_at(letter, self._store.now() + self._store.skew()) if letter else UNKNOWN
+        message = f"{ask.queue}/{ask.handler} is denied to {_whose(ask.session)}"
+        return outlived(job, "consent_denied", facts, present=present, message=message)
+
+    # --- reading what was given
+
+    async def _target(self, handler: Any) -> Target:
+        if handler == EVERY:
+            return BLANKET
+        return await meant(handler, self._registry, self._store.calls.places)
+
+    async def _undeclared(self, handler: Any, target: Target) -> str | None:
+        """Say that no process has declared a handler; refuse one that is not even written out as queue/handler."""
+        here = target == BLANKET or target.handler in self._registry.built_in or self._registry.find(*target)
+        if here or target in await self._store.calls.places(_named(target)):
+            return None
+        if handler == _named(target):
+            return UNDECLARED.format(handler=handler)
+        raise ConfigurationError(
+            f"no process has declared a handler {handler!r}; nothing was granted or denied: correct the name, start "
+            "the program that declares it first, or write it out as queue/handler"
+        )
+
+    def _span(self, mode: str, given: float | str | timedelta | None) -> float:
+        usual = {"once": ONCE, "timed": TIMED}.get(mode, self._lifetime)
+        span = given.total_seconds() if isinstance(given, timedelta) else read_seconds(given)
+        if span is None:
+            return min(usual, self._lifetime)
+        if isinstance(span, bool) or not isinstance(span, int | float) or not 0 < span <= self._lifetime:
+            raise ConfigurationError(
+                f"seconds must be more than 0 and at most {self._lifetime:g}, not {given!r}: no consent is for ever; "
+                "nothing was granted"
+            )
+        return float(span)
+
+    def _shown(self, grant: Grant) -> dict[str, Any]:
+        moment = moments(self._store.skew())
+        return {
+            "id": grant.id,
+            "session": grant.session or None,
+            "handler": EVERY if grant.blanket else f"{grant.queue}/{grant.handler}",
+            "mode": grant.mode,
+            "by": grant.given_by,
+            "reason": grant.reason,
+            "granted_at": moment(grant.granted_at),
+            "expires_at": moment(grant.expires_at),
+            "uses": grant.uses,
+            "used": grant.used,
+        }
+
+
+def _decision(grant: Grant) -> Decision:
+    denies = grant.mode == "deny"
+    handler = EVERY if grant.blanket else f"{grant.queue}/{grant.handler}"
+    detail = {"consent": grant.id, "session": grant.session, "handler": handler, "mode": grant.mode}
+    lasts = {"seconds": round(grant.expires_at - grant.granted_at, 3), "uses": grant.uses}
+    return Decision(
+        kind="deny" if denies else "grant",
+        by=grant.given_by,
+        reason=grant.reason,
+        outcome="denied" if denies else "granted",
+        detail=detail | {name: value for name, value in lasts.items() if value is not None},
+    )
+
+
+def _named(target: Target) -> str:
+    return EVERY if target == BLANKET else f"{target.queue}/{target.handler}"
+
+
+def _session(session: object) -> str:
+    return NOBODY if session is None else checked_name("session", session)
+
+
+def _mode(mode: object) -> Mode:
+    if mode not in MODES:
+        raise ConfigurationError.unknown("mode", mode, get_args(Mode))
+    return mode
+
+
+def _uses(mode: str, uses: object) -> int | None:
+    """Read how many jobs a grant is good for: one, if it is for once; a no is never used up."""
+    if uses is None:
+        return 1 if mode == "once" else None
+    if type(uses) is not int or not 1 <= uses < 2**31 or mode == "deny" or (mode == "once" and uses != 1):
+        raise ConfigurationError(f"uses={uses!r} does not fit mode={mode!r}: give a whole number with timed or always")
+    return uses
+
+
+def _said(what: str, given: object) -> str:
+    if not isinstance(given, str) or not given.strip() or len(given) > LONGEST_REASON:
+        raise ConfigurationError(f"{what} must be text of 1 to {LONGEST_REASON} characters, not {given!r:.80}")
+    return printable(given.strip())

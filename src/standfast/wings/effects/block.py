@@ -1,0 +1,130 @@
+"""One effect or step while a handler is at it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+import msgspec
+
+from standfast.concurrency.guarded import asked
+from standfast.errors import ValueNotKept
+from standfast.job import UNKEPT, Entry, Note, label_of
+from standfast.wings.effects.values import as_returned
+
+if TYPE_CHECKING:
+    from standfast.wings.effects.ledger import Answer, Ledger
+
+
+class Block:
+    """One effect while a handler is at it. `done` and `receipt` say what an earlier attempt left, or this one."""
+
+    def __init__(self, ledger: Ledger, name: str) -> None:
+        self._ledger = ledger
+        self._writing: tuple[Note, Awaitable[Answer]] | None = None
+        self._in_loop = False
+        self.entry = name
+        """Its key in the ledger."""
+        self.name = label_of(name)
+        before = ledger.standing(name)
+        self.was_open = before is not None and before.state == "begun"
+        """Whether it was begun before and nobody knows how that ended: then this block alone cannot close it."""
+        self._take(before)
+
+    @property
+    def key(self) -> str:
+        """A stable identity of this effect, the same on every attempt and replay: hand it to the receiver."""
+        return key_of(self._ledger.identity, self.name)
+
+    @property
+    def receipt(self) -> Any:
+        """What was recorded, as JSON has it; None if nothing was."""
+        text = self._text()
+        return None if text is None else msgspec.json.decode(text)
+
+    def returned(self, function: Callable[..., Any]) -> Any:
+        """Give what was recorded as what a function returns, on every attempt alike; raise if it could not be kept."""
+        if self._unkept:
+            raise ValueNotKept(
+                f"{self.name!r} is done, and what it returned could not be kept; let its verify answer "
+                "Found(receipt), or use job.effect and look at e.done"
+            )
+        text = self._text()
+        return None if text is None else as_returned(text, function)
+
+    def record(self, receipt: Any) -> None:
+        """Keep what came of the effect, as JSON: it is given back on every later attempt.
+
+        Raises ValueNotKept for what JSON cannot say or what is too big. The effect counts as done then, too.
+        """
+        kept = asked(partial(self._ledger.encode, receipt), self._not_kept)
+        self._begin_to_write(self._ledger.done(self.entry, kept))
+
+    def _not_kept(self, error: Exception) -> NoReturn:
+        self._begin_to_write(self._ledger.unkept(self.entry))
+        raise ValueNotKept.because(self.name, str(error)) from error
+
+    def _begin_to_write(self, note: Note | None) -> None:
+        if note is None:
+            return
+        if self._in_loop:
+            self._writing = (note, self._ledger.start(note))
+        else:
+            self._ledger.write_blocking(note)
+        self._take(Entry(self.entry, "done", note.receipt, note.verdict))
+
+    async def __aenter__(self) -> Self:
+        self._in_loop = True
+        with self._ledger.entering(self.entry) as note:
+            if note is not None:
+                self._take(await self._ledger.write(note))
+            if self._left_out:
+                self._read(await self._ledger.fetch(self.entry))
+        return self
+
+    def __enter__(self) -> Self:
+        with self._ledger.entering(self.entry) as note:
+            if note is not None:
+                self._take(self._ledger.write_blocking(note))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ledger.leave(self.entry)
+        if self._writing is not None:
+            note, writing = self._writing
+            [answer] = await writing
+            self._ledger.written(note, answer)
+        last = self._ledger.last_note(self, error)
+        if last is not None:
+            self._take(await self._ledger.write(last))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ledger.leave(self.entry)
+        last = self._ledger.last_note(self, error)
+        if last is not None:
+            self._take(self._ledger.write_blocking(last))
+
+    def _take(self, entry: Entry | None) -> None:
+        self.done = entry is not None and entry.state == "done"
+        self._unkept = entry is not None and self.done and entry.verdict == UNKEPT
+        self._left_out = entry is not None and self.done and bool(entry.left_out)
+        self._kept = entry.receipt if self.done and entry is not None else None
+
+    def _text(self) -> str | None:
+        if self._left_out:
+            self._read(self._ledger.fetch_blocking(self.entry))
+        return self._kept
+
+    def _read(self, receipt: str | None) -> None:
+        self._kept, self._left_out = receipt, False
+
+
+def key_of(identity: str, name: str) -> str:
+    """Give the stable identity of an effect of a job."""
+    return f"{identity}.{name}"

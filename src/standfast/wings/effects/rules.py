@@ -1,0 +1,209 @@
+"""Did it land? What checks and the ledger say, put together into what happens before a repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Literal, TypeGuard
+
+import msgspec
+from msgspec.structs import replace
+
+from standfast.concurrency.guarded import asked
+from standfast.failure import Class, Landed, Verdict
+from standfast.job import ASKED, DOUBTED, Claim, Entry, keeps_ledger
+from standfast.lifecycle import Sighting
+from standfast.outcome import (
+    ALL,
+    LARGEST_RESULT,
+    Failed,
+    Look,
+    LookFailed,
+    Outcome,
+    Recovered,
+    TimedOut,
+    Undetermined,
+    Unfinished,
+)
+from standfast.printable import printable
+from standfast.rules import ReplayMode, WhenLanded
+
+Scope = Literal["all", "open", "none"]
+LONGEST_NOTE = 300
+NO_CHECK = "it has no verify"
+
+
+def scope(claim: Claim) -> Scope:
+    """Say which effects are looked at before this attempt runs.
+
+    `verify_first` looks at all of them if any may exist that nobody knows of, and so does whatever a person runs again;
+    `replay` looks at those that were begun and are not known to be done.
+    """
+    if not claim.entered_before:
+        return "none"
+    if claim.replayed:
+        return "all"
+    if claim.replay_mode == "replay":
+        return "open" if claim.open_intents else "none"
+    return "none" if claim.landed == Landed.NO and not claim.open_intents else "all"
+
+
+def of_answer(answer: object) -> tuple[Verdict, str]:
+    """Read what a check answered: True, False or a verdict. Anything else says nothing, and is never success."""
+    if isinstance(answer, bool):
+        return (Verdict.VERIFIED if answer else Verdict.ABSENT), ""
+    if isinstance(answer, str) and str(answer) in list(Verdict):
+        return Verdict(str(answer)), ""
+    shown = asked(lambda: printable(repr(answer)[:LONGEST_NOTE]), lambda _error: type(answer).__name__)
+    return Verdict.INDETERMINATE, f"it answered {shown}, which is neither True, False nor a verdict"
+
+
+def of_ledger(name: str, entry: Entry | None, mode: ReplayMode, why: str = NO_CHECK) -> Look:
+    """Judge an effect that nobody can look for, by what the ledger has of it.
+
+    One that was begun may be done again where the mode or a person says so.
+    """
+    said = partial(Look, name, key="" if entry is None else entry.name, by_ledger=True)
+    if entry is not None and entry.state == "done":
+        return said(Verdict.VERIFIED, receipt=entry.receipt)
+    if entry is None or entry.state == "seen" or mode == "replay" or entry.verdict == ASKED:
+        return said(Verdict.ABSENT)
+    known = "its handler could not find it" if entry.verdict == DOUBTED else "it was begun, nobody knows how it ended"
+    return said(Verdict.INDETERMINATE, f"{known}, and {why}")
+
+
+def resumes(when_landed: WhenLanded | None, ledger: Iterable[Entry] | None) -> bool:
+    """Tell whether a handler runs again although all its effects are there: the code behind them is not done.
+
+    One that keeps the ledger can: it skips what is there. One that does not would do it again.
+    """
+    return keeps_ledger(ledger) if when_landed is None else when_landed == "resume"
+
+
+def with_looks(entries: Iterable[Entry] | None, looks: Iterable[Look]) -> list[Entry]:
+    """Give the ledger with what was seen, as the store keeps it: an intent that is found done is closed."""
+    known = {entry.name: entry for entry in entries or ()}
+    for look in sightings(looks):
+        before = known.get(look.key)
+        if before is None or before.state == "seen":
+            known[look.key] = Entry(look.key, "seen", look.receipt, look.verdict)
+        elif look.verdict == Verdict.VERIFIED:
+            receipt = look.receipt if look.receipt is not None else before.receipt
+            known[look.key] = replace(before, state="done", receipt=receipt, verdict=look.verdict)
+    return list(known.values())
+
+
+def sightings(looks: Iterable[Look]) -> tuple[Sighting, ...]:
+    """Give what is kept of looks at the world: what the ledger said is there already."""
+    seen = (look for look in looks if look.name != ALL and not look.by_ledger)
+    return tuple(Sighting(look.key or look.name, str(look.verdict), look.receipt) for look in seen)
+
+
+def closes(entries: Iterable[Entry] | None, looks: Iterable[Look]) -> bool:
+    """Tell whether a look found what an attempt began and nobody knew the end of."""
+    found = {look.key for look in sightings(looks) if look.verdict == Verdict.VERIFIED}
+    begun = {entry.name for entry in entries or () if entry.state == "begun" and entry.verdict != DOUBTED}
+    return bool(found & begun)
+
+
+def result_of(looks: Sequence[Look]) -> str | None:
+    """Give what was found as a job's result: the receipt of its one effect, or receipts by name; None if there is none.
+
+    JSON texts are put together as they are.
+    """
+    if all(look.receipt is None for look in looks):
+        return None
+    if len(looks) == 1:
+        return looks[0].receipt
+    found = {look.name: msgspec.Raw((look.receipt or "null").encode()) for look in looks}
+    text = msgspec.json.encode(found).decode()
+    return text if len(text) <= LARGEST_RESULT else None
+
+
+def doubted(claim: Claim, names: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Give the keys of effects that count as done and that a handler's own result could not find.
+
+    () names all of them, None none. A step is no effect.
+    """
+    if names is None:
+        return ()
+    done = (entry for entry in claim.ledger or () if entry.state == "done" and not entry.is_step)
+    return tuple(entry.name for entry in done if not names or entry.label in names)
+
+
+def combine(verdicts: Iterable[Verdict]) -> Verdict:
+    """Judge all effects together: one that cannot be told leaves the whole open, and so does nothing at all."""
+    kinds = set(verdicts)
+    if not kinds or Verdict.INDETERMINATE in kinds:
+        return Verdict.INDETERMINATE
+    return kinds.pop() if len(kinds) == 1 else Verdict.PARTIAL
+
+
+def before_repeat(looks: Sequence[Look], *, complete: bool) -> Recovered | LookFailed | Undetermined | None:
+    """Say how a repeat ends before it runs, if it does; None runs it.
+
+    `complete` says that finding every effect means that nothing is left to do.
+    """
+    if not looks and not complete:
+        return None
+    match combine(look.verdict for look in looks):
+        case Verdict.INDETERMINATE if _failed_for_now(looks):
+            waits = [look.retry_after for look in looks if look.retry_after is not None]
+            return LookFailed(tuple(looks), untold(looks), max(waits, default=None))
+        case Verdict.INDETERMINATE:
+            return Undetermined(tuple(looks), untold(looks))
+        case Verdict.VERIFIED if complete:
+            return Recovered(tuple(looks), result=result_of(looks))
+        case _:
+            return None
+
+
+def _failed_for_now(looks: Sequence[Look]) -> bool:
+    """Tell whether every check that could not tell may be able to later."""
+    unclear = [look for look in looks if look.verdict == Verdict.INDETERMINATE]
+    return bool(unclear) and all(look.again for look in unclear)
+
+
+def after_doubt(claim: Claim, outcome: Failed | TimedOut, looks: Sequence[Look], *, resumed: bool) -> Outcome:
+    """Say how an attempt ends that may have done its work, now that somebody has looked.
+
+    What is there is done, but for the code behind it where the handler is resumed. What times out and cannot be told is
+    held where nothing may be repeated unverified; a look that failed for now is the next attempt's first act. All else
+    ends as it would without the look.
+    """
+    verdict = combine(look.verdict for look in looks)
+    if verdict == Verdict.VERIFIED and resumed:
+        return Unfinished(outcome, tuple(looks))
+    if verdict == Verdict.VERIFIED:
+        return Recovered(tuple(looks), entered=True, result=result_of(looks))
+    unclear = verdict == Verdict.INDETERMINATE and not _failed_for_now(looks)
+    if unclear and isinstance(outcome, TimedOut) and claim.replay_mode == "verify_first":
+        return Undetermined(tuple(looks), untold(looks), entered=True)
+    return outcome
+
+
+def in_doubt(outcome: Outcome) -> TypeGuard[Failed | TimedOut]:
+    """Tell whether an attempt that did not succeed may have done its work, as far as it can say itself."""
+    match outcome:
+        case TimedOut():
+            return True
+        case Failed(failure, doubts=None):
+            return failure.landed == Landed.MAYBE and failure.cls != Class.PERMANENT
+        case _:
+            return False
+
+
+def untold(looks: Iterable[Look]) -> str:
+    """Name the checks that could not tell, and why."""
+    told = [_of(look) for look in looks if look.verdict == Verdict.INDETERMINATE]
+    return "; ".join(told) or "nothing is declared that could be looked at"
+
+
+def seen(looks: Iterable[Look]) -> str:
+    """Say what was seen, effect by effect."""
+    return ", ".join(f"{look.name} {look.verdict}" for look in looks)
+
+
+def _of(look: Look) -> str:
+    what = "which effects it has" if look.name == ALL else f"effect {look.name!r}"
+    return f"{what} cannot be told: {look.note or 'its check says so'}"

@@ -1,0 +1,179 @@
+"""Look at the effects of a job, here and now: every check at once, each within its own time.
+
+The worker asks before a repeat, letters before they are replayed or resolved, and a call that failed before it is
+queued. What a check raises, or that it hangs, says nothing about the world: it is never taken for success.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from standfast.concurrency.user_code import staying
+from standfast.errors import PayloadRejected
+from standfast.failure import Class, Verdict, classify
+from standfast.job import ASKED, UNKEPT, Claim, Details, Entry, Parent
+from standfast.outcome import ALL, Found, Look
+from standfast.printable import printable
+from standfast.rules import QueueRules, ReplayMode
+from standfast.spine import payload
+from standfast.spine.handler_job import Job, enter_session
+from standfast.spine.registry import Handler
+from standfast.wings.effects.block import key_of
+from standfast.wings.effects.rules import LONGEST_NOTE, Scope, combine, of_answer, of_ledger
+from standfast.wings.effects.templates import Untold
+from standfast.wings.effects.words import Effect, Trace
+from standfast.wings.http.sender import Sender
+from standfast.wings.jobs.reads import JobRecord
+from standfast.wings.workflows.parents import Fetch
+
+SEVERAL = "it was called with several arguments, which its verify cannot tell apart; give each its own effect"
+NOTHING_DECLARED = Look(ALL, Verdict.INDETERMINATE, "nothing is declared that could be looked at")
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What was seen of a job's effects: each of them, and all together."""
+
+    verdict: Verdict
+    looks: tuple[Look, ...]
+
+
+class Verifier:
+    """Looks at effects. HTTP checks go through the same guarded connections as HTTP jobs."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    async def look(self, handler: Handler, job: Job, entries: Iterable[Entry] | None, scope: Scope = "all") -> Seen:
+        """Look at all effects of a job, or at those that were begun and are not known to be done."""
+        known: defaultdict[str, list[Entry]] = defaultdict(list)
+        for entry in entries or ():
+            known[entry.label].append(entry)
+        [found] = await asyncio.gather(staying(_resolved(handler, job)), return_exceptions=True)
+        if isinstance(found, BaseException):
+            return _seen([_failed(Look(ALL, Verdict.INDETERMINATE), found)])
+        effects, judged = found
+        mode = handler.declaration.replay_mode
+        wanted = [effect for effect in effects if scope == "all" or any(map(_is_open, known[effect.name]))]
+        looks = await asyncio.gather(*(self._all(each, judged, known[each.name], mode) for each in wanted))
+        several = [look for each in looks for look in each]
+        return _seen(several if several or scope == "open" else [NOTHING_DECLARED])
+
+    async def _all(self, effect: Effect, job: Job, entries: Sequence[Entry], mode: ReplayMode) -> list[Look]:
+        """Look at an effect. One that was called with several arguments has several entries, which no check tells."""
+        if len(entries) > 1:
+            return [of_ledger(effect.name, entry, mode, SEVERAL) for entry in entries]
+        return [await self._one(effect, job, entries[0] if entries else None, mode)]
+
+    async def _one(self, effect: Effect, job: Job, entry: Entry | None, mode: ReplayMode) -> Look:
+        """Look at one effect; a receipt is evidence enough."""
+        done = entry is not None and entry.state == "done"
+        if not effect.verifiable or (entry is not None and done and entry.verdict != UNKEPT):
+            return of_ledger(effect.name, entry, mode)
+        look = await self._looked(effect, job, entry)
+        # What is done and has no value stays so, unless the look brings one.
+        return of_ledger(effect.name, entry, mode) if done and look.receipt is None else look
+
+    async def _looked(self, effect: Effect, job: Job, entry: Entry | None) -> Look:
+        kept = None if entry is None or entry.receipt is None else msgspec.json.decode(entry.receipt)
+        asked = entry is not None and entry.verdict == ASKED
+        trace = Trace(effect.name, key_of(job.identity, effect.name), _is_open(entry), kept, asked)
+        looking = asyncio.ensure_future(_in_session(job, effect.look(job, trace, self._sender)))
+        try:
+            await asyncio.wait([looking], timeout=effect.timeout)
+            return replace(_answered(effect, looking), key="" if entry is None else entry.name)
+        finally:
+            looking.cancel()
+
+
+async def _resolved(handler: Handler, job: Job) -> tuple[tuple[Effect, ...], Job]:
+    enter_session(job.session)
+    return handler.effects_of(job)
+
+
+async def _in_session(job: Job, look: Awaitable[Any]) -> Any:
+    """Look for the session that the job is done for, whoever asks: the task of a look has a context of its own."""
+    enter_session(job.session)
+    return await staying(look)
+
+
+def _answered(effect: Effect, looking: asyncio.Future[Any]) -> Look:
+    if not looking.done():
+        return Look(effect.name, Verdict.INDETERMINATE, f"its check took longer than {effect.timeout:g} s")
+    if looking.cancelled():
+        return Look(effect.name, Verdict.INDETERMINATE, "its check was cancelled")
+    error = looking.exception()
+    if error is not None:
+        return _failed(Look(effect.name, Verdict.INDETERMINATE), error)
+    answer = looking.result()
+    return _found(effect, answer) if isinstance(answer, Found) else Look(effect.name, *of_answer(answer))
+
+
+def _found(effect: Effect, found: Found) -> Look:
+    """Take what a check found for the receipt; one that cannot be kept is not taken for none."""
+    if found.receipt is None:
+        return Look(effect.name, Verdict.VERIFIED)
+    try:
+        return Look(effect.name, Verdict.VERIFIED, receipt=payload.kept(found.receipt))
+    except PayloadRejected as error:
+        return Look(effect.name, Verdict.INDETERMINATE, f"what it found cannot be kept: {error}"[:LONGEST_NOTE])
+
+
+def _failed(look: Look, error: BaseException) -> Look:
+    """Say why a check could not tell. Its error is judged as a handler's would be: it may be able to tell later."""
+    said = classify.of_exception(error)
+    again = said.failure.cls == Class.TRANSIENT
+    return replace(look, note=_words(error), again=again, retry_after=said.retry_after if again else None)
+
+
+def _seen(looks: list[Look]) -> Seen:
+    return Seen(combine(look.verdict for look in looks), tuple(looks))
+
+
+def _is_open(entry: Entry | None) -> bool:
+    return entry is not None and entry.state == "begun"
+
+
+def _words(error: BaseException) -> str:
+    kind = "" if isinstance(error, Untold) else f"{type(error).__name__}: "
+    return printable(f"{kind}{error}"[:LONGEST_NOTE])
+
+
+def job_of(
+    record: JobRecord,
+    handler: Handler,
+    rules: QueueRules,
+    parents: dict[str, Parent] | None = None,
+    fetch: Fetch | None = None,
+) -> Job:
+    """Give a stored job as checks see it, without anybody running it."""
+    row = record.row
+    details = msgspec.json.decode(row.details, type=Details)
+    claim = Claim(
+        n=row.n,
+        token=row.token,
+        id=row.id,
+        queue=row.queue,
+        handler=row.handler,
+        worker="",
+        payload=row.payload,
+        attempts=row.attempts,
+        max_attempts=row.max_attempts or 0,
+        round_start=row.round_start,
+        lease=0.0,
+        timeout=None,
+        replay_mode=handler.declaration.replay_mode,
+        claimed_at=0.0,
+        entered_at=row.entered_at,
+        expires_at=row.expires_at,
+        idempotency_key=row.idempotency_key,
+        details=details,
+        ledger=list(record.effects),
+        parents=parents,
+    )
+    return Job(claim, rules, handler.read(row.payload, collected=details.collected), fetch=fetch)

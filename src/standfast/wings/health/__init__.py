@@ -1,0 +1,1 @@
+"""Health, counts and measures of the whole store."""

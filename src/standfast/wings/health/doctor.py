@@ -1,0 +1,45 @@
+"""What is wrong with a store? Facts from outside first, so that one which cannot be opened is examined too."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from standfast.concurrency.threads import aside
+from standfast.errors import StandfastError
+from standfast.store.finding import Finding
+from standfast.store.store import Store
+from standfast.wings.relay.verbs import Held
+
+Health = Callable[[], Awaitable[dict[str, Any]]]
+
+
+async def examine(
+    store: Store, health: Health, held: Callable[[], Awaitable[Held | None]], verify: Health, *, full: bool
+) -> dict[str, Any]:
+    """Give every finding, and whether none of them is a problem."""
+    found = await aside(partial(store.checkup, full=full))
+    if (spooled := await held()) is not None:
+        found.append(Finding("spool", spooled.path, spooled.issue))
+    if store.there():
+        found += [finding async for finding in _opened(store, health, verify)]
+    return {"ok": not any(finding.problem for finding in found), "checks": [finding._asdict() for finding in found]}
+
+
+async def _opened(store: Store, health: Health, verify: Health) -> AsyncIterator[Finding]:
+    """Open the store, as any use does, and ask how it is doing."""
+    try:
+        judged = await health()
+    except StandfastError as error:
+        yield Finding("opens", "", str(error))
+        return
+    yield Finding("opens", "yes")
+    yield Finding("clock", f"boot {store.boot()}, {store.skew():+.1f} s between wall clock and queue time")
+    for issue in judged["issues"]:
+        yield Finding("health", "", issue)
+    if not judged["issues"]:
+        yield Finding("health", judged["status"])
+    chain = await verify()
+    broken = None if chain["ok"] else f"the audit chain is broken: {chain['problem']['why']}"
+    yield Finding("audit", f"{chain['entries']} decisions", broken)

@@ -1,0 +1,180 @@
+"""What is measured, as Prometheus reads it: names begin with `standfast_`, units are base units, no job is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
+from typing import NamedTuple
+
+from prometheus_client import CONTENT_TYPE_LATEST as CONTENT_TYPE
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from standfast.wings.health.measures import Measures, QueueMeasures
+from standfast.wings.health.words import BOUNDS
+from standfast.wings.tokens.words import Grant
+
+__all__ = ["CONTENT_TYPE", "text"]
+
+
+MOST_QUEUES = 500
+"""Queues that a scrape shows: each is some sixty series, and callers may make names up."""
+MOST_SUBJECTS = 1000
+"""Alerts and breakers that a scrape shows."""
+
+
+class Gauge(NamedTuple):
+    """One number of each queue."""
+
+    name: str
+    about: str
+    of: Callable[[QueueMeasures], float | None]
+
+
+QUEUE_GAUGES = (
+    Gauge("oldest_due_seconds", "How long the oldest due job has been due.", lambda each: each.oldest_seconds),
+    Gauge("queue_idle_seconds", "Time since anything of the queue was started.", lambda each: each.idle_seconds),
+    Gauge("queue_workers", "Live workers that serve the queue.", lambda each: each.workers),
+    Gauge("queue_paused", "1 if the queue is paused.", lambda each: each.paused),
+    Gauge("queue_stalled", "1 if a job is due and nothing was claimed for too long.", lambda each: each.stalled),
+    Gauge(
+        "new_dead_letters", "Jobs that stopped within ten minutes, and did not go on.", lambda each: each.new_letters
+    ),
+    Gauge("replay_denials", "Letters whose replay was denied within an hour.", lambda each: each.denials),
+    Gauge("overdue_jobs", "Attempts past their timeout that still run.", lambda each: each.overdue),
+    Gauge("unmoved_jobs", "Jobs that nothing moves, or not for long.", lambda each: each.unmoved),
+)
+COUNTERS = {
+    "enqueued": "jobs_enqueued",
+    "claimed": "attempts_started",
+    "completed": "jobs_completed",
+    "dead_letter": "jobs_failed",
+    "held": "jobs_held",
+    "retry": "attempts_retried",
+    "replayed": "jobs_replayed",
+    "replay_denied": "replays_denied",
+    "resolved": "jobs_resolved",
+    "cancelled": "jobs_cancelled",
+}
+"""The notices that are counted, and as what."""
+
+
+def text(measures: Measures, grant: Grant | None) -> bytes:
+    """Write down what somebody may see; without a grant, everything."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Scrape(measures, grant))
+    return generate_latest(registry)
+
+
+class _Scrape(Collector):
+    """What one scrape shows: to a token for some queues, these and nothing of the whole."""
+
+    def __init__(self, measures: Measures, grant: Grant | None) -> None:
+        self._measures = measures
+        self._whole = grant is None or grant.queues is None
+        reached = {name: each for name, each in measures.queues.items() if grant is None or grant.reaches(name)}
+        self._queues = dict(sorted(reached.items(), key=_weight)[:MOST_QUEUES])
+        self._left_out = len(reached) - len(self._queues)
+
+    def describe(self) -> Iterable[Metric]:
+        """Say nothing ahead: what there is depends on the queues."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Give every family."""
+        yield _one("queues_left_out", "Queues beyond those that are shown: the ones with least to do.", self._left_out)
+        yield from self._of_queues()
+        yield from self._counters()
+        yield from self._timings()
+        yield self._alerts()
+        if self._whole:
+            yield from self._of_the_whole()
+
+    def _of_queues(self) -> Iterator[Metric]:
+        jobs = _gauge("jobs", "Jobs in each state; counts stop at a bound.", "queue", "state")
+        limits = _gauge("alert_threshold", "From which value on an alert of a queue begins.", "queue", "alert")
+        for name, each in self._queues.items():
+            for state, number in each.jobs.items():
+                jobs.add_metric([name, state], number)
+            for alert, value in each.thresholds.items():
+                limits.add_metric([name, alert], value)
+        yield from (jobs, limits)
+        for gauge in QUEUE_GAUGES:
+            family = _gauge(gauge.name, gauge.about, "queue")
+            for name, each in self._queues.items():
+                measured = gauge.of(each)
+                if measured is not None:
+                    family.add_metric([name], measured)
+            yield family
+
+    def _counters(self) -> Iterator[Metric]:
+        for kind, called in COUNTERS.items():
+            about = f"Notices {kind} about jobs of the queue."
+            family = CounterMetricFamily(f"standfast_{called}", about, labels=["queue"])
+            for name, each in self._queues.items():
+                family.add_metric([name], each.counters.get(kind, 0))
+            yield family
+
+    def _timings(self) -> Iterator[Metric]:
+        waits = HistogramMetricFamily(
+            "standfast_queue_wait_seconds", "Time from due to claimed, behind gates included.", labels=["queue"]
+        )
+        runs = HistogramMetricFamily(
+            "standfast_attempt_duration_seconds", "Time an attempt took, whatever came of it.", labels=["queue"]
+        )
+        for name, each in self._queues.items():
+            waits.add_metric([name], _buckets(each.timing.waits), each.timing.waited)
+            runs.add_metric([name], _buckets(each.timing.runs), each.timing.ran)
+        yield from (waits, runs)
+
+    def _alerts(self) -> Metric:
+        family = _gauge("alert_started_timestamp_seconds", "Since when an alert is open.", "alert", "queue", "subject")
+        for kind, queue, subject, since in self._measures.alerts[:MOST_SUBJECTS]:
+            if self._whole or queue in self._queues:
+                family.add_metric([kind, queue, subject], since)
+        return family
+
+    def _of_the_whole(self) -> Iterator[Metric]:
+        found = self._measures
+        yield _one("store_up", "1 if the store answers.", found.store_up)
+        yield _one("workers", "Live workers.", found.workers)
+        yield _one("sweep_age_seconds", "Time since the last sweep.", found.sweep_age)
+        yield _one("disk_free_bytes", "Free where the store is; none for a server's disk.", found.disk_free)
+        yield _one("wal_bytes", "Size of the file in which changes wait; none for a server.", found.wal_bytes)
+        yield _one("audit_head", "Number of the newest link of the audit chain.", found.audit_head)
+        depth, waited = found.spool or (None, None)
+        yield _one("spool_jobs", "Jobs that wait on this host for the store.", depth)
+        yield _one("spool_oldest_seconds", "How long the oldest of them has waited.", waited)
+        state = _gauge("breaker_open", "1 if nothing is sent there until a probe succeeds.", "dependency")
+        failures = _gauge("breaker_failures", "Failures in a row.", "dependency")
+        for name, blocks, number in found.breakers[:MOST_SUBJECTS]:
+            state.add_metric([name], blocks)
+            failures.add_metric([name], number)
+        sinks = _gauge("sink_failing_seconds", "How long a surface has taken nothing.", "surface")
+        for name, seconds in found.sinks:
+            sinks.add_metric([name], seconds)
+        yield from (state, failures, sinks)
+
+
+def _weight(named: tuple[str, QueueMeasures]) -> tuple[int, int, int, str]:
+    """Order queues by what matters: those that workers serve first, then those with jobs, then the used ones."""
+    name, each = named
+    return -each.workers, -sum(each.jobs.values()), -sum(each.counters.values()), name
+
+
+def _gauge(name: str, about: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"standfast_{name}", about, labels=labels)
+
+
+def _one(name: str, about: str, value: float | None) -> Metric:
+    family = _gauge(name, about)
+    if value is not None:
+        family.add_metric([], value)
+    return family
+
+
+def _buckets(counts: list[int]) -> list[tuple[str, float]]:
+    """Give counts as Prometheus adds them up; what another version counted in further buckets took longest."""
+    inner, beyond = counts[: len(BOUNDS)], sum(counts[len(BOUNDS) :])
+    return [*zip(map(str, (*BOUNDS, "+Inf")), accumulate([*inner, beyond]), strict=True)]

@@ -1,0 +1,143 @@
+"""What is measured, for whoever draws curves of it: health, counts and timings as numbers, queue by queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from standfast.rules import QueueRules
+from standfast.store.store import Store
+from standfast.wings.alerts.conditions import Open
+from standfast.wings.alerts.words import AlertKind
+from standfast.wings.health import verbs as overview
+from standfast.wings.health.rules import QueueFacts, growth_warning, stalled, starved, unmoved
+from standfast.wings.health.words import Timing
+from standfast.wings.limits import words as gates
+from standfast.wings.relay.verbs import Held
+
+
+class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue in numbers. Counts stop at a bound, as those of health do."""
+
+    jobs: dict[str, int]
+    """How many there are of each: due, scheduled, parked, waiting, running, dead, held."""
+    counters: dict[str, int]
+    """What happened so far, by the kind of its notice."""
+    oldest_seconds: float
+    """How long the oldest due job has been due."""
+    idle_seconds: float | None
+    workers: int
+    paused: bool
+    new_letters: int
+    denials: int
+    overdue: int
+    unmoved: int
+    """Jobs that nothing moves, or whose worker is silent, or that a gate has held back for more than an hour."""
+    stalled: bool
+    thresholds: dict[str, float]
+    """From which value on each alert begins."""
+    timing: Timing
+
+
+class Measures(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole in numbers. While the store is away there is only what waits on this host."""
+
+    store_up: bool = True
+    queues: dict[str, QueueMeasures] = {}
+    breakers: tuple[tuple[str, bool, int], ...] = ()
+    """What may have a breaker, whether it is open, and how often it failed in a row."""
+    workers: int = 0
+    sweep_age: float | None = None
+    spool: tuple[int, float] | None = None
+    """Jobs that wait on this host for the store, and for how many seconds the oldest has."""
+    disk_free: int | None = None
+    wal_bytes: int | None = None
+    audit_head: int = 0
+    alerts: tuple[tuple[str, str, str, float], ...] = ()
+    """Kind, queue, subject, and since when, of each that is open."""
+    sinks: tuple[tuple[str, float], ...] = ()
+    """Surfaces that take nothing, and for how many seconds."""
+
+
+BOUNDLESS = 1 << 60
+"""Free bytes from which on nobody knows: the disk is a server's."""
+
+
+def away(spooled: Held | None) -> Measures:
+    """Measure what waits on this host for a store that is away."""
+    return Measures(store_up=False, spool=None if spooled is None else _spool(spooled))
+
+
+async def measured(store: Store, spooled: Held | None) -> Measures:
+    """Measure everything."""
+    facts, judged = await overview.observed(store)
+    stats = await overview.stats(store, spooled)
+    timings, held = await store.lookout.measured()
+    head, alerts, skew, free = (
+        await store.trail.head(),
+        await store.lookout.standing(),
+        store.skew(),
+        store.free_bytes(),
+    )
+    counts: dict[str, dict[str, Any]] = stats["queues"]
+    return Measures(
+        queues={
+            each.queue: _queue(each, counts.get(each.queue, {}), held.get(each.queue, 0), timings.get(each.queue))
+            for each in judged.queues
+        },
+        breakers=tuple(
+            (row.key.removeprefix("breaker:"), gates.blocks(row), row.used)
+            for row in facts.gates
+            if row.kind == "breaker"
+        ),
+        workers=len(facts.workers),
+        sweep_age=judged.sweep_age,
+        spool=None if spooled is None else _spool(spooled),
+        disk_free=free if free < BOUNDLESS else None,
+        wal_bytes=store.wal()[0] if free < BOUNDLESS else None,
+        audit_head=0 if head is None else head.head.seq,
+        alerts=tuple(_alert(each, skew) for each in alerts),
+        sinks=tuple((name, seconds) for name, seconds, _ in judged.failing_sinks),
+    )
+
+
+def _spool(spooled: Held) -> tuple[int, float]:
+    return spooled.depth, spooled.oldest[0].waited_seconds if spooled.oldest else 0.0
+
+
+def _alert(alert: Open, skew: float) -> tuple[str, str, str, float]:
+    return alert.kind, alert.queue, alert.subject, alert.started_at + skew
+
+
+def _queue(facts: QueueFacts, counts: dict[str, Any], held: int, timing: Timing | None) -> QueueMeasures:
+    doing = {state: counts.get(state, 0) for state in ("scheduled", "parked", "waiting", "running")}
+    letters = {"dead": max(0, facts.letters - held), "held": held}
+    return QueueMeasures(
+        jobs={"due": facts.due, **doing, **letters},
+        counters=counts.get("counters", {}),
+        oldest_seconds=facts.oldest_due_seconds or 0.0,
+        idle_seconds=facts.idle_seconds,
+        workers=facts.live_workers,
+        paused=facts.paused,
+        new_letters=facts.new_letters,
+        denials=facts.denials,
+        overdue=facts.overdue,
+        unmoved=facts.silent * unmoved(facts) + facts.abandoned + facts.deferred + starved(facts),
+        stalled=stalled(facts),
+        thresholds=_thresholds(facts.rules),
+        timing=timing or Timing(),
+    )
+
+
+def _thresholds(rules: QueueRules) -> dict[str, float]:
+    """Give from which value on each alert of a queue begins; without one it never does."""
+    known = {
+        AlertKind.DEPTH: rules.depth_warning,
+        AlertKind.DEAD_LETTERS: rules.dead_warning,
+        AlertKind.GROWTH: growth_warning(rules),
+        AlertKind.DENIALS: rules.denial_warning,
+        AlertKind.STALLED: rules.stall_warning,
+        AlertKind.IDLE: rules.idle_warning,
+    }
+    return {str(kind): float(value) for kind, value in known.items() if value is not None}

@@ -1,0 +1,64 @@
+"""`GET /metrics`: who may have it, and what they get; `exposition` writes it down."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from standfast.application import Standfast
+from standfast.errors import StandfastError
+from standfast.server.auth import Gatekeeper, check_right
+from standfast.server.problems import Problem, of_error
+from standfast.wings.health.measures import Measures
+from standfast.wings.tokens.words import Grant, Right
+
+FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+"""What a request shows that came through a proxy: then the address it comes from is the proxy's."""
+
+
+def endpoint(sf: Standfast, gate: Gatekeeper) -> Callable[[Request], Awaitable[Response]]:
+    """Give what serves the metrics."""
+
+    async def serve(request: Request) -> Response:
+        try:
+            grant = await _reader(sf, gate, request)
+            return _response(await sf.measures(), grant)
+        except Problem as problem:
+            return problem.response()
+        except StandfastError as error:
+            return of_error(error).response()
+
+    return serve
+
+
+async def _reader(sf: Standfast, gate: Gatekeeper, request: Request) -> Grant | None:
+    """Tell who asks; None for whoever may see everything because the operator says so."""
+    if sf.settings.metrics == "loopback" and "authorization" not in request.headers and _is_here(request):
+        return None
+    grant = await gate.grant(request)
+    check_right(grant, Right.READ)
+    return grant
+
+
+def _is_here(request: Request) -> bool:
+    """Tell whether a request comes from this host itself, and through no proxy that would lend it its address."""
+    if request.client is None or any(name in request.headers for name in FORWARDED):
+        return False
+    try:
+        return ipaddress.ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
+
+
+def _response(measures: Measures, grant: Grant | None) -> Response:
+    try:
+        from standfast.wings.health.exposition import CONTENT_TYPE, text  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        if error.name != "prometheus_client":
+            raise
+        hint = "Install it where the server runs: pip install 'standfast[server]'"
+        raise Problem(501, "missing-extra", "metrics need an extra", hint) from error
+    return Response(text(measures, grant), headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})

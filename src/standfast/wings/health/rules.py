@@ -1,0 +1,345 @@
+"""Is everything moving? Facts in, the issues a person reads out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
+
+from standfast.rules import QueueRules
+from standfast.wings.alerts.words import AlertKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CARRIERS = frozenset({"standfast.notify", "standfast.subscribers"})
+"""The queues that carry alerts and notices out."""
+
+SUBSCRIBER = "subscriber "
+"""What the names of subscribers begin with where they stand among surfaces."""
+
+UNSERVED_AFTER = 30.0
+"""Seconds a job may be due in a queue that no worker serves before that is an alert."""
+
+SINK_DEAD_AFTER = 300.0
+"""Seconds a surface may take nothing before that is an alert."""
+
+STARVED_AFTER = 3600.0
+"""A due job that waited this many seconds in a short queue that others were claimed from is starved."""
+
+GROWTH_WITHIN = 600.0
+"""Seconds in which more new letters than a queue's `growth_warning` mean that they grow."""
+GROWTH_LEAST = 10
+"""So few new letters are no growth, also where `dead_warning` is less."""
+DENIALS_WITHIN = 3600.0
+"""Seconds in which denied replays are counted: `denial_warning` of them are worth a look at the policy."""
+
+REMOVED_SHOWN = 86400.0
+"""Seconds for which it is told that the store's file was removed, replaced or cut."""
+
+SILENT_AFTER = 13.0
+"""Seconds without a heartbeat, one every ten, after which a worker is named that may be dead."""
+FROZEN_AFTER = 30.0
+"""The same for a worker whose process is known to be alive."""
+DEATHS_NAMED = 5
+"""How many dead workers are named one by one."""
+
+LATE_SWEEPS = 2
+"""The sweeper is late when so many of its rounds passed without one."""
+
+
+class QueueFacts(msgspec.Struct, frozen=True):
+    """What is known about one queue. `claimed_recently`: anything was claimed since its oldest due job was ready."""
+
+    queue: str
+    due: int
+    letters: int
+    oldest_due_seconds: float | None
+    claimed_recently: bool
+    handler_known: bool
+    live_workers: int
+    rules: QueueRules
+    unknown_handlers: tuple[str, ...] = ()
+    """The handlers that waiting jobs name and nobody has declared."""
+    silent: int = 0
+    """Accepted jobs that nothing moves and no reason is given for: neither claimed from nor parked, leased or ended."""
+    abandoned: int = 0
+    """Running jobs whose worker is silent, while no worker is alive to take them back."""
+    deferred: int = 0
+    """Jobs that a gate has held back for more than an hour."""
+    long_holds: tuple[tuple[str, float], ...] = ()
+    """The destinations that asked to wait for more than an hour, and for how many seconds."""
+    suspects: tuple[int, float] | None = None
+    """How many jobs wait to be run alone because their worker died, and for how many seconds the first has."""
+    paused: bool = False
+    overdue: int = 0
+    """Attempts that passed their timeout and, as their worker says, still run: plain functions cannot be stopped."""
+    new_letters: int = 0
+    """How many became letters in the last ten minutes, and still are."""
+    denials: int = 0
+    """How many letters had their replay denied in the last hour."""
+    idle_seconds: float | None = None
+    """How long ago anything of it was started; None if nothing ever was."""
+    at_least: tuple[str, ...] = ()
+    """Which of `due`, `letters`, `new_letters` and `silent` stopped at the bound of counting."""
+
+
+class Absence(NamedTuple):
+    """A worker that has not left in order, and was last heard of so many seconds ago."""
+
+    host: str
+    pid: int
+    seconds: float
+    life: Literal["alive", "dead", "unknown"]
+    ran: tuple[tuple[str, int], ...] = ()
+    """What it ran: queue/handler, and how many."""
+    holds: int = 0
+    """How many jobs nobody has taken from it yet."""
+    calls: bool = False
+    """Whether it is a process that only calls: many end without a word, and only what they ran is worth one."""
+
+
+class StoreFacts(msgspec.Struct, frozen=True):
+    """What is known about the whole store. `sweep_age` is None when no sweeper ever ran."""
+
+    queues: tuple[QueueFacts, ...]
+    sweep_age: float | None
+    sweep_every: float
+    disk_low: bool = False
+    clock_jumped: bool = False
+    conflicting_declarations: tuple[str, ...] = ()
+    """The queues, or queue/handler, for which two live workers declare different rules."""
+    overruled_declarations: tuple[str, ...] = ()
+    """Those of which a live worker declares something else than what is in force."""
+    blocking_handlers: tuple[str, ...] = ()
+    """Those, as queue/handler, that lately blocked their worker's event loop."""
+    removed_ago: float | None = None
+    """How long ago the store's file was found removed under a process that used it."""
+    open_breakers: tuple[tuple[str, int, float], ...] = ()
+    """What does not answer, how often it failed in a row, and for how many seconds its breaker has been open."""
+    disabled_handlers: tuple[tuple[str, str, float, bool], ...] = ()
+    """Those, as queue/handler, whose probe says no, why, for how many seconds, and whether another process has it."""
+    broken_gates: tuple[tuple[str, str], ...] = ()
+    """The queues whose gate could not be asked, and why."""
+    fallbacks: tuple[tuple[str, int], ...] = ()
+    """The queues whose calls lately went to their fallback, and how many did so far."""
+    policy_issue: str | None = None
+    """What is wrong with the policy that somebody configured."""
+    failing_sinks: tuple[tuple[str, float, str], ...] = ()
+    """The surfaces that took nothing lately, for how many seconds, and why."""
+    working_for: float = 0.0
+    """For how many seconds the oldest of the live workers has been there."""
+    absences: tuple[Absence, ...] = ()
+    """The workers that have not left in order; most of them are alive."""
+
+
+class Finding(NamedTuple):
+    """Something that is wrong, in the words health uses; with a kind it is an alert, too."""
+
+    text: str
+    kind: AlertKind | None = None
+    value: float = 1.0
+    threshold: float = 0.0
+    queue: str = ""
+    subject: str = ""
+
+
+def findings(facts: StoreFacts) -> list[Finding]:
+    """Find everything that is wrong, queue by queue, then what is wrong with the whole store."""
+    found = [each._replace(queue=queue.queue) for queue in facts.queues for each in _queue_findings(queue)]
+    return [*found, *_store_findings(facts)]
+
+
+def issues(facts: StoreFacts) -> list[str]:
+    """Word every issue once, queue by queue, then those of the whole store."""
+    return list(dict.fromkeys(each.text for each in findings(facts)))
+
+
+def status(found: list[str]) -> Literal["healthy", "degraded"]:
+    """Give the one word above the list."""
+    return "degraded" if found else "healthy"
+
+
+def too_deep(facts: QueueFacts) -> bool:
+    """Tell whether more is due than the queue allows."""
+    return facts.due > facts.rules.depth_warning
+
+
+def stalled(facts: QueueFacts) -> bool:
+    """Tell whether the oldest due job waits while nothing is claimed, and nobody paused the queue."""
+    waits = (facts.oldest_due_seconds or 0) >= facts.rules.stall_warning
+    return waits and not facts.claimed_recently and not facts.paused
+
+
+def starved(facts: QueueFacts) -> bool:
+    """Tell whether a due job waits far longer than the order of claims lets it, though its queue is claimed from."""
+    few = facts.due <= facts.rules.depth_warning
+    return not facts.paused and few and facts.claimed_recently and (facts.oldest_due_seconds or 0) >= STARVED_AFTER
+
+
+def unmoved(facts: QueueFacts) -> bool:
+    """Tell whether jobs that nothing moves are an alert: not in a paused queue, and due ones only after their time."""
+    due_ones = facts.oldest_due_seconds is not None and not facts.claimed_recently
+    return bool(facts.silent) and not facts.paused and (stalled(facts) or not due_ones)
+
+
+def growth_warning(rules: QueueRules) -> int:
+    """Give how many new letters within ten minutes are too many."""
+    return max(rules.dead_warning, GROWTH_LEAST) if rules.growth_warning is None else rules.growth_warning
+
+
+def _queue_findings(facts: QueueFacts) -> Iterator[Finding]:
+    """Find what is wrong with a queue. That nothing moves without a worker is one alert: that there is none."""
+    unserved = facts.due and not facts.live_workers
+    for each in _all_of_queue(facts):
+        yield each._replace(kind=None) if unserved and each.kind is AlertKind.STALLED else each
+
+
+def _all_of_queue(facts: QueueFacts) -> Iterator[Finding]:
+    yield from _letters(facts)
+    yield from _due(facts)
+    if not facts.handler_known:
+        yield Finding(f"{facts.queue}: no handler is known")
+    else:
+        yield from (Finding(f"{facts.queue}: no handler {name!r} is known") for name in facts.unknown_handlers)
+    yield from _unmoved(facts)
+    if facts.overdue:
+        whose = "its" if facts.overdue == 1 else "their"
+        text = f"{facts.queue}: {_count(facts.overdue, 'handler')} past {whose} timeout"
+        yield Finding(text, AlertKind.OVERDUE, facts.overdue)
+    idle, longest = facts.idle_seconds, facts.rules.idle_warning
+    if idle is not None and longest is not None and idle > longest:
+        text = f"{facts.queue}: nothing was started for {idle:.0f} s (zero activity)"
+        yield Finding(text, AlertKind.IDLE, idle, longest)
+
+
+def _letters(facts: QueueFacts) -> Iterator[Finding]:
+    """Find what is wrong with letters. Those of what carries alerts out mean that a surface does not take them."""
+    rules, ours = facts.rules, facts.queue in CARRIERS
+    if facts.letters > rules.dead_warning:
+        text = f"{facts.queue}: {_count(facts.letters, 'dead letter', 'letters' in facts.at_least)}"
+        yield Finding(text, AlertKind.DEAD_SINK if ours else AlertKind.DEAD_LETTERS, facts.letters, rules.dead_warning)
+    if facts.new_letters > growth_warning(rules):
+        new = _count(facts.new_letters, "dead letter", "new_letters" in facts.at_least)
+        text = f"{facts.queue}: {new} in the last 10 minutes (growing)"
+        yield Finding(text, AlertKind.GROWTH, facts.new_letters, growth_warning(rules))
+    if facts.denials >= rules.denial_warning:
+        text = f"{facts.queue}: {facts.denials} replays denied in the last hour"
+        yield Finding(text, AlertKind.DENIALS, facts.denials, rules.denial_warning)
+
+
+def _due(facts: QueueFacts) -> Iterator[Finding]:
+    """Find what is wrong with jobs that are due."""
+    rules, waits = facts.rules, facts.oldest_due_seconds or 0.0
+    pending = f"{facts.queue}: {facts.due}{'+' if 'due' in facts.at_least else ''} pending (backed up)"
+    if too_deep(facts):
+        yield Finding(pending, AlertKind.DEPTH, facts.due, rules.depth_warning)
+    if stalled(facts):
+        yield Finding(pending, AlertKind.STALLED, waits, rules.stall_warning)
+    if facts.due and not facts.live_workers:
+        text = f"{facts.queue}: {_count(facts.due, 'due job', 'due' in facts.at_least)} and no worker"
+        # While a worker is replaced there is none for a moment, and nobody needs to hear of that.
+        yield Finding(text, AlertKind.NO_WORKER if waits >= UNSERVED_AFTER else None, waits, UNSERVED_AFTER)
+
+
+def _unmoved(facts: QueueFacts) -> Iterator[Finding]:
+    """Find jobs that nothing moves, or not for long."""
+    if facts.abandoned:
+        text = f"{facts.queue}: {_count(facts.abandoned, 'running job')} of a silent worker, and no worker is alive"
+        yield Finding(text, AlertKind.STALLED, facts.abandoned)
+    if facts.silent:
+        paused = " (it is paused)" if facts.paused else ""
+        text = f"{facts.queue}: nothing moves {_count(facts.silent, 'job', 'silent' in facts.at_least)}{paused}"
+        yield Finding(text, AlertKind.STALLED if unmoved(facts) else None, facts.silent)
+    if facts.deferred:
+        text = f"{facts.queue}: {_count(facts.deferred, 'job')} deferred for more than an hour"
+        yield Finding(text, AlertKind.STALLED, facts.deferred)
+    if facts.suspects and not facts.paused and facts.suspects[1] >= facts.rules.stall_warning:
+        number, seconds = facts.suspects
+        verb = "waits" if number == 1 else "wait"
+        text = f"{facts.queue}: {_count(number, 'job')} of a worker that died {verb} to run alone, for {seconds:.0f} s"
+        yield Finding(text, AlertKind.STALLED, seconds, facts.rules.stall_warning)
+    for name, seconds in facts.long_holds:
+        yield Finding(f"{facts.queue}: {name} asked its callers to wait for {seconds / 3600:.1f} h")
+    if starved(facts):
+        hours = (facts.oldest_due_seconds or 0) / 3600
+        yield Finding(f"{facts.queue}: a job has been due for {hours:.1f} h while others ran", AlertKind.STALLED)
+
+
+def _store_findings(facts: StoreFacts) -> Iterator[Finding]:
+    yield from (Finding(text) for text in _store_issues(facts))
+    for name, seconds, why in facts.failing_sinks:
+        kind = AlertKind.DEAD_SINK if seconds >= SINK_DEAD_AFTER else None
+        what = "notices" if name.startswith(SUBSCRIBER) else "alerts"
+        text = f"{name} takes no {what} for {seconds:.0f} s: {why}"
+        yield Finding(text, kind, seconds, SINK_DEAD_AFTER, subject=name)
+    yield from _lost_findings(facts)
+    yield from _sweep_finding(facts)
+    if facts.disk_low:
+        yield Finding("disk is low: new work is refused", AlertKind.LOW_DISK)
+
+
+def _store_issues(facts: StoreFacts) -> Iterator[str]:
+    for queue in facts.conflicting_declarations:
+        yield f"{queue}: two live processes declare different rules"
+    for queue in sorted({*facts.overruled_declarations} - {*facts.conflicting_declarations}):
+        yield f"{queue}: a live worker declares other rules than those in force; run one version everywhere"
+    for handler in facts.blocking_handlers:
+        yield f"{handler}: blocks its worker's event loop, so that every queue waits; let it await, or be a plain def"
+    for queue, calls in facts.fallbacks:
+        whose = "its" if calls == 1 else "their"
+        yield f"{queue}: {_count(calls, 'call')} went to {whose} fallback"
+    for name, failures, seconds in facts.open_breakers:
+        yield f"{name} does not answer: {_count(failures, 'failure')} in a row, its breaker is open for {seconds:.0f} s"
+    for handler, why, seconds, elsewhere in facts.disabled_handlers:
+        where = "in one process, while another runs it" if elsewhere else f"for {seconds:.0f} s"
+        yield f"{handler}: disabled {where}, because what it requires says no: {why}"
+    for queue, why in facts.broken_gates:
+        yield f"{queue}: its gate counts as closed: {why}"
+    if facts.policy_issue is not None:
+        yield facts.policy_issue
+    if facts.removed_ago is not None and facts.removed_ago < REMOVED_SHOWN:
+        yield (
+            "the store's file was removed, replaced or cut short while in use "
+            f"(noticed {facts.removed_ago:.0f} s ago): accepted jobs may be lost"
+        )
+    if facts.clock_jumped:
+        yield "clock jumped"
+
+
+def lost(absence: Absence) -> bool:
+    """Tell whether a worker is dead, or silent for so long that it may be."""
+    silent = absence.seconds > (FROZEN_AFTER if absence.life == "alive" else SILENT_AFTER)
+    return (absence.life == "dead" or silent) and bool(absence.ran or not absence.calls)
+
+
+def _lost_findings(facts: StoreFacts) -> Iterator[Finding]:
+    """Name the workers that died, and those that may have."""
+    found = sorted((each for each in facts.absences if lost(each)), key=lambda each: each.seconds)
+    for each in found[:DEATHS_NAMED]:
+        who = f"worker on {each.host}, pid {each.pid},"
+        ran = ", ".join(f"{what} ({number})" for what, number in each.ran)
+        if each.life == "dead":
+            text = f"{who} died, last heard of {each.seconds:.0f} s ago; it ran {ran or 'nothing'}"
+        else:
+            text = f"{who} has been silent for {each.seconds:.0f} s; it runs {ran or 'nothing'}"
+        yield Finding(text)
+    if len(found) > DEATHS_NAMED:
+        yield Finding(f"{_count(len(found) - DEATHS_NAMED, 'more worker')} died or fell silent")
+
+
+def _sweep_finding(facts: StoreFacts) -> Iterator[Finding]:
+    """Find a sweeper that does not run. A store without workers needs one only where there are jobs to sweep."""
+    late = LATE_SWEEPS * facts.sweep_every
+    waits = any((queue.oldest_due_seconds or 0) > late or queue.abandoned for queue in facts.queues)
+    left = any(lost(each) and each.holds for each in facts.absences)
+    if facts.sweep_age is None:
+        if waits or left:
+            yield Finding("sweeper has never run", AlertKind.LATE_SWEEPER, late, late)
+    elif facts.sweep_age > late and (waits or left or facts.working_for > late):
+        text = f"sweeper last ran {facts.sweep_age:.0f} s ago"
+        yield Finding(text, AlertKind.LATE_SWEEPER, facts.sweep_age, late)
+
+
+def _count(number: int, what: str, more: bool = False) -> str:  # noqa: FBT001, FBT002 - read beside the number
+    return f"{number} {what}" if number == 1 and not more else f"{number}{'+' if more else ''} {what}s"

@@ -1,0 +1,62 @@
+"""Scripts for how long attempts wait and take: a worker writes what it counted all its life, so twice does no harm."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from standfast.store.steps import Rows, Script, Step, text
+from standfast.wings.health.words import Timing
+
+MOST_COUNTED = 10_000
+"""How far held letters of one queue are counted."""
+NOBODY = ""
+"""The owner of what workers counted that are gone."""
+
+_timing = msgspec.json.Decoder(Timing).decode
+
+
+class Counted(NamedTuple):
+    """What one worker counted, by queue; `part` is another one each time it was given up and came back."""
+
+    owner: str
+    part: int
+    queues: Mapping[str, Timing]
+
+
+def write(counted: Counted) -> Script:
+    """Write down what a worker counted."""
+    if counted.queues:
+        rows = [(counted.owner, counted.part, queue, text(each)) for queue, each in sorted(counted.queues.items())]
+        yield "write_timings", rows
+
+
+def fold() -> Script:
+    """Add up what workers counted that are gone."""
+    rows = yield "timings_of_the_gone", {}
+    owners = sorted({owner for owner, *_ in rows} - {NOBODY})
+    if owners:
+        sums = _sums([(queue, counts) for _, _, queue, counts in rows])
+        yield from write(Counted(NOBODY, 0, sums))
+        yield "delete_timings", {"owners": text(owners)}
+
+
+def measured() -> Generator[Step, Rows, tuple[dict[str, Timing], dict[str, int]]]:
+    """Read what metrics need besides health and stats: timings, and how many letters wait for an answer."""
+    counted = yield from read()
+    return counted, dict((yield "held_counts", {"most": MOST_COUNTED}))
+
+
+def read() -> Generator[Step, Rows, dict[str, Timing]]:
+    """Read what everybody counted, by queue."""
+    return _sums((yield "timings", {}))
+
+
+def _sums(rows: Rows) -> dict[str, Timing]:
+    sums: defaultdict[str, Timing] = defaultdict(Timing)
+    for queue, counts in rows:
+        sums[queue] = sums[queue].plus(_timing(counts))
+    return dict(sums)

@@ -1,0 +1,1 @@
+"""HTTP jobs: requests that the queue sends."""

@@ -1,0 +1,128 @@
+"""HTTP jobs: accepted if they may be sent, judged by what came of sending them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from standfast.errors import PayloadRejected
+from standfast.failure.classify import of_http
+from standfast.job import HTTP, NewJob
+from standfast.outcome import Failed
+from standfast.printable import printable
+from standfast.rules import QueueRules, seconds
+from standfast.spine.backoff import wait_asked_for
+from standfast.spine.handler_job import Job
+from standfast.spine.payload import canonical, parse
+from standfast.spine.registry import Declaration, Enqueues, Handler
+from standfast.wings.http.destinations import Refused, destinations, known_addresses, refusal
+from standfast.wings.http.sender import Sender
+from standfast.wings.http.words import HttpRequest, Reply, host_of
+
+
+class _Url(msgspec.Struct):
+    url: str
+
+
+_read_url = msgspec.json.Decoder(_Url).decode
+LONGEST_QUOTE = 500
+"""Characters of a refusing reply that its failure's message quotes."""
+
+
+def built_in(door: Enqueues, sender: Sender) -> Handler:
+    """Give the handler that every queue has."""
+
+    async def http(job: Job) -> dict[str, Any] | Failed:
+        """Send one request. What is raised on the way is judged where every handler's exceptions are."""
+        return judged(await sender.send(job))
+
+    return Handler(http, Declaration(queue="", name=HTTP), door, input=HttpRequest, soft=False)
+
+
+def request(
+    method: str,
+    url: str,
+    *,
+    body: Any = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float | str | None = None,
+) -> dict[str, Any]:
+    """Lay a request out as the payload it is stored as; its handler's input checks it. None is no body."""
+    given = {
+        "method": method.upper() if isinstance(method, str) else method,
+        "url": url,
+        "headers": dict(headers) if headers else None,
+        "body": None if body is None else msgspec.json.decode(canonical(body)),
+        "timeout": seconds(timeout),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def check_key(job: NewJob) -> None:
+    """Refuse a key that could not be sent as the header it is sent as."""
+    key = job.idempotency_key
+    if job.handler == HTTP and key is not None and not (key.isascii() and key == key.strip()):
+        raise PayloadRejected(
+            f"idempotency_key={key!r} is sent as a header, which takes ASCII without spaces at its ends; "
+            "encode it first; nothing was written"
+        )
+
+
+def leading_inside(jobs: Sequence[NewJob]) -> list[str]:
+    """Give the URLs that plainly lead to addresses which are not public, so that their queue must name them."""
+    urls = (_read_url(job.payload).url for job in jobs if job.handler == HTTP)
+    return [url for url in urls if _refused(url, ()) is not None]
+
+
+def check_destinations(queue: str, urls: Iterable[str], rules: QueueRules) -> None:
+    """Refuse a private address that the queue does not name. Names are looked up, and vetted, when connecting."""
+    for url in urls:
+        refused = _refused(url, rules.destinations)
+        if refused is not None:
+            raise PayloadRejected(f"{refusal(queue, rules.destinations, refused)}; nothing was written")
+
+
+def _refused(url: str, entries: tuple[str, ...]) -> Refused | None:
+    host = host_of(url)
+    try:
+        destinations(entries).vet(host, known_addresses(host))
+    except Refused as refused:
+        return refused
+    return None
+
+
+def judged(reply: Reply) -> dict[str, Any] | Failed:
+    """Turn a reply into the job's result, or into how it failed."""
+    failed = of_http(reply.status or 0, wait_asked_for(lambda name: reply.headers.get(name.lower())))
+    if failed is None:
+        return kept(reply)
+    return replace(failed, failure=replace(failed.failure, message=_told(reply)))
+
+
+def kept(reply: Reply) -> dict[str, Any]:
+    """Give what is stored of a reply."""
+    result = {"status": reply.status, "headers": reply.headers, "body": _body(reply)}
+    return {**result, "_truncated": True} if reply.truncated else result
+
+
+def _body(reply: Reply) -> Any:
+    """Read the body: JSON if it says so and can be kept as such, else text. Compressed bytes are neither."""
+    if not reply.body or reply.headers.get("content-encoding", "identity") != "identity":
+        return None
+    if "json" in reply.headers.get("content-type", "") and not reply.truncated:
+        try:
+            value = parse(reply.body)
+            canonical(value)
+        except PayloadRejected:
+            return reply.text
+        return value
+    return reply.text
+
+
+def _told(reply: Reply) -> str:
+    to = f" to {reply.headers['location']}" if "location" in reply.headers else ""
+    words = printable(reply.text[:LONGEST_QUOTE]).strip()
+    return f"HTTP {reply.status}{to}: {words}" if words else f"HTTP {reply.status}{to}"

@@ -1,0 +1,169 @@
+"""The sources of webhooks: `[ingest.NAME]` of the settings file, with the secrets that their environment holds.
+
+A source without a secret takes nothing, unless `unsigned = true` is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from standfast.errors import ConfigurationError
+from standfast.rules import TRIGGER_PRIORITIES
+from standfast.wings.ingest.paths import is_path, parts
+
+GITHUB = "github"
+LARGEST = 1 << 20
+"""Bytes a delivery may have, unless its source says otherwise."""
+LARGEST_OF_GITHUB = 25 << 20
+"""What GitHub sends at most."""
+Signature = Literal["standard-webhooks", "hmac-sha256", "bearer"]
+USUAL: dict[str, Signature] = {"standard-webhooks": "standard-webhooks", "cloudevents": "bearer", "json": "hmac-sha256"}
+"""How each kind is signed, unless its source says otherwise."""
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What any `[ingest.NAME]` may hold."""
+
+    secret_env: str | list[str] = []
+    """The variables whose values are the secrets, each in force; NAME_FILE names a file that holds it."""
+    unsigned: bool = False
+    """Whether deliveries are taken from anybody."""
+    max_body: int | None = None
+    """Bytes a delivery may have."""
+
+
+class GithubTable(Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `[ingest.github]` may hold."""
+
+    queue: str = "github"
+    login: str | list[str] = []
+    """Whose @-mentions count, and whose own doings do not."""
+    triggers: dict[str, int | bool] = {}
+    """The priority of a trigger, where it is not the usual one; false ignores it."""
+
+
+class MappedTable(Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What any other `[ingest.NAME]` may hold. A text that begins with `$` is a path into the body."""
+
+    kind: Literal["standard-webhooks", "cloudevents", "json"]
+    queue: str
+    queues: list[str] = []
+    """The queues that a path may name; others are refused."""
+    handler: str | None = None
+    priority: int | str | None = None
+    thread_key: str | None = None
+    payload: str | dict[str, str] = "$"
+    idempotency_key: str | None = None
+    """Where the key of a delivery is, for `json`; the others have one by their standard."""
+    labels: dict[str, str] = {}
+    signature: Signature | None = None
+    signature_header: str | None = None
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """One source, ready to be asked: its table, and its secrets."""
+
+    name: str
+    table: GithubTable | MappedTable
+    secrets: tuple[str, ...]
+
+    @property
+    def largest(self) -> int:
+        """How many bytes a delivery may have."""
+        usual = LARGEST_OF_GITHUB if self.name == GITHUB else LARGEST
+        return usual if self.table.max_body is None else self.table.max_body
+
+
+def source(name: str, tables: Mapping[str, Mapping[str, Any]], environment: Mapping[str, str]) -> Source | None:
+    """Give a source by its name, with its secrets; None if there is none."""
+    if name not in tables:
+        return None
+    table = _read(name, tables[name])
+    secrets = _secrets(name, table, environment)
+    return Source(name=name, table=table, secrets=secrets)
+
+
+def by_hand(name: str, tables: Mapping[str, Mapping[str, Any]]) -> Source | None:
+    """Give a source whose deliveries nobody signs: on a command line, who calls could enqueue anyway."""
+    if name not in tables and name != GITHUB:
+        return None
+    return Source(name=name, table=_read(name, tables.get(name, {})), secrets=())
+
+
+def _read(name: str, given: Mapping[str, Any]) -> GithubTable | MappedTable:
+    kind: type[GithubTable | MappedTable] = GithubTable if name == GITHUB else MappedTable
+    try:
+        unknown = sorted(set(given) - set(kind.__struct_fields__))
+        if unknown:
+            raise ConfigurationError.unknown("setting", unknown[0], kind.__struct_fields__)
+        table = msgspec.convert(dict(given), kind)
+        if isinstance(table, GithubTable):
+            _check_triggers(table)
+        else:
+            _check_mapping(table)
+    except (msgspec.ValidationError, ConfigurationError) as error:
+        raise ConfigurationError(f"[ingest.{name}]: {error}") from error
+    return table
+
+
+def _check_triggers(table: GithubTable) -> None:
+    for trigger, priority in table.triggers.items():
+        if trigger not in TRIGGER_PRIORITIES:
+            raise ConfigurationError.unknown("trigger", trigger, TRIGGER_PRIORITIES)
+        if priority is True:
+            raise ConfigurationError(f"trigger {trigger} takes a priority, or false to ignore it")
+
+
+def _check_mapping(table: MappedTable) -> None:
+    fields = table.payload.values() if isinstance(table.payload, dict) else [table.payload]
+    for path in fields:
+        if not is_path(path):
+            raise ConfigurationError(f"payload takes paths into the body, such as $.data, not {path!r}")
+    given = (*fields, table.queue, table.priority, table.thread_key, table.idempotency_key, *table.labels.values())
+    for value in given:
+        if isinstance(value, str) and is_path(value):
+            parts(value)
+    if isinstance(table.priority, str) and not is_path(table.priority):
+        raise ConfigurationError(f"priority takes a number or a path, not {table.priority!r}")
+    if is_path(table.queue) and not table.queues:
+        raise ConfigurationError("the body names the queue, so that queues must list those it may name")
+    if table.idempotency_key is not None and table.kind != "json":
+        raise ConfigurationError(f"{table.kind} has a key by its standard; idempotency_key is for kind = 'json'")
+
+
+def _secrets(name: str, table: Table, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Find the secrets in the environment; one that is named and not there is refused, and so is none at all."""
+    variables = [table.secret_env] if isinstance(table.secret_env, str) else table.secret_env
+    if table.unsigned:
+        if variables:
+            raise ConfigurationError(f"[ingest.{name}]: unsigned = true and secret_env exclude each other")
+        return ()
+    if not variables:
+        raise ConfigurationError(
+            f"[ingest.{name}] has no secret, and takes nothing: name the variable that holds it with secret_env, or "
+            "write unsigned = true if anybody may send"
+        )
+    return tuple(_secret(name, variable, environment) for variable in variables)
+
+
+def _secret(name: str, variable: str, environment: Mapping[str, str]) -> str:
+    found = environment.get(variable, "").strip() or _from_file(name, variable, environment)
+    if not found:
+        raise ConfigurationError(
+            f"[ingest.{name}]: the secret in ${variable} is missing; set it, or let ${variable}_FILE name its file"
+        )
+    return found
+
+
+def _from_file(name: str, variable: str, environment: Mapping[str, str]) -> str:
+    path = environment.get(f"{variable}_FILE")
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"[ingest.{name}]: ${variable}_FILE cannot be read: {error}") from error

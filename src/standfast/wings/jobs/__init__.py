@@ -1,0 +1,1 @@
+"""Jobs as people see and operate them: find, read, explain, retry, cancel."""

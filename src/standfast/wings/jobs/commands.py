@@ -1,0 +1,171 @@
+"""Commands about jobs: status, wait, retry, cancel, explain, jobs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from standfast.application import Standfast
+from standfast.cli.door import DONE, FAILED, REFUSED, USAGE, look, shared
+from standfast.cli.parameters import duration
+from standfast.cli.terminal import show, show_json, show_line
+from standfast.errors import UnknownJob
+from standfast.job import JobView
+from standfast.lifecycle import VIEWS, State
+from standfast.printable import escaped
+from standfast.wings.jobs.sheets import listing, sheet
+from standfast.wings.jobs.verbs import PROBE_FOR
+from standfast.wings.jobs.view import Page
+
+STOPPED = frozenset({State.DEAD, State.HELD, State.CANCELLED})
+"""Where a job is not done and will not be by itself."""
+MANY_SKIPPED = 2000
+"""From how many jobs on a page says how many it took."""
+POLICY = frozenset({"denied", "approval_required"})
+"""Why a retry did not happen, where the policy stands in the way."""
+MOVING = frozenset({"ok", "queued", "running"})
+"""What a retry answers that did what was asked; a worker may be at it before the answer is written."""
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@shared
+def status(*, job_id: str, url: str | None, as_json: bool) -> None:
+    """Show one job. Exits 1 if it is dead, held or cancelled."""
+    job = look(url, lambda sf: _find(sf, job_id))
+    _show(job, as_json=as_json)
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@click.option("--timeout", type=duration, default=60.0, show_default=True, help="How long to wait.")
+@shared
+def wait(*, job_id: str, timeout: float, url: str | None, as_json: bool) -> None:
+    """Wait until a job is settled, and show it.
+
+    Exits 0 if it completed, 1 if it is dead, held or cancelled, 2 if the time ran out.
+    """
+    try:
+        job = look(url, lambda sf: sf.wait(job_id, timeout))
+    except TimeoutError as error:
+        click.echo(f"standfast: {escaped(str(error))}", err=True)
+        raise click.exceptions.Exit(USAGE) from error
+    _show(job, as_json=as_json)
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@click.option("--probe", metavar="URL", help="Wait until this answers 2xx.")
+@click.option("--timeout", type=duration, default=PROBE_FOR, show_default=True, help="How long to wait for the probe.")
+@shared
+def retry(*, job_id: str, probe: str | None, timeout: float, url: str | None, as_json: bool) -> None:
+    """Run a job again as soon as may be: a waiting one now, a letter by replay.
+
+    A running one is left alone. Exits 1 if it is running, or stays dead or held, 2 if the probe said no to the end,
+    4 if the policy refuses.
+    """
+    answer = look(url, lambda sf: sf.retry(job_id, probe=probe, timeout=timeout))
+    if as_json:
+        show_json(answer)
+    else:
+        show_line(f"{answer['operation_id']} {answer['status']}: {answer['hint']}")
+    raise click.exceptions.Exit(_retried(answer))
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@shared
+def cancel(*, job_id: str, url: str | None, as_json: bool) -> None:
+    """End a job that is not wanted any more. A running one is asked to stop.
+
+    Exits 1 if it is too late: the job is already done.
+    """
+    job = look(url, lambda sf: sf.cancel(job_id))
+    if as_json:
+        show_json(job)
+    else:
+        show_line(f"{job.id} {_cancelled(job)}")
+    raise click.exceptions.Exit(FAILED if job.state == State.COMPLETED else DONE)
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@shared
+def explain(*, job_id: str, url: str | None, as_json: bool) -> None:
+    """Say why a job is where it is, and what to do next."""
+    sentence = look(url, lambda sf: sf.explain(job_id))
+    if as_json:
+        show_json({"id": job_id, "explanation": sentence})
+    else:
+        show_line(sentence)
+
+
+@click.command()
+@click.option("--queue", help="Only of this queue.")
+@click.option("--state", type=click.Choice([str(state) for state in State]), help="Only in this state.")
+@click.option("--view", type=click.Choice([str(word) for word in VIEWS]), help="Only what reads so.")
+@click.option("--reason-code", help="Only what stopped or repeats for this reason.")
+@click.option("--error-kind", help="Only what failed by this kind of error.")
+@click.option("--thread-key", help="Only of this thread.")
+@click.option("--session", help="Only of this session.")
+@click.option("--label", metavar="NAME[:VALUE]", help="Only with this label.")
+@click.option("--q", metavar="TEXT", help="Only with this in the id, a key, the payload or the failure.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
+@click.option("--cursor", type=click.IntRange(min=1), help="Go on where the last page ended.")
+@shared
+def jobs(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **wanted: Any) -> None:
+    """List jobs, newest first."""
+    page = look(url, lambda sf: sf.jobs(**wanted, limit=limit, cursor=cursor))
+    show_page(page, as_json=as_json)
+
+
+def show_page(page: Page, *, as_json: bool, letters: bool = False) -> None:
+    """Write a page of jobs; on stderr stands how to go on."""
+    if as_json:
+        scanned = {} if page.scanned is None else {"scanned": page.scanned}
+        show_json({"items": page, "next_cursor": page.next_cursor, **scanned})
+        return
+    show(listing(page, now(), letters=letters))
+    if page.next_cursor is not None:
+        looked = f" ({page.scanned} jobs were looked through)" if (page.scanned or 0) > MANY_SKIPPED else ""
+        click.echo(f"there is more: add --cursor {page.next_cursor}{looked}", err=True)
+
+
+def now() -> datetime:
+    """Give the moment that ages are told from."""
+    return datetime.now(UTC)
+
+
+async def _find(sf: Standfast, job_id: str) -> JobView:
+    found = await sf.status(job_id)
+    if found is None:
+        raise UnknownJob.named(job_id)
+    return found
+
+
+def _show(job: JobView, *, as_json: bool) -> None:
+    if as_json:
+        show_json(job)
+    else:
+        show(*sheet(job, now()))
+    raise click.exceptions.Exit(FAILED if job.state in STOPPED else DONE)
+
+
+def _retried(answer: dict[str, Any]) -> int:
+    if "probe" in answer:
+        return USAGE
+    if answer["status"] in MOVING and not answer.get("refused"):
+        return DONE
+    return REFUSED if answer.get("reason_code") in POLICY else FAILED
+
+
+def _cancelled(job: JobView) -> str:
+    match job.state:
+        case State.CANCELLED:
+            return "cancelled"
+        case State.COMPLETED:
+            return "is already completed, and stays so"
+        case _:
+            return f"is {job.view} and was asked to stop; it ends cancelled unless this attempt succeeds"

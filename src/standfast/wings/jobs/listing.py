@@ -1,0 +1,110 @@
+"""Looking through jobs, the newest first: whatever is asked for, a page costs a bounded number of looks."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+from standfast.lifecycle import LETTERS, State
+from standfast.store.steps import Rows, Script, Step, text
+from standfast.wings.jobs.reads import LOOKED_THROUGH, JobRecord, LetterFilter, with_history
+
+
+class Filter(NamedTuple):
+    """Which jobs to list, newest first, below the cursor. None matches everything."""
+
+    queue: str | None = None
+    state: str | None = None
+    limit: int = 50
+    before: int = 1 << 62
+    session: str | None = None
+    view: str | None = None
+    reason_code: str | None = None
+    error_kind: str | None = None
+    thread_key: str | None = None
+    label: str | None = None
+    label_value: str | None = None
+    q: str | None = None
+    queues: tuple[str, ...] | None = None
+    """The only queues that whoever asks may know of."""
+    requester: str | None = None
+    in_payload: bool = True
+    """Whether `q` is looked for in payloads and messages too, and not only in names."""
+
+
+class Sought(NamedTuple):
+    """A page of jobs: where to go on, None if nothing is left, and how many jobs were looked at for it."""
+
+    records: list[JobRecord]
+    next_before: int | None
+    scanned: int
+
+
+LARGEST_LISTED = 64 << 10
+"""Bytes of a receipt that a list of jobs has; who reads one job gets every receipt whole."""
+LETTERS_LOOKED_THROUGH = 5000
+"""Letters that one look passes at most, however few of them fit: what they stopped of stands in texts."""
+LARGEST_BITE = 2000
+BITE_GROWS = 4
+_PAGING = frozenset({"limit", "before", "in_payload"})
+
+
+def jobs(wanted: Filter, now: float) -> Script:
+    """Read a page of jobs; it ends early where too many had to be skipped for it."""
+    found, below, scanned = yield from _numbers(wanted, now)
+    chosen = found[: wanted.limit]
+    rows = yield "list_jobs", {"numbers": text(chosen)}
+    records = yield from with_history(rows, LARGEST_LISTED)
+    return Sought(records, chosen[-1] if len(found) > wanted.limit else below, scanned)
+
+
+def letters(wanted: LetterFilter) -> Script:
+    """Read a page of letters; it ends early where too many had to be skipped for it. With it, where it then ended."""
+    end = yield from looked_at(wanted)
+    rows = yield "list_letters", wanted._replace(above=end or 0)._asdict()
+    return (yield from with_history(rows, LARGEST_LISTED)), end
+
+
+def looked_at(wanted: LetterFilter) -> Generator[Step, Rows, int | None]:
+    """Find the number of the last letter that is looked at; None if there are fewer, or if none has to be skipped."""
+    beyond = [] if wanted.takes_all else (yield "nth_letter", {"before": wanted.before, "most": LETTERS_LOOKED_THROUGH})
+    return beyond[0][0] + 1 if beyond else None
+
+
+def _numbers(wanted: Filter, now: float) -> Generator[Step, Rows, tuple[list[int], int | None, int]]:
+    """Find one number more than a page has; with it where the walk stopped short, and how many were looked at."""
+    walk, named = _walk(wanted)
+    asked = _asked(wanted, now)
+    found: list[int] = []
+    below, scanned, bite = wanted.before, 0, wanted.limit + 1
+    while len(found) <= wanted.limit and scanned < LOOKED_THROUGH:
+        most = min(bite, LARGEST_BITE, LOOKED_THROUGH - scanned)
+        numbers = [n for (n,) in (yield walk, {**named, "before": below, "most": most})]
+        if numbers:
+            rows = yield "matching_jobs", {**asked, "numbers": text(numbers)}
+            found += sorted((n for (n,) in rows), reverse=True)
+            below = numbers[-1]
+        scanned += len(numbers)
+        if len(numbers) < most:
+            return found, None, scanned
+        bite *= BITE_GROWS
+    return found, below, scanned
+
+
+def _walk(wanted: Filter) -> tuple[str, dict[str, Any]]:
+    """Choose the index that skips most."""
+    if wanted.session is not None:
+        return "walk_session", {"session": wanted.session, "quoted": text(wanted.session)[1:-1]}
+    for asked in (wanted.state, wanted.view):
+        if asked in LETTERS:
+            return "walk_stopped", {}
+        if asked == State.RUNNING:
+            return "walk_running", {}
+    return "walk_jobs", {}
+
+
+def _asked(wanted: Filter, now: float) -> dict[str, Any]:
+    named = {name: value for name, value in wanted._asdict().items() if name not in _PAGING}
+    named["queues"] = None if wanted.queues is None else text(wanted.queues)
+    named["quoted"] = text(wanted.q)[1:-1] if wanted.q is not None and wanted.in_payload else None
+    return {**named, "now": now}

@@ -1,0 +1,123 @@
+"""One verb for every job that matches: as many single decisions, each by its own rules."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from standfast.application import Standfast
+from standfast.dashboard.forms import read_ours
+from standfast.dashboard.page import Drawn, read_cursor, served
+from standfast.errors import StandfastError, StoreUnavailable
+from standfast.job import JobView
+from standfast.lifecycle import State
+from standfast.server.auth import Gatekeeper, agent_session, check_right
+from standfast.server.problems import Problem
+from standfast.server.route import noted
+from standfast.wings.jobs.pages import FILTERS, OURS_TOO, is_meant, sought
+from standfast.wings.tokens.words import Grant, Right
+
+MOST = 1000
+"""Jobs that one form looks through; the page leads on to the older ones."""
+LONGEST = 10.0
+"""Seconds after which it looks no further, also where few fit; proxies give up at thirty."""
+PAGE = 200
+LONGEST_REASON = 500
+WAITS = frozenset({State.QUEUED})
+GOES_ON = frozenset({State.QUEUED, State.RUNNING, State.WAITING})
+"""What may be cancelled here: letters have verbs of their own."""
+
+
+Doing = Callable[[JobView], Awaitable[int]]
+"""What becomes of one job; how many it was done to."""
+
+
+class Counts(NamedTuple):
+    """What became of those that matched, and where the older ones begin."""
+
+    done: int
+    left: int
+    cursor: int | None
+
+
+class Verb(NamedTuple):
+    """What is done, and to jobs in which states."""
+
+    name: str
+    does: Callable[[str], Awaitable[Any]]
+    fits: frozenset[State]
+
+
+def endpoint(sf: Standfast, gate: Gatekeeper) -> Callable[[Request], Awaitable[Response]]:
+    """Give what serves the form: without a reason it counts and asks for one, with a reason it does it."""
+
+    async def did(request: Request, grant: Grant) -> Drawn:
+        fields = await read_ours(request)
+        check_right(grant, Right.OPERATE)
+        asked = {name: fields[f"filter.{name}"] for name in FILTERS if fields.get(f"filter.{name}")}
+        if not asked:
+            raise Problem(422, "no-filter", "nothing says which jobs", "Filter first; nothing was changed.")
+        verb = _meant(sf, grant, fields.get("verb", ""))
+        because = fields.get("reason", "").strip()[:LONGEST_REASON]
+        asked |= {OURS_TOO: "1"} if fields.get(f"filter.{OURS_TOO}") else {}
+        doing = _doing(grant, verb, because) if because else _counting(grant, verb)
+        counts = await _all(sf, grant, doing, asked, read_cursor(fields.get("cursor", "")))
+        return Drawn("many.html", {"counts": counts, "verb": verb.name, "asked": asked, "because": because})
+
+    return served(gate, did)
+
+
+async def _all(sf: Standfast, grant: Grant, doing: Doing, asked: dict[str, str], cursor: int | None) -> Counts:
+    until, done, seen = time.monotonic() + LONGEST, 0, 0
+    while True:
+        page = await sf.jobs(limit=PAGE, cursor=cursor, reach=grant.reach(), **sought(asked))
+        seen, cursor = seen + len(page), page.next_cursor
+        for job in page:
+            done += await doing(job) if is_meant(job, asked) else 0
+        if cursor is None or seen >= MOST or time.monotonic() > until:
+            return Counts(done, seen - done, cursor)
+
+
+def _meant(sf: Standfast, grant: Grant, name: str) -> Verb:
+    match name:
+        case "cancel":
+            return Verb(name, partial(sf.cancel, by=grant.person), GOES_ON)
+        case "retry":
+            return Verb(name, partial(sf.retry, by=grant.person, session=agent_session(grant)), WAITS)
+    raise Problem(422, "unknown-verb", "nothing says what to do with them", "Choose retry or cancel.")
+
+
+def _doing(grant: Grant, verb: Verb, because: str) -> Doing:
+    return partial(_one, grant, verb, because)
+
+
+def _counting(grant: Grant, verb: Verb) -> Doing:
+    """Count those that it would be done to, and change none of them."""
+
+    async def count(job: JobView) -> int:
+        return int(_fits(grant, verb, job))
+
+    return count
+
+
+def _fits(grant: Grant, verb: Verb, job: JobView) -> bool:
+    return grant.reaches(job.queue) and job.state in verb.fits
+
+
+async def _one(grant: Grant, verb: Verb, because: str, job: JobView) -> int:
+    """Do it to one; one that went on meanwhile is left alone."""
+    if not _fits(grant, verb, job):
+        return 0
+    try:
+        await verb.does(job.id)
+    except StoreUnavailable:
+        raise
+    except StandfastError:
+        return 0
+    noted(grant, f"POST /jobs/many {verb.name}", job.id, f"({because})")
+    return 1

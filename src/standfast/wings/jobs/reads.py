@@ -1,0 +1,400 @@
+"""Reading scripts: run beside the writer, in one snapshot, and never for long."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.job import HTTP, Entry, Risk
+from standfast.lifecycle import State
+from standfast.profiles import defaults_for
+from standfast.rules import QueueRules
+from standfast.store.steps import Rows, Script, Step, text
+from standfast.wings.health.counting import Lane, oldest, shared_out
+from standfast.wings.limits.words import Row
+
+WHOLE = 1 << 30
+"""More bytes than any receipt has."""
+
+
+class JobRow(NamedTuple):
+    """A whole job as the store has it. Field order is that of the view `job_row`; times are queue time."""
+
+    n: int
+    id: str
+    queue: str
+    handler: str
+    state: str
+    priority: int
+    payload: str
+    details: str
+    attempts: int
+    round_start: int
+    budget: int | None
+    max_attempts: int | None
+    rules: str | None
+    deferrals: int
+    token: int
+    generation: int
+    created_at: float
+    first_seen_at: float | None
+    entered_at: float
+    due_at: float
+    ready_at: float | None
+    claimed_at: float | None
+    finished_at: float | None
+    worker: str | None
+    idempotency_key: str | None
+    thread_key: str | None
+    thread_gate: str | None
+    coalesced: str | None
+    parked_on: str | None
+    workflow: str | None
+    expires_at: float | None
+    result: str | None
+    warning: str | None
+    failure: str | None
+    triage: str | None
+    fingerprint: str | None
+    superseded_by: str | None
+    policy_snapshot: str | None
+    replays: int
+    handler_risk: Risk | None
+
+
+class Holder(NamedTuple):
+    """The worker of a running job: when it was last heard of, the job's lease, whether it is of the present boot."""
+
+    heard_at: float
+    lease: float
+    of_this_boot: bool
+
+
+class JobRecord(NamedTuple):
+    """A job with its history lines (JSON texts, oldest first) and its effects."""
+
+    row: JobRow
+    history: list[str]
+    effects: tuple[Entry, ...] = ()
+    waits_for: tuple[tuple[str, str, str | None], ...] = ()
+    """The steps that a waiting one waits for in the end: name, state, and failure (JSON text) of one that stopped."""
+    holder: Holder | None = None
+    """Who runs it, where one job was asked for."""
+
+
+class LetterFilter(NamedTuple):
+    """Which letters to list, newest first, below the cursor. None matches everything."""
+
+    queue: str | None = None
+    reason_code: str | None = None
+    """The reason a letter stopped, or its cause."""
+    cause: str | None = None
+    failure_class: str | None = None
+    landed: str | None = None
+    replay_status: str | None = None
+    fingerprint: str | None = None
+    finished_before: float | None = None
+    queues: str | None = None
+    """Names as JSON: only those of these, where letters are listed."""
+    limit: int = 50
+    before: int = 1 << 62
+    above: int = 0
+    """The lowest number that is looked at."""
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether every letter fits."""
+        return not any(each is not None for each in self[:9])
+
+
+def letters(wanted: LetterFilter) -> Script:
+    """Read a page of letters."""
+    rows = yield "list_letters", wanted._asdict()
+    return (yield from with_history(rows))
+
+
+class JournalRow(NamedTuple):
+    """What one transaction told, as JSON text: [[kind, queue, [job id, …]], …]."""
+
+    seq: int
+    at: float
+    entries: str
+
+
+def journal(after: int, limit: int) -> Script:
+    """Read what was told after a journal row, oldest first."""
+    rows = yield "journal_after", {"after": after, "limit": limit}
+    return [JournalRow(*row) for row in rows]
+
+
+class Tallies(NamedTuple):
+    """Jobs by queue and what they are doing (`running`, `scheduled`, `parked`), and what was told how often."""
+
+    doing: dict[tuple[str, str], int]
+    told: dict[tuple[str, str], int]
+    at_least: frozenset[str]
+    """What of the first stopped at the bound: every queue may have more of it."""
+
+
+def tallies(now: float) -> Script:
+    """Read the unfinished jobs by queue, and the counters."""
+    counts = yield "queue_counts", {"now": now, "most": MOST_COUNTED, "aside": _aside()}
+    counters = yield "counters", {}
+    doing = {(queue, what): number for queue, what, number in counts}
+    sums: Counter[str] = Counter()
+    for _, what, number in counts:
+        sums[what] += number
+    bound = {"running": MOST_COUNTED}
+    at_least = frozenset(what for what, number in sums.items() if number >= bound.get(what, _aside()))
+    return Tallies(doing, {(queue, kind): number for queue, kind, number in counters}, at_least)
+
+
+def job(job_id: str, boot: str | None = None) -> Script:
+    """Read one job, or None; who names the present boot is also told of the worker that runs it."""
+    rows = yield "job_by_id", {"id": job_id}
+    for record in (yield from with_history(rows)):
+        return record if boot is None else record._replace(holder=(yield from _holder(record.row, boot)))
+    return None
+
+
+def _holder(row: JobRow, boot: str) -> Generator[Step, Rows, Holder | None]:
+    """Read when the worker of a running job was last heard of; None if the job does not run."""
+    if row.state != State.RUNNING:
+        return None
+    rows = yield "holder_of_job", {"n": row.n, "boot": boot}
+    return Holder(*rows[0]) if rows else None
+
+
+def gates(keys: Sequence[str]) -> Script:
+    """Read the gates of these names that there are, in this order."""
+    found = {row[0]: Row(*row) for row in (yield "read_gates", {"gates": text(list(keys))})}
+    return [found[key] for key in keys if key in found]
+
+
+def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script:
+    """Put jobs together with their history and effects; receipts with more than so many bytes are left out."""
+    found = [JobRow(*row) for row in rows]
+    lines = yield "history_of", {"numbers": text([row.n for row in found])}
+    history: defaultdict[int, list[str]] = defaultdict(list)
+    for n, entry in lines:
+        history[n].append(entry)
+    effects: defaultdict[int, list[Entry]] = defaultdict(list)
+    for n, *entry in (yield "effects_of", {"numbers": text([row.n for row in found]), "most": most}):
+        effects[n].append(Entry(*entry))
+    blockers = yield from _blockers([row.n for row in found if row.state == State.WAITING])
+    return [JobRecord(row, history[row.n], tuple(effects[row.n]), tuple(blockers[row.n])) for row in found]
+
+
+def _blockers(waiting: list[int]) -> Generator[Step, Rows, defaultdict[int, list[tuple[str, str, str | None]]]]:
+    """Read what steps wait for that wait for others."""
+    found: defaultdict[int, list[tuple[str, str, str | None]]] = defaultdict(list)
+    rows = (yield "waits_for", {"numbers": text(waiting), "most": LOOKED_THROUGH}) if waiting else []
+    for n, *blocker in rows:
+        found[n].append((*blocker,))
+    return found
+
+
+def published_rules(queue: str) -> Script:
+    """Read the rules somebody published for a queue, its defaults if only a handler was; None if nothing was."""
+    rows = yield "published_rules", {"queue": queue}
+    for (rules,) in rows:
+        return _read(queue, rules)
+    return None
+
+
+def queue_names() -> Script:
+    """Read the names of the queues."""
+    rows = yield "queue_names", {}
+    return [name for (name,) in rows]
+
+
+def contents() -> Script:
+    """Count everything there is; this reads the whole store."""
+    return dict((yield "contents", {}))
+
+
+def last_journal_number() -> Script:
+    """Read the newest journal row's number."""
+    [(number,)] = yield "last_journal_number", {}
+    return number
+
+
+def survey(now: float, boot: str, *, silent_after: float) -> Script:
+    """Read facts and tallies together."""
+    found = yield from facts(now, boot, silent_after=silent_after)
+    return found, (yield from tallies(now))
+
+
+class QueueRow(NamedTuple):
+    """What the store knows of a queue. Counts stop at a bound; `at_least` names those that did."""
+
+    name: str
+    rules: str | None
+    paused: int
+    claimed_at: float | None
+    due: int
+    letters: int
+    oldest_ready_at: float | None
+    handler_known: int
+    at_least: tuple[str, ...] = ()
+
+
+Silent = dict[str, int]
+CALLER = "caller:"
+"""What the id of a worker begins with that serves no queue and sweeps nothing: it runs what its process calls."""
+
+
+class WorkerRow(NamedTuple):
+    """A worker whose heartbeat is fresh."""
+
+    id: str
+    host: str
+    pid: int
+    queues: str
+    declares: str
+    started_at: float
+    beat_at: float
+
+
+class Missing(NamedTuple):
+    """A worker that has not left in order: it may be alive, silent, or dead."""
+
+    id: str
+    host: str
+    pid: int
+    process: str | None
+    """The name of the lock that its process holds while it lives."""
+    beat_at: float
+    dead: bool
+    holds: int
+    """How many jobs are still in its hands."""
+    ran: str
+    """What it held when it died, or holds: queue/handler → how many, as JSON text."""
+
+
+class Facts(NamedTuple):
+    """What health is judged by."""
+
+    queues: list[QueueRow]
+    workers: list[WorkerRow]
+    upkeep: dict[str, float]
+    overdue: dict[str, int]
+    unknown_handlers: list[tuple[str, str]]
+    """Queue and name of each handler that waiting jobs ask for and nobody has declared."""
+    next_due_at: float | None
+    fallbacks: list[tuple[str, int]]
+    """Queues whose calls went to their fallback within the last day, with how many ever did."""
+    abandoned: dict[str, int]
+    """Running jobs of each queue whose worker is silent; only where no worker is alive to take them back."""
+    silent: dict[str, int]
+    """Jobs of each queue that nothing moves and no reason is given for."""
+    silent_more: frozenset[str]
+    """Those of them that may have more of it."""
+    in_force: dict[str, str]
+    """Queue or queue/handler → what is in force, as JSON text; only where workers are there to compare with."""
+    gates: tuple[Row, ...] = ()
+    """Limits, rates, breakers and admission gates that hold something back or count something, up to a bound."""
+    deferred: tuple[tuple[str, int], ...] = ()
+    """Jobs of each queue that wait at such a gate and were due more than an hour ago."""
+    callers: tuple[WorkerRow, ...] = ()
+    """The processes that call, and whose calls may run: they are no workers that anything else could wait for."""
+    missing: tuple[Missing, ...] = ()
+    """Workers and callers that died lately or have not left; those that hold jobs however long ago that was."""
+    suspects: tuple[tuple[str, int, float], ...] = ()
+    """Queues with jobs that wait to be run alone: how many, and since when."""
+
+
+MOST_COUNTED = 30_000
+"""How many jobs of one kind are counted in all queues, so that looking takes milliseconds whatever the backlog."""
+FALLBACKS_SHOWN = 86400.0
+GATES_SHOWN = 100
+DEATHS_SHOWN = 300.0
+"""Seconds for which a worker that died is named."""
+DEFERRED_LONG = 3600.0
+"""Seconds after which a job that a gate holds back is named in health."""
+LOOKED_THROUGH = 10_000
+"""How many jobs are looked through that need a look at each: late and scheduled ones, and those of a search."""
+LOOKED_AT = 2_000
+"""How many of each kind are looked at for silence, and for handlers nobody has declared; lanes and gates likewise."""
+
+
+def _aside() -> int:
+    """Give how far jobs are counted that no index of their queue has."""
+    return min(MOST_COUNTED, LOOKED_THROUGH)
+
+
+def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | None = None) -> Script:
+    """Read what health and stats are made of."""
+    lanes = [Lane(*row) for row in (yield "waiting_lanes", {"most": LOOKED_AT})]
+    queues = yield from _queues(now, lanes)
+    workers = yield "live_workers", {"boot": boot, "since": now - silent_after}
+    upkeep = yield "upkeep_times", {}
+    overdue = yield "overdue_jobs", {"boot": boot, "since": now - silent_after}
+    named = yield "unknown_handlers", {"lanes": text(lanes), "most": LOOKED_AT}
+    unknown = [(queue, handler) for queue, handler in named if handler != HTTP]
+    [(next_due_at, _)] = yield "next_due", {}
+    callers, live = _told_apart([WorkerRow(*row) for row in workers])
+    fallbacks = [(*row,) for row in (yield "recent_fallbacks", {"since": now - FALLBACKS_SHOWN})]
+    since = {"boot": boot, "since": now - silent_after}
+    abandoned: dict[str, int] = {} if live else dict((yield "abandoned_jobs", since))
+    silent = ({}, frozenset()) if unmoved_for is None else (yield from _silent(now - unmoved_for, boot, lanes))
+    in_force: dict[str, str] = dict((yield "rules_and_handlers", {})) if live or callers else {}
+    held_back = yield from _held_back(now)
+    times: dict[str, float] = dict(upkeep)
+    late_ones: dict[str, int] = dict(overdue)
+    told = (next_due_at, fallbacks, abandoned, *silent, in_force)
+    lately = {"boot": boot, "since": now - DEATHS_SHOWN}
+    missing = tuple(Missing(*row) for row in (yield "missing_workers", lately))
+    suspects = tuple([(*row,) for row in (yield "waiting_suspects", {"most": LOOKED_AT})])
+    return Facts(queues, live, times, late_ones, unknown, *told, *held_back, callers, missing, suspects)
+
+
+def _queues(now: float, lanes: Sequence[Lane]) -> Generator[Step, Rows, list[QueueRow]]:
+    """Read the queues and count what is in them, far enough that each knows whether it has more than it should."""
+    rows = yield "queue_facts", {}
+    rules = {name: _read(name, published) for name, published, *_ in rows}
+    depths = {name: each.depth_warning + 1 for name, each in rules.items()}
+    due = yield from shared_out("count_due_of", depths, MOST_COUNTED)
+    stops = {name: each.dead_warning + 1 for name, each in rules.items()}
+    letters = yield from shared_out("count_letters_of", stops, MOST_COUNTED)
+    late = {queue: rest for queue, *rest in (yield "late_jobs", {"now": now, "most": _aside()})}
+    more_late = sum(number for number, _ in late.values()) >= _aside()
+    waiting = oldest(lanes)
+    found = []
+    for name, published, paused, claimed_at, known in rows:
+        late_here, late_since = late.get(name, (0, None))
+        bounds = {"due": due[name].more or more_late, "letters": letters[name].more}
+        ages = [at for at in (waiting.get(name), late_since) if at is not None]
+        counts = (due[name].number + late_here, letters[name].number, min(ages, default=None))
+        at_least = tuple(what for what, more in bounds.items() if more)
+        found.append(QueueRow(name, published, paused, claimed_at, *counts, known, at_least))
+    return found
+
+
+def _read(queue: str, published: str | None) -> QueueRules:
+    return msgspec.json.decode(published, type=QueueRules) if published else defaults_for(queue)
+
+
+def _told_apart(found: Sequence[WorkerRow]) -> tuple[tuple[WorkerRow, ...], list[WorkerRow]]:
+    """Tell those that only call from those that work."""
+    callers = tuple([each for each in found if each.id.startswith(CALLER)])
+    return callers, [each for each in found if not each.id.startswith(CALLER)]
+
+
+def _held_back(now: float) -> Generator[Step, Rows, tuple[tuple[Row, ...], tuple[tuple[str, int], ...]]]:
+    """Read the gates that count or hold back something, and how many jobs they have held back for long."""
+    standing = tuple(Row(*row) for row in (yield "all_gates", {"limit": GATES_SHOWN}))
+    since = {"before": now - DEFERRED_LONG, "most": LOOKED_THROUGH}
+    deferred = (yield "deferred_jobs", since) if standing else []
+    return standing, tuple((queue, number) for queue, number in deferred)
+
+
+def _silent(since: float, boot: str, lanes: Sequence[Lane]) -> Generator[Step, Rows, tuple[Silent, frozenset[str]]]:
+    """Count the jobs that nothing moves; of each lane as many as leave some of the looking to the others."""
+    old = [lane for lane in lanes if lane.ready_at <= since]
+    bounds = {"share": max(1, LOOKED_THROUGH // max(1, len(old))), "most": LOOKED_THROUGH, "some": LOOKED_AT}
+    rows = yield "silent_jobs", {"since": since, "boot": boot, "lanes": text(old), **bounds}
+    return {queue: number for queue, number, _ in rows}, frozenset(queue for queue, _, more in rows if more)

@@ -1,0 +1,76 @@
+"""Scripts for what people ask: stop a running job, hurry a waiting one, pause a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from standfast.lifecycle import FINAL, State, Transition, unwanted
+from standfast.store.hints import STOPS
+from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.wings.threads import scripts as threads
+
+
+def ask_to_stop(round_: Round, asked: Sequence[tuple[str, str]]) -> Script:
+    """Mark running jobs as no longer wanted, and by whom; their workers learn of it with the next heartbeat."""
+    answers = []
+    for job_id, by in asked:
+        rows = yield "ask_to_stop", {"id": job_id}
+        for n, queue, attempts in rows:
+            line = {"attempt": attempts, "at": round_.now, "reason_code": "cancel_asked", "by": by}
+            yield "write_history", [(n, text(line))]
+            round_.told["cancel_asked", queue].append(job_id)
+        answers.append(bool(rows))
+    if any(answers):
+        round_.work_in(STOPS, 0.0)
+    return answers
+
+
+def unless_unwanted(transitions: Sequence[Transition]) -> Generator[Step, Rows, list[Transition]]:
+    """Have jobs end cancelled that were asked to stop: their workers may not have heard of it, or be gone."""
+    stopping = [each.n for each in transitions if each.source == State.RUNNING and each.target not in FINAL]
+    if not stopping:
+        return list(transitions)
+    asked = {n for (n,) in (yield "unwanted_numbers", {"numbers": text(stopping)})}
+    return [unwanted(each) if each.n in asked else each for each in transitions]
+
+
+def hurry(round_: Round, ids: Sequence[str]) -> Script:
+    """Make waiting jobs due now; answer for each whether it was waiting."""
+    answers = []
+    for job_id in ids:
+        yield from threads.lock(round_, (gate for (gate,) in (yield "gate_of_job", {"id": job_id})))
+        rows = yield "hurry_job", {"id": job_id, "now": round_.now}
+        for n, queue, gate in rows:
+            if gate is not None:
+                yield from threads.join(n, gate, due=True)
+            round_.told["hurried", queue].append(job_id)
+            round_.work_in(queue, 0.0)
+        answers.append(bool(rows))
+    return answers
+
+
+def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script:
+    """Count calls that went to their fallback while nothing could be stored, and note when the last ones were told."""
+    yield "add_counters", [(queue, "fallback", number) for queue, number in counts]
+    for queue, _ in sorted(counts):
+        yield "mark_upkeep", {"name": f"fallback {queue}", "now": round_.now}
+    return [None] * len(counts)
+
+
+def count_ignored(_: Round, counts: Sequence[tuple[str, int]]) -> Script:
+    """Count deliveries that asked for nothing, by the queue that they would have gone to."""
+    yield "add_counters", [(queue, "ignored", number) for queue, number in counts]
+    return [None] * len(counts)
+
+
+def pause(round_: Round, wanted: Sequence[tuple[str, bool]]) -> Script:
+    """Pause queues or let them go on; answer for each whether the queue is known."""
+    answers = []
+    for queue, paused in wanted:
+        rows = yield "pause_queue", {"queue": queue, "paused": paused}
+        if rows:
+            # It is in the journal, so that a worker that misses the hint sees it with its next look.
+            round_.told["paused" if paused else "resumed", queue].append("")
+            round_.work_in(queue, 0.0)
+        answers.append(bool(rows))
+    return answers

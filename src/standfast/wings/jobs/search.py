@@ -1,0 +1,45 @@
+"""Which jobs somebody looks for, checked, and the page they get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from standfast.errors import ConfigurationError
+from standfast.failure import known_code
+from standfast.lifecycle import VIEWS, State
+from standfast.wings.jobs.listing import Filter, Sought
+from standfast.wings.jobs.view import Page, after, job_view, one_of, whole_page
+from standfast.wings.tokens.words import Reach
+
+LONGEST_SOUGHT = 500
+"""Characters of what a filter names."""
+
+
+def wanted(named: Mapping[str, str | None], limit: int, cursor: int | None, reach: Reach) -> Filter:
+    """Check what is asked for."""
+    asked: dict[str, Any] = {name: _text(name, value) for name, value in named.items() if value is not None}
+    one_of("state", asked.get("state"), State)
+    one_of("view", asked.get("view"), VIEWS)
+    if "reason_code" in asked:
+        asked["reason_code"] = known_code(asked["reason_code"])
+    if "label" in asked:
+        asked["label"], _, value = asked["label"].partition(":")
+        asked["label_value"] = value or None
+    whole_page(limit)
+    asked |= {"queues": reach.queues, "requester": reach.requester, "in_payload": reach.payloads}
+    return Filter(**asked, limit=limit, before=after(cursor) or Filter().before)
+
+
+def _text(name: str, value: object) -> str:
+    """Not every store can even be asked for every text."""
+    if not isinstance(value, str) or not value.isprintable() or len(value) > LONGEST_SOUGHT:
+        raise ConfigurationError(f"{name} must be printable text of at most {LONGEST_SOUGHT} characters")
+    return value
+
+
+def page(found: Sought, *, now: float, skew: float) -> Page:
+    """Make a page of what was found."""
+    made = Page(job_view(record, now=now, skew=skew) for record in found.records)
+    made.next_cursor, made.scanned = found.next_before, found.scanned
+    return made

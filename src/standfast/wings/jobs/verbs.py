@@ -1,0 +1,247 @@
+"""What people do with single jobs and queues: retry, cancel, explain, pause."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from standfast.errors import NotALetter, UnknownJob, UnknownQueue
+from standfast.failure import Verdict
+from standfast.job import HTTP, JobView
+from standfast.lifecycle import LETTERS, State
+from standfast.printable import printable
+from standfast.profiles import defaults_for
+from standfast.rules import QueueRules, Seconds, exponential
+from standfast.spine.backoff import delay
+from standfast.spine.ids import id_of
+from standfast.store.store import Store
+from standfast.wings.audit.words import Decision
+from standfast.wings.calls.replies import NOT_REPLAYED, not_replayed, parked, reply, still_down
+from standfast.wings.health import verbs as overview
+from standfast.wings.health.verbs import SILENT_AFTER
+from standfast.wings.http.sender import Sender
+from standfast.wings.jobs.explain import Circumstances, explain
+from standfast.wings.jobs.reads import Facts, Holder, JobRecord, JobRow
+from standfast.wings.jobs.rules import Refusal, cancel
+from standfast.wings.jobs.view import job_view, waits
+from standfast.wings.letters.returning import standing
+from standfast.wings.letters.verbs import DeadLetters
+from standfast.wings.limits import holds
+from standfast.wings.limits.probes import LONGEST_ANSWER, Probe, check_probe, says_no
+from standfast.wings.limits.words import Row, of_key, of_queue
+from standfast.wings.queues.checks import Admission
+
+PROBE_FOR = 60.0
+"""Seconds a retry waits for its probe to say yes."""
+PAUSES = exponential(base=0.5, cap=15)
+"""How long it waits between asking."""
+LEAST_ANSWER = 5.0
+"""Seconds a probe gets at least: it is asked once, however short the wait."""
+RETRIED = LETTERS | {State.QUEUED}
+"""Where a job can be retried from."""
+
+
+class Operations:
+    """Verbs about one job. Each looks first, and what it decides lands only if nothing changed meanwhile."""
+
+    def __init__(self, store: Store, letters: DeadLetters, sender: Sender) -> None:
+        self._store = store
+        self._letters = letters
+        self._sender = sender
+
+    async def retry(
+        self,
+        id: str | None,
+        *,
+        by: str,
+        session: str | None = None,
+        probe: Probe | None = None,
+        timeout: Seconds = PROBE_FOR,
+    ) -> dict[str, Any]:
+        """Run a job again as soon as may be: a waiting one now, a letter by replay; a running one is left alone.
+
+        With a probe, not before it says yes, and not at all if that takes longer than `timeout`. With a session, an
+        agent asks.
+        """
+        record = await self._record(id)
+        refused = {"refused": True} if record.row.state == State.RUNNING else {}
+        if probe is not None:
+            check_probe(probe)
+            record, why_not = await self._awaited(record, probe, time.monotonic() + timeout)
+            if why_not is not None:
+                return still_down(await self.view(id), why_not)
+        if State(record.row.state) in LETTERS:
+            with suppress(NotALetter):  # somebody else was first: it is replayed all the same
+                said = await self._letters.replay(record.row.id, by=by, reason="retry", session=session)
+                if said["outcome"] in NOT_REPLAYED:
+                    return not_replayed(await self.view(id), said)
+        elif record.row.state == State.QUEUED:
+            await self._store.hurry(record.row.id)
+        job = await self._insisted(await self.view(id))
+        if job.view in {"parked", State.WAITING}:
+            return parked(job, await self.explain(id))
+        # Asked for while it ran, it is refused; one that a worker took up since was retried.
+        return {**reply(job), **refused}
+
+    async def _insisted(self, job: JobView) -> JobView:
+        """Have a job called although its handler is disabled: whoever asks for it wants its own error to decide."""
+        disabled = job.state == State.QUEUED and await self._store.gates([of_key("probe", job.queue, job.handler)])
+        return await self.view(job.id) if disabled and await self._store.calls.insist(job.id) else job
+
+    async def _awaited(self, record: JobRecord, probe: Probe, give_up: float) -> tuple[JobRecord, str | None]:
+        """Wait until the probe says yes, while the job can be retried; give the job as it is then, and any last no."""
+        tries = 0
+        while State(record.row.state) in RETRIED:
+            within = max(LEAST_ANSWER, min(LONGEST_ANSWER, give_up - time.monotonic()))
+            why_not = await says_no(probe, self._sender, within)
+            if why_not is None:
+                return await self._record(record.row.id), None
+            tries += 1
+            pause = delay(PAUSES, tries, random.random())  # noqa: S311 - jitter
+            if time.monotonic() + pause > give_up:
+                return record, why_not
+            await asyncio.sleep(pause)
+            record = await self._record(record.row.id)
+        return record, None
+
+    async def cancel(self, id: str | None, *, by: str) -> JobView:
+        """End a job that is not wanted any more; a running one is asked to stop."""
+        while not await self._cancelled(await self._record(id), by):
+            pass  # it moved meanwhile: a worker claimed it, or its attempt ended
+        return await self.view(id)
+
+    async def _cancelled(self, record: JobRecord, by: str) -> bool:
+        """Cancel a job as it stands; False if it stands elsewhere by now."""
+        if record.row.state == State.RUNNING:
+            return await self._store.ask_to_stop(record.row.id, printable(by))
+        decided = cancel(standing(record.row), by=by)
+        if isinstance(decided, Refusal):
+            return True
+        if decided.source in LETTERS:  # that is to discard it, and chained like any discard
+            said = Decision(kind="discard", by=by, outcome="cancelled")
+            decided = msgspec.structs.replace(decided, decision=said)
+        [landed] = await self._store.apply([decided])
+        return landed
+
+    async def explain(self, id: str | None) -> str:
+        """Say in one sentence why a job is where it is."""
+        record = await self._record(id)
+        facts, tallies = await self._store.survey(silent_after=SILENT_AFTER)
+        running = tallies.doing.get((record.row.queue, "running"), 0)
+        before = await self._store.gates(_before(record.row)) if record.row.state == State.QUEUED else ()
+        found = _circumstances(record, facts, running, before, now=self._store.now(), skew=self._store.skew())
+        return explain(found if record.holder is None else _with_holder(found, record.holder, self._store))
+
+    async def view(self, id: str | None) -> JobView:
+        """Give a job that must exist."""
+        return job_view(await self._record(id), now=self._store.now(), skew=self._store.skew())
+
+    async def _record(self, id: str | None) -> JobRecord:
+        record = await self._store.job(id_of(id))
+        if record is None:
+            raise UnknownJob.named(id)
+        return record
+
+
+class Queues:
+    """Verbs about queues: `list`, `pause`, `resume`. A pause holds for every process and spends nothing."""
+
+    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]], admission: Admission) -> None:
+        self._store = store
+        self._ready = ready
+        self._admission = admission
+
+    async def published(self, name: str) -> bool:
+        """Tell whether a process ever published a queue; one that was only used is not."""
+        return await self._admission.published(name)
+
+    async def list(self) -> list[str]:
+        """Give the names of every queue that was declared or used."""
+        await self._ready()
+        return sorted(await self._store.queue_names())
+
+    async def describe(self) -> dict[str, dict[str, Any]]:
+        """Give every queue with its rules in force, what it holds, and how many live workers serve it."""
+        await self._ready()
+        return await overview.queues(self._store)
+
+    async def pause(self, name: str) -> None:
+        """Claim nothing more from a queue; what runs goes on."""
+        await self._set(name, paused=True)
+
+    async def resume(self, name: str) -> None:
+        """Let a paused queue go on."""
+        await self._set(name, paused=False)
+
+    async def _set(self, name: str, *, paused: bool) -> None:
+        await self._ready()
+        if not await self._store.pause(name, paused=paused):
+            raise UnknownQueue(f"no queue is called {name!r}: nobody declared it or enqueued to it")
+
+
+def _with_holder(job: Circumstances, holder: Holder, store: Store) -> Circumstances:
+    """Add what is known of the worker that holds a running job, if it does not sound alive."""
+    silent_for = store.now() - holder.heard_at
+    if silent_for <= min(holder.lease, SILENT_AFTER) and holder.of_this_boot:
+        return job
+    lapses_in = holder.lease - silent_for if holder.of_this_boot else 0.0
+    return msgspec.structs.replace(job, silent_for=silent_for, lapses_in=lapses_in)
+
+
+def _before(row: JobRow) -> list[str]:
+    """Name the gates that a waiting job may stand before."""
+    whole = [of_queue(kind, row.queue) for kind in ("gate", "limit", "rate")]
+    return [*whole, row.parked_on] if row.parked_on else whole
+
+
+def _refused_by(row: JobRow) -> str:
+    """Name the destination of a job, as far as its queue says what that is."""
+    rules = msgspec.json.decode(row.rules, type=QueueRules) if row.rules else defaults_for(row.queue)
+    gate = holds.gate_of(row.queue, rules, msgspec.json.decode(row.payload), request=row.handler == HTTP)
+    return "Its receiver" if gate is None else holds.destination_of(gate)
+
+
+def _circumstances(
+    record: JobRecord, facts: Facts, running: int, before: Sequence[Row], *, now: float, skew: float
+) -> Circumstances:
+    row, view = record.row, job_view(record, now=now, skew=0.0)
+    queue = next(queue for queue in facts.queues if queue.name == row.queue)
+    since = row.finished_at or row.claimed_at or row.created_at
+    return Circumstances(
+        state=view.state,
+        queue=row.queue,
+        handler=row.handler,
+        attempts=row.attempts,
+        max_attempts=view.max_attempts,
+        due_in=row.due_at - now,
+        waited=now - (row.ready_at or row.due_at),
+        age=now - since,
+        worker=row.worker,
+        parked_on=row.parked_on,
+        failure=view.failure,
+        warning=row.warning,
+        found=tuple(dict.fromkeys(each["name"] for each in view.effects if each["verdict"] == Verdict.VERIFIED)),
+        called=tuple(Counter(each["name"] for each in view.effects if "arguments" in each).items()),
+        superseded_by=row.superseded_by,
+        waits_for=waits(record),
+        triage=view.triage,
+        paused=bool(queue.paused),
+        handler_known=(row.queue, row.handler) not in facts.unknown_handlers,
+        any_worker=bool(facts.workers),
+        blocked_by=overview.blocked_by(facts, now),
+        live_workers=sum(row.queue in msgspec.json.decode(worker.queues) for worker in facts.workers),
+        ahead=queue.due,
+        running=running,
+        deferrals=row.deferrals,
+        refused_by=_refused_by(row) if view.history and view.history[-1].refused else None,
+        gates=tuple(before),
+        now=now,
+        skew=skew,
+    )

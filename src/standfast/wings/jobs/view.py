@@ -1,0 +1,219 @@
+"""A job as a person sees it, made from what the store has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from standfast.errors import ConfigurationError
+from standfast.failure import Class, Failure, Verdict, reason
+from standfast.job import HTTP, Attempt, Coalesced, Details, Entry, JobView, higher
+from standfast.lifecycle import FINAL, LETTERS, State, Triage, view
+from standfast.profiles import defaults_for
+from standfast.redact import is_secret_name
+from standfast.rules import QueueRules
+from standfast.spine.payload import sha256
+from standfast.wings.jobs.reads import JobRecord, JobRow
+from standfast.wings.workflows.rules import Blocker, waits_for
+
+_decode = msgspec.json.decode
+Moment = Callable[[float | None], Any]
+
+
+def moments(skew: float) -> Moment:
+    """Give the reader of queue times: `skew` is wall time minus queue time, as of now."""
+
+    def moment(at: float | None) -> datetime | None:
+        return None if at is None else datetime.fromtimestamp(at + skew, UTC)
+
+    return moment
+
+
+SAME = (
+    *("id", "queue", "handler", "priority", "attempts", "deferrals", "generation", "worker", "idempotency_key"),
+    *("thread_key", "superseded_by", "parked_on", "warning", "fingerprint", "replays", "policy_snapshot", "workflow"),
+)
+"""Fields a person sees as the store has them."""
+TIMES = ["created_at", "due_at", "ready_at", "claimed_at", "finished_at", "expires_at"]
+HIDDEN = "***"
+LAPSED = "lease_lapsed"
+"""Why a running job stands still: its worker has not been heard of for longer than the lease, and may be gone."""
+
+
+def job_view(record: JobRecord, *, now: float, skew: float) -> JobView:
+    """Put a job together for reading."""
+    row, moment = record.row, moments(skew)
+    details = msgspec.json.decode(row.details, type=Details)
+    history = [_attempt(line, moment) for line in record.history]
+    failures = [_failure(line) for line in history if line.cls is not None]
+    failure = _last_failure(row, failures)
+    return JobView(
+        **{name: getattr(row, name) for name in SAME},
+        **{name: moment(getattr(row, name)) for name in TIMES},
+        payload=shown_payload(row.handler, row.payload),
+        result=_read(row.result),
+        coalesced=None if row.coalesced is None else _decode(row.coalesced, type=Coalesced),
+        state=State(row.state),
+        view=_view(row, now),
+        queue_reason=details.queue_reason,
+        reason=_reason(record, failure, now),
+        payload_sha256=sha256(row.payload),
+        max_attempts=_max_attempts(row),
+        first_seen_at=moment(row.first_seen_at or row.created_at),
+        last_entered_at=moment(row.entered_at),
+        session=details.session,
+        requester=details.requester,
+        requesters=list(details.requesters),
+        labels=details.labels or {},
+        risk=higher(details.risk, row.handler_risk),
+        progress=None,
+        failure=failure,
+        first_failure=failures[0] if failures else failure,
+        history=history,
+        effects=_effects(record.effects, moment),
+        triage=_triage(row, moment),
+    )
+
+
+def _reason(record: JobRecord, failure: Failure | None, now: float) -> str | None:
+    holder = record.holder
+    if holder is not None and (now - holder.heard_at > holder.lease or not holder.of_this_boot):
+        return LAPSED
+    return waits(record) if failure is None else failure.reason_code
+
+
+def waits(record: JobRecord) -> str | None:
+    """Say what a step waits for; None of a job that does not wait for another."""
+    if record.row.state != State.WAITING:
+        return None
+    return waits_for([blocker(*each) for each in record.waits_for])
+
+
+def blocker(step: str, state: str, failure: str | None) -> Blocker:
+    """Give a step that others wait for; what it failed by once does not count while it is at work."""
+    stopped = State(state) in LETTERS and failure is not None
+    return Blocker(step, State(state), msgspec.json.decode(failure, type=Failure) if stopped else None)  # type: ignore[arg-type]
+
+
+class Page(list[JobView]):
+    """Jobs, newest first. `next_cursor` leads to the older ones; it is None when there are none.
+
+    `scanned` is how many jobs were looked at. A page that had to skip many ends early: it may be short, even empty,
+    and still have a `next_cursor`.
+    """
+
+    next_cursor: int | None = None
+    scanned: int | None = None
+
+
+def whole_page(limit: int) -> int:
+    """Check how many jobs a page shall hold; give how many to read, for the one more that tells of others."""
+    return _from_one("limit", limit) + 1
+
+
+def after(cursor: int | None) -> int | None:
+    """Check where a page shall begin."""
+    return None if cursor is None else _from_one("cursor", cursor, ", the last page's next_cursor")
+
+
+def one_of(what: str, given: object, known: Iterable[str]) -> Any:
+    """Check a word that a filter names; None asks for every one."""
+    words = [str(word) for word in known]
+    if given is not None and given not in words:
+        raise ConfigurationError.unknown(what, given, words)
+    return given
+
+
+def _from_one(what: str, given: object, which: str = "") -> int:
+    if type(given) is not int or given < 1:
+        raise ConfigurationError(f"{what} must be at least 1{which}, not {given!r}")
+    return given
+
+
+def page(records: list[JobRecord], limit: int, *, now: float, skew: float) -> Page:
+    """Make a page of what was read: one record more than the page holds tells that there is more."""
+    found = Page(job_view(record, now=now, skew=skew) for record in records[:limit])
+    if len(records) > limit:
+        found.next_cursor = records[limit - 1].row.n
+    return found
+
+
+def _view(row: JobRow, now: float) -> str:
+    return view(row.state, attempts=row.attempts, due_later=row.due_at > now, parked=row.parked_on is not None)
+
+
+def shown_payload(handler: str, text: str) -> Any:
+    """Give the payload with the secrets in a request's headers hidden. What is stored, hashed and sent has them."""
+    payload = _read(text)
+    headers = payload.get("headers") if handler == HTTP and isinstance(payload, dict) else None
+    if not isinstance(headers, dict):
+        return payload
+    return payload | {"headers": {name: HIDDEN if is_secret_name(name) else value for name, value in headers.items()}}
+
+
+def _read(text: str | None) -> Any:
+    return None if text is None else _decode(text)
+
+
+def _attempt(line: str, moment: Moment) -> Attempt:
+    entry = _decode(line)
+    entry["at"] = moment(entry["at"])
+    return msgspec.convert(entry, Attempt)
+
+
+def _effects(entries: Sequence[Entry], moment: Moment) -> list[dict[str, Any]]:
+    """Show effects and steps; one that was called with several arguments stands there with the hash of each."""
+    calls = Counter(entry.label for entry in entries)
+    return [_effect(entry, moment, several=calls[entry.label] > 1) for entry in entries]
+
+
+def _effect(entry: Entry, moment: Moment, *, several: bool) -> dict[str, Any]:
+    """Show an effect: a receipt is evidence, and an intent alone tells nothing."""
+    told = Verdict.VERIFIED if entry.state == "done" else Verdict.INDETERMINATE
+    looked = entry.verdict if entry.state != "done" and entry.verdict in list(Verdict) else None
+    shown = {"name": entry.label, "verdict": str(looked or told), "receipt": _read(entry.receipt)}
+    more: dict[str, Any] = {"at": moment(entry.at), "attempt": entry.attempt}
+    if several and entry.arguments is not None:
+        more["arguments"] = entry.arguments
+    if entry.left_out:
+        more["receipt_bytes"] = entry.left_out
+    return {**shown, **more, "late": True} if entry.late else {**shown, **more}
+
+
+def _failure(line: Attempt) -> Failure:
+    return Failure(
+        cls=line.cls,  # type: ignore[arg-type]
+        landed=line.landed,  # type: ignore[arg-type]
+        reason_code=line.reason_code or "",
+        error_kind=line.error_kind,
+        message=line.message or "",
+        advice=reason(line.reason_code or "", Class(line.cls or Class.UNKNOWN)).advice,
+    )
+
+
+def _last_failure(row: JobRow, failures: list[Failure]) -> Failure | None:
+    """Give what stands in the way now: a letter's failure, else the last attempt's; none once it is done."""
+    if row.state in FINAL:
+        return None
+    if row.failure is not None and row.state in LETTERS:
+        return msgspec.json.decode(row.failure, type=Failure)
+    return failures[-1] if failures else None
+
+
+def _triage(row: JobRow, moment: Moment) -> Triage | None:
+    if row.triage is None:
+        return None
+    stored = msgspec.json.decode(row.triage, type=Triage)
+    return msgspec.structs.replace(stored, replay_at=moment(stored.replay_at))  # type: ignore[arg-type]
+
+
+def _max_attempts(row: JobRow) -> int:
+    """Give the ceiling a claim stamped, or the one the next claim will stamp."""
+    if row.max_attempts is not None:
+        return row.max_attempts
+    rules = msgspec.json.decode(row.rules, type=QueueRules) if row.rules else defaults_for(row.queue)
+    return row.round_start + (row.budget or rules.attempts)

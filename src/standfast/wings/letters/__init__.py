@@ -1,0 +1,1 @@
+"""Dead letters: jobs that stopped and wait for a decision."""

@@ -1,0 +1,96 @@
+"""Jobs that come into the store as letters: what a relay could not hand over, and what a backup brings back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.failure import Failure
+from standfast.job import NewJob
+from standfast.lifecycle import Move, State, Transition, Triage
+from standfast.spine.apply import apply
+from standfast.spine.intake import enqueue
+from standfast.spine.orders import Full
+from standfast.store.steps import Round, Script, text
+from standfast.wings.jobs.reads import JobRow
+from standfast.wings.policy import scripts as policies
+from standfast.wings.policy.scripts import Kept
+from standfast.wings.redrives import scripts as redrives
+from standfast.wings.sessions import scripts as sessions
+
+Judge = Callable[[Transition, Kept, Round], Transition]
+
+
+class Burial(NamedTuple):
+    """A job that must not run, and why."""
+
+    job: NewJob
+    failure: Failure
+    judge: Judge
+    """Says what becomes of it, by the policy in force."""
+
+
+def bury(round_: Round, burials: Sequence[Burial]) -> Script:
+    """Store jobs as dead ones, without their keys, which belong to others; False where the queue is full."""
+    answers = []
+    kept = yield from policies.kept()
+    for job, failure, judge in burials:
+        bare = msgspec.structs.replace(job, idempotency_key=None, fingerprint=None, thread_key=None, body_key=None)
+        [answer] = yield from enqueue(round_, [bare])
+        if not isinstance(answer, Full):
+            [row] = yield "job_by_id", {"id": job.id}
+            n, token = JobRow(*row).n, JobRow(*row).token
+            death = Transition(n, token, job.id, job.queue, Move.DIE, State.QUEUED, failure=failure)
+            yield from apply(round_, [judge(death, kept, round_)])
+        answers.append(not isinstance(answer, Full))
+    return answers
+
+
+class Holding(NamedTuple):
+    """Why restored jobs are held, and how many at once."""
+
+    failure: Failure
+    triage: Triage
+    limit: int = 1000
+    name: Callable[[str, str], str] | None = None
+    """Gives the fingerprint of this cause for a queue and a handler."""
+
+
+def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script:
+    """Hold what was queued or running when the backup was made; answer whether there is more.
+
+    Nobody runs it any more, so threads are free and workers are gone.
+    """
+    answers = []
+    for failure, triage, limit, name in holdings:
+        rows = yield "restored_jobs", {"limit": limit}
+        numbers = text([n for n, *_ in rows])
+        yield "hold_jobs", {"numbers": numbers, "now": round_.now, "landed": failure.landed}
+        if rows:
+            yield (
+                "write_endings",
+                [
+                    (n, None, None, text(failure), text(triage), None, name and name(queue, handler), None, None)
+                    for n, _, queue, handler, *_ in rows
+                ],
+            )
+            line = {"at": round_.now, **msgspec.to_builtins(failure)}
+            del line["advice"]
+            yield "write_history", [(n, text({**line, "attempt": attempts})) for n, *_, attempts in rows]
+        for _, job_id, queue, *_ in rows:
+            round_.told["held", queue].append(job_id)
+        yield from sessions.tell(round_, [_held(row, failure, triage) for row in rows])
+        yield "drop_gates", {}
+        yield "recount_workflows", {}
+        yield from redrives.rest()
+        yield "delete_workers", {"before": round_.now + 1}
+        answers.append(len(rows) == limit)
+    return answers
+
+
+def _held(row: Sequence[Any], failure: Failure, triage: Triage) -> Transition:
+    """Word what became of a restored job as its session is told of it."""
+    n, job_id, queue, _, token, _ = row
+    return Transition(n, token, job_id, queue, Move.HOLD, State.QUEUED, failure=failure, triage=triage)

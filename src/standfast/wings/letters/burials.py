@@ -1,0 +1,65 @@
+"""Jobs that come into the store as letters, because they must not run: their words, and what becomes of them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from standfast.failure import Failure, Landed, reason
+from standfast.job import Details, NewJob
+from standfast.lifecycle import Transition
+from standfast.spine.orders import Conflict
+from standfast.store.steps import Round
+from standfast.wings.approvals.words import TTL
+from standfast.wings.letters.births import Burial
+from standfast.wings.policy.facts import facts_of_failure
+from standfast.wings.policy.force import of_store
+from standfast.wings.policy.known import with_filing
+from standfast.wings.policy.scripts import Kept
+from standfast.wings.policy.triage import Present, judged
+
+_details = msgspec.json.Decoder(Details).decode
+
+
+def in_conflict(job: NewJob, conflict: Conflict, ttl: float = TTL) -> Burial:
+    """Bury a job that was accepted elsewhere, and whose key turned out to be another's."""
+    told = f"key {job.idempotency_key!r} belongs to job {conflict.job_id} with another payload"
+    return burial(job, "idempotency_conflict", told, ttl)
+
+
+def unknown(job: NewJob, ttl: float = TTL) -> Burial:
+    """Bury a job that the store may have had, run and pruned, while its host could not ask."""
+    told = "its answer was lost, and so long ago that its job would be pruned: it may have run"
+    return burial(job, "unknown_commit_state", told, ttl, Landed.MAYBE)
+
+
+def refused(job: NewJob, told: str, ttl: float = TTL) -> Burial:
+    """Bury a job that the store cannot take as it is: what it is to do, without what was asked about when and how."""
+    bare = NewJob(id=job.id, queue=job.queue, handler=job.handler, payload=job.payload, details=job.details)
+    return burial(bare, "parse_error", f"the store cannot take it as it was asked for: {told}", ttl)
+
+
+def burial(job: NewJob, code: str, told: str, ttl: float = TTL, landed: Landed = Landed.NO) -> Burial:
+    """Bury a job for a reason of the catalogue. `ttl` is how long an approval waits, if the policy wants one."""
+    why = reason(code)
+    failure = Failure(cls=why.cls, landed=landed, reason_code=why.code, message=told, advice=why.advice)
+    return Burial(job, failure, partial(_judged, job=job, failure=failure, ttl=ttl))
+
+
+def _judged(death: Transition, kept: Kept, round_: Round, *, job: NewJob, failure: Failure, ttl: float) -> Transition:
+    """Say what becomes of a letter by the policy that is in force in the very transaction it is born in."""
+    details = _details(job.details)
+    facts = msgspec.structs.replace(
+        facts_of_failure(failure),
+        queue=job.queue,
+        handler=job.handler,
+        risk=details.risk,
+        labels=details.labels or {},
+        session=details.session,
+        requester=details.requester,
+    )
+    present = Present(of_store(kept.rules, kept.problem).policy, round_.now)
+    decided = judged(death, facts, present, roll=0.0)
+    wall = round_.now + round_.skew
+    return with_filing(decided, wall, ttl, handler=job.handler, payload=job.payload, details=details)

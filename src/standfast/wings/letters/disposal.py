@@ -1,0 +1,176 @@
+"""What people do to letters besides replaying them: discard, quarantine, amend, purge. Each says who and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.errors import ConfigurationError, NotALetter, PayloadRejected, UnknownJob
+from standfast.job import HTTP, Details, JobView, NewJob
+from standfast.lifecycle import LETTERS, State
+from standfast.spine.ids import id_of
+from standfast.spine.payload import canonical, fingerprint, sha256
+from standfast.spine.people import asked
+from standfast.spine.registry import Handler, Registry
+from standfast.store.store import Store
+from standfast.wings.audit.words import Decision
+from standfast.wings.http import verbs as http
+from standfast.wings.http.words import HttpRequest
+from standfast.wings.jobs import rules as operate
+from standfast.wings.jobs.reads import JobRecord, JobRow
+from standfast.wings.jobs.rules import Refusal
+from standfast.wings.jobs.view import HIDDEN, job_view
+from standfast.wings.letters.amend import changes, next_key
+from standfast.wings.letters.letter_filter import letter_filter
+from standfast.wings.letters.returning import standing
+from standfast.wings.letters.scripts import Amendment, Purge, Quarantine, Touch
+
+BITE = 1000
+"""Letters that are deleted in one transaction; the first one sees to it that there are as many as said."""
+
+
+class Step(NamedTuple):
+    """How far something with many letters is."""
+
+    what: str
+    done: int
+    total: int | None
+
+
+Told = Callable[[Step], None]
+
+
+def unheard(_step: Step) -> None:
+    """Tell nobody."""
+
+
+async def letter_of(store: Store, job_id: str) -> tuple[JobRecord, JobView]:
+    """Read a letter; raise if there is none of this id."""
+    record = await store.job(id_of(job_id))
+    if record is None:
+        raise UnknownJob.named(job_id)
+    if State(record.row.state) not in LETTERS:
+        raise NotALetter(f"job {job_id} is no letter: it is {record.row.state}")
+    return record, job_view(record, now=store.now(), skew=store.skew())
+
+
+class Disposal:
+    """Ends letters, changes them, or sets them apart; of many who ask at once, the first wins."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store = store
+        self._registry = registry
+
+    async def discard(self, job_id: str, by: str, reason: str) -> None:
+        """End a letter that nobody wants any more."""
+        said = asked(by, reason)
+        record, letter = await letter_of(self._store, job_id)
+        decided = operate.discard(standing(record.row), attempt=record.row.attempts, **said)
+        if isinstance(decided, Refusal):
+            raise NotALetter(f"job {job_id} is no letter: {decided.why}")
+        decision = Decision(kind="discard", payload_sha256=letter.payload_sha256, outcome="discarded")
+        [landed] = await self._store.apply([msgspec.structs.replace(decided, decision=decision)])
+        _check_first(job_id, first=landed)
+
+    async def quarantine(self, job_id: str, by: str, reason: str, owner: str | None) -> None:
+        """Set a letter apart."""
+        said = asked(by, reason)
+        if owner is not None:
+            asked(owner, reason)
+        record, letter = await letter_of(self._store, job_id)
+        detail = None if owner is None else {"owner": owner}
+        touch = _touch(record.row, Decision(kind="quarantine", outcome="quarantined", detail=detail, **said), letter)
+        _check_first(job_id, first=await self._store.disposal.quarantine(Quarantine(touch, owner)))
+
+    async def amend(self, job_id: str, payload: Any, by: str, reason: str) -> None:
+        """Give a letter another payload, which passes every check that a new job's would."""
+        said = asked(by, reason)
+        record, letter = await letter_of(self._store, job_id)
+        row = record.row
+        text = canonical(_with_secrets(row, payload))
+        if text == row.payload:
+            raise PayloadRejected(f"that is the payload job {job_id} has; nothing was written: replay it as it is")
+        details = msgspec.json.decode(row.details, type=Details)
+        same = await self._fitting(row, text, collected=details.collected)
+        before, after = msgspec.json.decode(row.payload), msgspec.json.decode(text)
+        hashes = {"before_sha256": letter.payload_sha256, "after_sha256": sha256(text)}
+        detail = {**hashes, "generation": row.generation + 1, "changed": changes(before, after)}
+        decision = Decision(kind="amend", outcome="amended", detail=detail, **said)
+        amendment = Amendment(
+            touch=_touch(row, decision, letter, sha256(text)),
+            payload=text,
+            details=_amended(details, row.generation + 1, said["by"]),
+            generation=row.generation + 1,
+            key=next_key(row.idempotency_key, row.generation),
+            fingerprint=fingerprint(row.handler, same),
+        )
+        _check_first(job_id, first=await self._store.disposal.amend(amendment))
+
+    async def _fitting(self, row: JobRow, text: str, *, collected: bool) -> str:
+        """Refuse a payload its handler could not read, or a request that may not be sent; give what keys compare."""
+        handler: Handler | None = self._registry.find(row.queue, row.handler)
+        given = None if handler is None else handler.read(text, collected=collected)
+        if row.handler == HTTP:
+            job = NewJob(id=row.id, queue=row.queue, handler=row.handler, payload=text)
+            http.check_destinations(row.queue, http.leading_inside([job]), await self._store.rules(row.queue))
+        return given.identity if isinstance(given, HttpRequest) else text
+
+    async def purge(
+        self, chosen: dict[str, Any], by: str, reason: str, confirm: int | None, told: Told
+    ) -> dict[str, int]:
+        """Delete letters for good, in bites, once there are as many as was said."""
+        said = asked(by, reason)
+        now = self._store.now()
+        wanted = letter_filter(chosen, now, BITE)
+        detail = {"filter": {name: str(value) for name, value in chosen.items()}, "count": confirm}
+        decision = Decision(kind="purge", outcome="purged", detail=detail, **said)
+        first = Purge(wanted, now, decision, -1 if confirm is None else confirm)
+        purged = await self._store.disposal.purge(first)
+        if purged.found != confirm:
+            counted = "1 letter matches" if purged.found == 1 else f"{purged.found} letters match"
+            said_so = "" if confirm is None else f", and confirm is {confirm}"
+            raise ConfigurationError(
+                f"{counted}{said_so}; nothing was deleted: say confirm={purged.found} "
+                f"(--confirm {purged.found}) if you mean all of them"
+            )
+        deleted = bite = purged.deleted
+        while bite == BITE:
+            told(Step("purged", deleted, confirm))
+            bite = (await self._store.disposal.purge(msgspec.structs.replace(first, confirm=None))).deleted
+            deleted += bite
+        told(Step("purged", deleted, confirm))
+        return {"purged": deleted}
+
+
+def _amended(details: Details, generation: int, by: str) -> str:
+    """Note that somebody changed the payload, and who: it is theirs from now on, too."""
+    amenders = (*details.amenders, *({by} - {*details.amenders}))
+    return msgspec.json.encode(msgspec.structs.replace(details, amended=generation, amenders=amenders)).decode()
+
+
+def _touch(row: JobRow, decision: Decision, letter: JobView, sha: str | None = None) -> Touch:
+    about = {"job": row.id, "queue": row.queue, "payload_sha256": sha or letter.payload_sha256}
+    return Touch(standing(row), row.attempts, msgspec.structs.replace(decision, **about))
+
+
+def _check_first(job_id: str, *, first: bool) -> None:
+    if not first:
+        raise NotALetter(f"job {job_id} is not as it was any more: somebody else was first; nothing was changed")
+
+
+def _headers(row: JobRow) -> dict[str, Any]:
+    """Give the headers of a stored request as they are sent."""
+    stored = msgspec.json.decode(row.payload)
+    headers = stored.get("headers") if isinstance(stored, dict) else None
+    return headers if isinstance(headers, dict) else {}
+
+
+def _with_secrets(row: JobRow, payload: Any) -> Any:
+    """Keep what a person was not shown: a header that stands there as hidden means the one that is stored."""
+    if row.handler != HTTP or not isinstance(payload, dict) or not isinstance(payload.get("headers"), dict):
+        return payload
+    stored = _headers(row)
+    kept = {name: stored[name] for name, value in payload["headers"].items() if value == HIDDEN and name in stored}
+    return {**payload, "headers": {**payload["headers"], **kept}}

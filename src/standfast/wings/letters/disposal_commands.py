@@ -1,0 +1,137 @@
+"""Commands that group letters, change them, end them or carry them, beside `dead list`, `show` and `replay`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from standfast.cli.door import ask, look, look_into, shared
+from standfast.cli.parameters import payload_from
+from standfast.cli.progress import bar
+from standfast.cli.terminal import Cell, Table, show, show_json, show_line
+from standfast.cli.words import ago, counted
+from standfast.cli.worker_command import application, application_and
+from standfast.spine.accept import user
+from standfast.wings.jobs.commands import now
+from standfast.wings.letters.filter_options import letter_filters, wanted
+
+COLUMNS = ("letters", "fingerprint", "queue", "first seen", "last seen", "again", "sample", "what")
+reason = click.option("--reason", required=True, help="Why; it is kept, with who you are.")
+
+
+@click.command("groups")
+@letter_filters
+@shared
+def groups(*, url: str | None, as_json: bool, **filters: Any) -> None:
+    """Group letters by what they stopped of, the largest group first; --fingerprint chooses one elsewhere."""
+    found = look(url, lambda sf: sf.dead_letters.groups(wanted(filters)))
+    if as_json:
+        show_json({"items": found})
+    elif found:
+        show(Table([_row(group) for group in found], COLUMNS))
+    else:
+        show_line("no letters")
+
+
+@click.command()
+@click.argument("names", metavar="[APP:SF] ID JSON", nargs=-1, required=True)
+@reason
+@shared
+def amend(*, names: Sequence[str], reason: str, url: str | None, as_json: bool) -> None:
+    """Change a letter's payload: JSON, or - for standard input. It does not run; replay it then.
+
+    APP:SF names the application that has the handler, whose input the payload must fit. Headers that are shown as ***
+    stay as they are stored.
+    """
+    app, [job_id, text] = application_and(names, ["ID", "JSON"])
+    sf, payload = application(app, url), payload_from(text)
+    found = look_into(sf, lambda sf: sf.dead_letters.amend(job_id, payload, by=user(), reason=reason))
+    replay = f"replay it with: standfast dead replay {job_id}"
+    _tell(found, f"{job_id} amended, generation {found.generation}; {replay}", as_json)
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@reason
+@shared
+def discard(*, job_id: str, reason: str, url: str | None, as_json: bool) -> None:
+    """End a letter that nobody wants any more. It never runs again."""
+    found = look(url, lambda sf: sf.dead_letters.discard(job_id, by=user(), reason=reason))
+    _tell(found, f"{job_id} discarded", as_json)
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@reason
+@click.option("--owner", help="Who is to look after it.")
+@shared
+def quarantine(*, job_id: str, reason: str, owner: str | None, url: str | None, as_json: bool) -> None:
+    """Set a letter apart: nothing replays it by itself."""
+    found = look(url, lambda sf: sf.dead_letters.quarantine(job_id, by=user(), reason=reason, owner=owner))
+    _tell(found, f"{job_id} quarantined" + (f" for {owner}" if owner else ""), as_json)
+
+
+@click.command()
+@letter_filters
+@click.option("--confirm", type=click.IntRange(min=0), help="How many letters that is; else nothing is deleted.")
+@reason
+@shared
+def purge(*, confirm: int | None, reason: str, url: str | None, as_json: bool, **filters: Any) -> None:
+    """Delete dead and discarded letters for good; held ones stay. Without --confirm it only tells how many match."""
+    asked: dict[str, Any] = {"by": user(), "reason": reason, "confirm": confirm}
+    with bar("purged") as told:
+        done = look(url, lambda sf: sf.dead_letters.purge(wanted(filters), told=told, **asked))
+    _tell(done, f"{counted(done['purged'], 'letter')} purged", as_json)
+
+
+@click.command()
+@click.argument("file", type=click.Path(allow_dash=True))
+@letter_filters
+@click.option("--reason", help="Why; it is kept, with who you are.")
+@shared
+def export(*, file: str, reason: str | None, url: str | None, as_json: bool, **filters: Any) -> None:
+    """Write letters to a new FILE (- is standard output), a JSON line each, whole: nothing is hidden in it."""
+    to = sys.stdout if file == "-" else file
+    with bar("exported") as told:
+        asked: dict[str, Any] = {"by": user(), "reason": reason, "told": told}
+        done = look(url, lambda sf: sf.dead_letters.export(to, wanted(filters), **asked))
+    if file != "-":
+        _tell(done, f"{counted(done['letters'], 'letter')} written to {file}; it holds payloads as they are", as_json)
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@reason
+@shared
+def import_letters(*, file: str, reason: str, url: str | None, as_json: bool) -> None:
+    """Take in letters that export wrote (- is standard input), as dead ones under their own ids, each once.
+
+    A store that is not there is made.
+    """
+    source = sys.stdin.buffer if file == "-" else file
+    with bar("imported") as told:
+        asked: dict[str, Any] = {"by": user(), "reason": reason, "told": told}
+        done = ask(url, lambda sf: sf.dead_letters.import_(source, **asked))
+    said = f"{counted(done['imported'], 'letter')} imported, {done['known']} known already"
+    _tell(done, said + (f", {done['without_key']} without their key" if done["without_key"] else ""), as_json)
+
+
+def _tell(found: Any, said: str, as_json: bool) -> None:  # noqa: FBT001 - as every command has it
+    if as_json:
+        show_json(found)
+    else:
+        show_line(said)
+
+
+def _row(group: dict[str, Any]) -> list[str | Cell]:
+    seen = [ago(group["first_seen"], now()), ago(group["last_seen"], now())]
+    again = Cell(str(group["regressed"]), "bold red" if group["regressed"] else "dim")
+    words = ": ".join(group[name] for name in ("reason_code", "cause", "message") if group[name])
+    count = Cell(str(group["count"]), "bold")
+    return [count, group["fingerprint"], group["queue"], *seen, again, group["sample"], words]
+
+
+COMMANDS = (groups, amend, discard, quarantine, purge, export, import_letters)

@@ -1,0 +1,118 @@
+"""Groups of letters that stopped alike, read in bites: the cost grows with the letters, not with the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from standfast.failure import Class, Failure, Landed
+from standfast.failure.fingerprint import fingerprint
+from standfast.store.store import Store
+from standfast.wings.jobs.view import moments
+from standfast.wings.letters.grouping import Group, Sighting, add, died_again
+from standfast.wings.letters.letter_filter import letter_filter
+from standfast.wings.letters.scripts import Mark
+
+BITE = 1000
+"""Letters that are read at once."""
+STOPPED = Failure(cls=Class.UNKNOWN, landed=Landed.MAYBE, reason_code="unknown")
+"""Stands for a failure that nobody wrote down."""
+
+_failure = msgspec.json.Decoder(Failure).decode
+
+
+class _Line(msgspec.Struct):
+    """What counts of a line of history."""
+
+    cls: str | None = msgspec.field(name="class", default=None)
+    landed: str | None = None
+    reason_code: str = ""
+    error_kind: str | None = None
+    message: str | None = None
+
+
+_line = msgspec.json.Decoder(_Line).decode
+
+
+async def groups(store: Store, chosen: dict[str, Any]) -> list[dict[str, Any]]:
+    """Group letters by fingerprint, the largest group first. A letter that has none yet is given one."""
+    found: dict[str, Group] = {}
+    wanted = letter_filter(chosen, store.now(), BITE)
+    while True:
+        marks, lines, following = await store.disposal.walk(wanted)
+        seen = [_sighting(mark, lines.get(mark.n, ())) for mark in marks]
+        add(found, seen)
+        await _stamp(store, marks, seen)
+        if following is None:
+            break
+        wanted = wanted._replace(before=following)
+    largest_first = sorted(found.values(), key=lambda group: (-group.count, -group.last_seen))
+    return [_told(group, store.skew()) for group in largest_first]
+
+
+async def _stamp(store: Store, marks: Sequence[Mark], seen: Sequence[Sighting]) -> None:
+    """Write the fingerprints down that had to be found out: who sees a group can then filter by it."""
+    bare = [
+        (mark.n, mark.token, each.fingerprint)
+        for mark, each in zip(marks, seen, strict=True)
+        if mark.fingerprint is None
+    ]
+    if bare:
+        await store.disposal.stamp(bare)
+
+
+def _sighting(mark: Mark, lines: Sequence[str]) -> Sighting:
+    failure = STOPPED if mark.failure is None else _failure(mark.failure)
+    return Sighting(
+        fingerprint=mark.fingerprint or fingerprint(mark.queue, mark.handler, failure),
+        id=mark.id,
+        queue=mark.queue,
+        handler=mark.handler,
+        failure=failure,
+        at=mark.finished_at,
+        replays=mark.replays,
+        again=died_again(_causes(mark, lines)),
+    )
+
+
+def _causes(mark: Mark, lines: Sequence[str]) -> list[str | None]:
+    """Give the causes of a letter's attempts in their order, and None where a replay began; other lines say neither."""
+    found: list[str | None] = []
+    for entry in map(_line, lines):
+        if entry.cls is not None:
+            found.append(fingerprint(mark.queue, mark.handler, _failed(entry)))
+        elif entry.reason_code == "replayed":
+            found.append(None)
+    return found
+
+
+def _failed(line: _Line) -> Failure:
+    return Failure(
+        cls=Class(line.cls or Class.UNKNOWN),
+        landed=Landed(line.landed or Landed.MAYBE),
+        reason_code=line.reason_code,
+        error_kind=line.error_kind,
+        message=line.message or "",
+    )
+
+
+def _told(group: Group, skew: float) -> dict[str, Any]:
+    failure, moment = group.failure, moments(skew)
+    return {
+        "fingerprint": group.fingerprint,
+        "count": group.count,
+        "queue": group.queue,
+        "handler": group.handler,
+        "reason_code": failure.reason_code,
+        "cause": failure.cause,
+        "class": str(failure.cls),
+        "error_kind": failure.error_kind,
+        "message": failure.message,
+        "first_seen": moment(group.first_seen),
+        "last_seen": moment(group.last_seen),
+        "sample": group.sample,
+        "replayed": group.replayed,
+        "regressed": group.regressed,
+    }

@@ -1,0 +1,89 @@
+"""Letters written out, a JSON line each: whole, so that another store can take them in. Nothing is hidden in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from io import TextIOBase
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from standfast.concurrency.threads import aside
+from standfast.errors import ConfigurationError
+from standfast.job import Details
+from standfast.spine.people import asked
+from standfast.store.store import Store
+from standfast.wings.audit.words import Decision
+from standfast.wings.jobs.reads import JobRecord
+from standfast.wings.jobs.view import job_view
+from standfast.wings.letters.disposal import Step, Told
+from standfast.wings.letters.letter_filter import letter_filter
+
+FORMAT = 1
+"""The number of this form, in every line; a reader that does not know it refuses."""
+BITE = 200
+"""Letters that are read at once."""
+
+Place = str | os.PathLike[str] | IO[Any]
+
+
+async def export(
+    store: Store, to: Place, chosen: dict[str, Any], *, by: str, reason: str | None, told: Told
+) -> dict[str, Any]:
+    """Write letters to a new file, or to one that is open, newest first; tell how many. It is chained before."""
+    said = asked(by, reason or "export")
+    wanted = {name: str(value) for name, value in chosen.items()}
+    letter_filter(chosen, store.now(), 1)  # a wrong filter is told before a file is made
+    done = 0
+    with _opened(to) as (file, name):
+        await store.trail.add([Decision(kind="export", outcome="exported", detail={"filter": wanted}, **said)])
+        async for records in _bites(store, chosen):
+            await aside(_write, file, [line(record, now=store.now(), skew=store.skew()) for record in records])
+            done += len(records)
+            told(Step("exported", done, None))
+    return {"path": name, "letters": done}
+
+
+async def _bites(store: Store, chosen: dict[str, Any]) -> AsyncIterator[list[JobRecord]]:
+    wanted = letter_filter(chosen, store.now(), BITE)
+    while records := await store.letters(wanted):
+        yield records
+        wanted = wanted._replace(before=records[-1].row.n)
+
+
+def line(record: JobRecord, *, now: float, skew: float) -> bytes:
+    """Write a letter as a person sees it, and beside that what only its store knows."""
+    row = record.row
+    details = msgspec.json.decode(row.details, type=Details)
+    shown = msgspec.to_builtins(job_view(record, now=now, skew=skew), builtin_types=())
+    ledger = [msgspec.structs.replace(entry, at=entry.at + skew) for entry in record.effects]  # wall time, as all else
+    own = {"payload": msgspec.Raw(row.payload.encode()), "collected": details.collected, "ledger": ledger}
+    return msgspec.json.encode({"format": FORMAT, **shown, **own, "own_risk": details.risk}) + b"\n"
+
+
+@contextmanager
+def _opened(to: Place) -> Iterator[tuple[IO[Any], str | None]]:
+    """Make a new file that only its owner may read, or use the one that is given."""
+    if not isinstance(to, str | os.PathLike):
+        yield to, getattr(to, "name", None)
+        return
+    with os.fdopen(_new_file(Path(to)), "wb") as file:
+        yield file, str(to)
+
+
+def _new_file(path: Path) -> int:
+    try:
+        return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        raise ConfigurationError(f"{path} is already there, and nothing is overwritten; name another file") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error}; name another file") from error
+
+
+def _write(file: Any, lines: list[bytes]) -> None:
+    written = b"".join(lines)
+    takes_text = isinstance(file, TextIOBase)
+    file.write(written.decode() if takes_text else written)

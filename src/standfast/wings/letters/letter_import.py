@@ -1,0 +1,228 @@
+"""Letters read back from an export: born dead, under their own ids, so that reading a file twice brings each once."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from standfast.concurrency.threads import aside
+from standfast.errors import ConfigurationError, StandfastError
+from standfast.failure import Action, Failure, Landed
+from standfast.failure.fingerprint import fingerprint as cause_of
+from standfast.job import HTTP, Attempt, Coalesced, Details, Entry, QueueReason, Risk
+from standfast.lifecycle import REPLAY_STATUSES, Triage
+from standfast.spine.accept import checked_name
+from standfast.spine.payload import canonical, fingerprint, parse, sha256
+from standfast.spine.people import asked
+from standfast.store.store import Store
+from standfast.wings.audit.words import Decision
+from standfast.wings.http.words import HttpRequest
+from standfast.wings.letters.arrivals import Arrival
+from standfast.wings.letters.disposal import Step, Told
+from standfast.wings.letters.letter_export import FORMAT, Place
+from standfast.wings.threads.scripts import NO_CALLERS
+
+BITE = 200
+"""Letters that are stored in one transaction."""
+LONGEST_LINE = 16 << 20
+"""Bytes of one letter."""
+WAITING = frozenset({"scheduled", "approval_pending", "none"})
+"""What nobody here will act on by itself: such a letter waits for a person."""
+
+
+class Line(msgspec.Struct, kw_only=True):
+    """A letter as `export` writes it; what is not named here is only for reading."""
+
+    format: int
+    id: str
+    queue: str
+    handler: str
+    payload: msgspec.Raw
+    failure: Failure
+    created_at: datetime
+    first_seen_at: datetime
+    last_entered_at: datetime
+    finished_at: datetime
+    triage: Triage | None = None
+    priority: int = 0
+    attempts: int = 0
+    generation: int = 0
+    replays: int = 0
+    idempotency_key: str | None = None
+    thread_key: str | None = None
+    session: str | None = None
+    requester: str | None = None
+    requesters: list[str] = []
+    own_risk: Risk | None = None
+    labels: dict[str, str] = {}
+    queue_reason: QueueReason = "event"
+    collected: bool = False
+    coalesced: Coalesced | None = None
+    history: list[Attempt] = []
+    ledger: list[Entry] = []
+
+
+_read = msgspec.json.Decoder(Line).decode
+
+
+async def bring_in(store: Store, source: Place, *, by: str, reason: str, told: Told) -> dict[str, int]:
+    """Store every letter of a file that is not here yet; tell how many came, and what became of the rest."""
+    said = asked(by, reason)
+    counts: Counter[str] = Counter(imported=0, known=0, without_key=0)
+    with _opened(source) as file:
+        async for first, lines in _bites(file):
+            arrivals = _arrivals(lines, first, counts, said, store.skew())
+            counts.update(await store.disposal.bring_in(arrivals))
+            told(Step("imported", counts.total(), None))
+    return {**counts, "imported": counts["imported"] + counts["without_key"]}
+
+
+async def _bites(file: IO[Any]) -> AsyncIterator[tuple[int, list[bytes]]]:
+    first = 1
+    while lines := await aside(_next_lines, file):
+        yield first, lines
+        first += len(lines)
+
+
+def _next_lines(file: IO[Any]) -> list[bytes]:
+    found: list[bytes] = []
+    while len(found) < BITE and (line := file.readline(LONGEST_LINE)):
+        found.append(line.encode() if isinstance(line, str) else line)
+    return found
+
+
+@contextmanager
+def _opened(source: Place) -> Iterator[IO[Any]]:
+    if not isinstance(source, str | os.PathLike):
+        yield source
+        return
+    try:
+        file = Path(source).open("rb")  # noqa: SIM115 - closed below; only a failed opening is told of here
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {source}: {error}; name another file") from error
+    with file:
+        yield file
+
+
+def _arrivals(lines: list[bytes], first: int, counts: Counter[str], said: dict[str, Any], skew: float) -> list[Arrival]:
+    """Read a bite of lines; a bad one is told with its number, and nothing of its bite is stored."""
+    found: dict[str, Arrival] = {}
+    for number, raw in enumerate(lines, start=first):
+        if not raw.strip():
+            continue
+        try:
+            arrival = _arrival(_read(raw), said, skew)
+        except (msgspec.MsgspecError, StandfastError, UnicodeError) as error:
+            raise ConfigurationError(
+                f"line {number} is no letter of ours: {error}; {counts.total()} letters before it were read in, and "
+                "reading the mended file again brings each once"
+            ) from error
+        found.setdefault(arrival.id, arrival)
+    return list(found.values())
+
+
+def _arrival(line: Line, said: dict[str, Any], skew: float) -> Arrival:
+    _check(line)
+    payload = canonical(parse(bytes(line.payload)))
+    decision = Decision(
+        kind="import", job=line.id, queue=line.queue, payload_sha256=sha256(payload), outcome="imported", **said
+    )
+    return Arrival(
+        id=line.id,
+        queue=line.queue,
+        handler=line.handler,
+        priority=line.priority,
+        payload=payload,
+        details=_details(line),
+        created_at=line.created_at.timestamp() - skew,
+        first_seen_at=line.first_seen_at.timestamp() - skew,
+        entered_at=line.last_entered_at.timestamp() - skew,
+        finished_at=line.finished_at.timestamp() - skew,
+        failure=_text(line.failure),
+        triage=_text(_triage(line.triage)),
+        cause=cause_of(line.queue, line.handler, line.failure),
+        attempts=line.attempts,
+        generation=line.generation,
+        replays=line.replays,
+        decision=decision,
+        landed=_landed(line),
+        key=line.idempotency_key,
+        fingerprint=fingerprint(line.handler, _same(line.handler, payload)),
+        thread_key=line.thread_key,
+        coalesced=None if line.coalesced is None else _text(line.coalesced),
+        history=tuple(_history(each, skew) for each in line.history),
+        ledger=tuple(_entry(each, skew) for each in line.ledger),
+    )
+
+
+def _check(line: Line) -> None:
+    if line.format != FORMAT:
+        raise ConfigurationError(f"its format is {line.format}, and this library reads {FORMAT}")
+    names = {"id": line.id, "queue": line.queue, "handler": line.handler, "thread_key": line.thread_key}
+    for what, value in {**names, "requester": line.requester, "session": line.session}.items():
+        if value is not None:
+            checked_name(what, value.replace(NO_CALLERS, " ") if what == "thread_key" else value)
+    for each in line.requesters:
+        checked_name("requester", each)
+
+
+def _details(line: Line) -> str:
+    return _text(
+        Details(
+            requester=line.requester,
+            session=line.session,
+            risk=line.own_risk,
+            labels=line.labels or None,
+            queue_reason=line.queue_reason,
+            collected=line.collected,
+            also_requested_by=tuple(each for each in line.requesters if each != line.requester),
+            amended=line.generation,
+            amenders=tuple(
+                dict.fromkeys(each.by for each in line.history if each.reason_code == "amended" and each.by)
+            ),
+        )
+    )
+
+
+def _triage(given: Triage | None) -> Triage:
+    """Keep what was decided about a letter; what would have come by itself waits for a person here."""
+    if given is None:
+        return Triage(action=Action.MANUAL_REVIEW, rule="import")
+    left = given.replay_status in WAITING or given.replay_status not in REPLAY_STATUSES
+    status = "pending_review" if left else given.replay_status
+    return msgspec.structs.replace(given, replay_status=status, replay_at=None)
+
+
+def _landed(line: Line) -> str:
+    known = [each.landed for each in line.history] + [line.failure.landed]
+    return str(Landed.MAYBE if Landed.MAYBE in known else Landed.NO)
+
+
+def _entry(entry: Entry, skew: float) -> Entry:
+    """Give an entry of the ledger in this store's time; one of an older export has none."""
+    return msgspec.structs.replace(entry, at=entry.at - skew) if entry.at else entry
+
+
+def _history(attempt: Attempt, skew: float) -> str:
+    return _text({**msgspec.to_builtins(attempt), "at": attempt.at.timestamp() - skew})
+
+
+def _same(handler: str, payload: str) -> str:
+    """Give what jobs with the same key must match: of a request what it asks for, else the payload."""
+    if handler != HTTP:
+        return payload
+    try:
+        return msgspec.json.decode(payload, type=HttpRequest).identity
+    except msgspec.DecodeError:  # it died of that
+        return payload
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,183 @@
+"""How a letter goes back to work: the same way whoever asks, a person, an approval or a redrive."""
+
+from __future__ import annotations
+
+import msgspec
+
+from standfast.errors import ConfigurationError, NotALetter, NotVerified, PayloadRejected
+from standfast.failure import Landed, Verdict
+from standfast.job import Details, JobView, label_of
+from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.spine.registry import Handler, Registry
+from standfast.spine.settle import RECOVERED
+from standfast.store.store import Store
+from standfast.wings.audit.words import Decision, Kind
+from standfast.wings.effects.rules import result_of, resumes, seen, sightings, untold
+from standfast.wings.effects.verbs import Seen, Verifier, job_of
+from standfast.wings.http.sender import Sender
+from standfast.wings.jobs.reads import JobRecord, JobRow
+from standfast.wings.jobs.rules import Refusal, replay, resolve
+from standfast.wings.policy.rulings import Ruling, may_have_landed
+
+LOOKS_AT_ONCE = 20
+"""How many letters' effects are looked at side by side."""
+
+
+class Returning:
+    """Decides how letters go: resolved if their effects are there, else replayed."""
+
+    def __init__(self, store: Store, registry: Registry | None = None, verifier: Verifier | None = None) -> None:
+        self._store = store
+        self._registry = registry or Registry()
+        self._verifier = verifier or Verifier(Sender())
+
+    async def way_back(
+        self,
+        record: JobRecord,
+        letter: JobView,
+        *,
+        by: str,
+        reason: str | None,
+        kind: Kind = "replay",
+    ) -> Transition:
+        """Decide how a letter goes: resolved if every effect is there, else replayed, once it was `ruled`.
+
+        A handler that is resumed behind its effects is replayed all the same: the code behind them is not done.
+        """
+        landed = may_have_landed(letter)
+        # What never entered its handler cannot have done what is there.
+        entered = record.row.attempts or landed == Landed.MAYBE
+        found = await self.looked(record) if entered else None
+        is_there = found is not None and found.verdict == Verdict.VERIFIED
+        if is_there and not self._resumes(record):
+            return resolution(record, letter, found, by=by, reason=reason)
+        decided = replay(
+            standing(record.row),
+            attempt=record.row.attempts,
+            landed=Landed.NO if is_there else landed,
+            by=by,
+            reason=reason,
+            looks=() if found is None else sightings(found.looks),
+        )
+        decision = Decision(kind=kind, payload_sha256=letter.payload_sha256, outcome="replayed")
+        return _chained(decided, decision, letter.id)
+
+    def known_landed(self, record: JobRecord) -> bool:
+        """Tell whether a letter needs nothing more, by the ledger: every declared effect has its receipt.
+
+        Nothing is looked at. One whose handler is resumed needs to run.
+        """
+        row = record.row
+        handler: Handler | None = self._registry.find(row.queue, row.handler)
+        done = {entry.label for entry in record.effects if entry.state == "done"}
+        is_there = handler is not None and bool(handler.effect_names) and done >= set(handler.effect_names)
+        return is_there and not self._resumes(record)
+
+    def _resumes(self, record: JobRecord) -> bool:
+        handler: Handler | None = self._registry.find(record.row.queue, record.row.handler)
+        return handler is not None and resumes(handler.declaration.when_landed, record.effects)
+
+    async def verified(self, record: JobRecord) -> Seen:
+        """Look at the effects of a letter; raise unless all of them are there."""
+        row = record.row
+        word = "if you know that it is done, give result= (--result), which is your word"
+        if self._registry.find(row.queue, row.handler) is None:
+            raise ConfigurationError(
+                f"handler {row.handler!r} of queue {row.queue!r} is not registered in this process, so that nothing "
+                f"can be looked at; resolve it where it is (standfast dead resolve app:sf {row.id}), or {word}"
+            )
+        found = await self.looked(record)
+        if found is None:
+            raise NotVerified(f"handler {row.handler!r} declares no effects to look at; {word}")
+        match found.verdict:
+            case Verdict.VERIFIED:
+                return found
+            case Verdict.INDETERMINATE:
+                raise NotVerified(f"{untold(found.looks)}; job {row.id} stays {row.state}; {word}")
+            case _:
+                raise NotVerified(
+                    f"not everything is there ({seen(found.looks)}); job {row.id} stays {row.state}; replay it, and "
+                    "only what is missing runs"
+                )
+
+    async def looked(self, record: JobRecord) -> Seen | None:
+        """Look at the effects of a letter, if its handler is here, declares some, and can read the payload."""
+        row = record.row
+        handler: Handler | None = self._registry.find(row.queue, row.handler)
+        if handler is None or not handler.has_effects:
+            return None
+        try:
+            flows = self._store.flows
+            parents = None if row.workflow is None else await flows.parents(row.n)
+            job = job_of(record, handler, await self._store.rules(row.queue), parents, flows.result_blocking)
+        except PayloadRejected:
+            return None
+        return await self._verifier.look(handler, job, record.effects)
+
+
+def ruled(decided: Transition, letter: JobView, ruling: Ruling) -> Transition:
+    """Have a replay chained with what the policy said about it, and land only while that policy is in force."""
+    if decided.decision is None or decided.move != Move.REPLAY:
+        return decided
+    said = {"rule": ruling.permission.rule, "snapshot": ruling.snapshot}
+    decision = msgspec.structs.replace(decided.decision, detail=died_under(letter, ruling.snapshot) or None, **said)
+    under = ruling.snapshot if ruling.stored else None
+    return msgspec.structs.replace(decided, decision=decision, ruled_under=under)
+
+
+def died_under(letter: JobView, snapshot: str | None) -> dict[str, str]:
+    """Tell of another policy that was in force when the letter died."""
+    before = letter.policy_snapshot
+    return {} if before is None or snapshot is None or before == snapshot else {"died_under": before}
+
+
+def told(decided: Transition, by: str) -> dict[str, str]:
+    """Say how a letter went."""
+    looks = ", ".join(f"{label_of(look.key)} {look.verdict}" for look in decided.looks)
+    if decided.move == Move.RESOLVE:
+        return {"outcome": "resolved", "why": f"it had landed: {looks or 'its receipts say so'}"}
+    why = decided.reason or f"asked by {by}"
+    if decided.looks and all(look.verdict == Verdict.VERIFIED for look in decided.looks):
+        why = f"{why}; it had landed ({looks}), and is resumed behind that"
+    return {"outcome": "replayed", "why": why}
+
+
+def resolution(
+    record: JobRecord,
+    letter: JobView,
+    found: Seen | None,
+    *,
+    by: str,
+    reason: str | None,
+    result: str | None = None,
+) -> Transition:
+    """End a letter whose effects were found, or by a person's word."""
+    decided = resolve(
+        standing(record.row),
+        by=by,
+        reason=reason,
+        triage=letter.triage,
+        attempt=record.row.attempts,
+        result=result if found is None else result_of(found.looks),
+        warning=None if found is None else RECOVERED,
+        looks=() if found is None else sightings(found.looks),
+    )
+    outcome = "said" if found is None else "verified"
+    decision = Decision(kind="resolve", payload_sha256=letter.payload_sha256, outcome=outcome)
+    return _chained(decided, decision, letter.id)
+
+
+def _chained(decided: Transition | Refusal, decision: Decision, job_id: str) -> Transition:
+    if isinstance(decided, Refusal):
+        raise NotALetter(f"job {job_id} is no letter: {decided.why}")
+    return msgspec.structs.replace(decided, decision=decision)
+
+
+def wanted_by(record: JobRecord) -> tuple[str, ...]:
+    """Name everybody whose work a letter is."""
+    return msgspec.json.decode(record.row.details, type=Details).wanted_by
+
+
+def standing(row: JobRow) -> Standing:
+    """Give where a job stands, for a decision about it."""
+    return Standing(row.n, row.token, row.id, row.queue, State(row.state), row.thread_gate)

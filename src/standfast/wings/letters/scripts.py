@@ -1,0 +1,246 @@
+"""Scripts for letters: amended, set apart, purged, evicted. Each leaves its decision and its notice behind."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import msgspec
+
+from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.rules import DEFAULTS, QueueRules
+from standfast.spine.apply import apply_decided, rules_in_force
+from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
+from standfast.wings.approvals import scripts as approvals
+from standfast.wings.audit import scripts as audit
+from standfast.wings.audit.words import Decision
+from standfast.wings.jobs.listing import looked_at
+from standfast.wings.jobs.reads import LetterFilter
+
+AMENDED = "its payload was amended"
+SET_APART = "the letter was quarantined"
+TABLES = ("delete_jobs", "delete_bodies", "delete_endings", "delete_history", "delete_effects")
+"""The statements that delete a job, whole."""
+RETENTION = "retention"
+"""Who evicts."""
+
+_states = msgspec.json.Decoder(list[str | None])
+
+
+class Touch(msgspec.Struct, frozen=True):
+    """A letter as somebody read it, and what they decided about it; `decision` says by whom and why."""
+
+    letter: Standing
+    attempt: int
+    decision: Decision
+
+
+class Amendment(msgspec.Struct, frozen=True):
+    """Another payload for a letter, its next generation. `key` is the caller's with the generation behind it."""
+
+    touch: Touch
+    payload: str
+    details: str
+    generation: int
+    key: str | None = None
+    fingerprint: str | None = None
+
+
+class Quarantine(msgspec.Struct, frozen=True):
+    """A letter to be set apart, and who is to look after it."""
+
+    touch: Touch
+    owner: str | None = None
+
+
+class Purge(msgspec.Struct, frozen=True):
+    """Letters to be deleted that stopped until then; `confirm` is how many there must be, None once that was seen.
+
+    `decision` is chained once as it is, then for each letter without its detail.
+    """
+
+    wanted: LetterFilter
+    until: float
+    decision: Decision
+    confirm: int | None = None
+
+
+class Purged(msgspec.Struct, frozen=True):
+    """How many letters there were, where that was asked for, and how many of them are deleted."""
+
+    found: int
+    deleted: int
+
+
+def amend(round_: Round, amendments: Sequence[Amendment]) -> Script:
+    """Give letters another payload; answer of each whether it was still as it was read.
+
+    The old key still answers with this job. What was decided before about the old payload counts no more.
+    """
+    yield from lock_jobs(round_, (each.touch.letter.n for each in amendments))
+    answers = []
+    for each in amendments:
+        letter = each.touch.letter
+        fresh = yield from _touched(round_, each.touch, "amended", AMENDED)
+        if fresh:
+            key = yield from _take_key(round_, each)
+            body = {"payload": each.payload, "details": each.details, "generation": each.generation}
+            yield "amend_body", {"n": letter.n, "key": key, **body}
+            yield "mark_letter", {"n": letter.n, "status": "pending_review", "owner": None}
+        answers.append(fresh)
+    return answers
+
+
+def _take_key(round_: Round, amendment: Amendment) -> Generator[Step, Rows, str | None]:
+    """Take the amended payload's key; if somebody used that very text for another job, the job's id makes it one."""
+    if amendment.key is None:
+        return None
+    letter = amendment.touch.letter
+    for key in (amendment.key, f"{amendment.key}~{letter.id}"):
+        yield "take_keys", [(letter.queue, key, letter.id, amendment.fingerprint, round_.now)]
+        owners = yield "key_owners", {"keys": text([(letter.queue, key, letter.id)])}
+        if [owner for _, owner, *_ in owners] == [letter.id]:
+            return key
+    raise LookupError(f"no key can be had for job {letter.id}")
+
+
+def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script:
+    """Set letters apart: nothing replays them by itself. Answer of each whether it was still as it was read."""
+    yield from lock_jobs(round_, (each.touch.letter.n for each in quarantines))
+    answers = []
+    for each in quarantines:
+        fresh = yield from _touched(round_, each.touch, "quarantined", SET_APART)
+        if fresh:
+            yield "mark_letter", {"n": each.touch.letter.n, "status": "quarantined", "owner": each.owner}
+        answers.append(fresh)
+    return answers
+
+
+def _touched(round_: Round, touch: Touch, word: str, why: str) -> Generator[Step, Rows, bool]:
+    """Write down that something is done to a letter; False if it is not as it was read.
+
+    A held one is dead from then on: what it waited for was about the letter as it was. Whoever else decided about it by
+    what they read before is too late.
+    """
+    letter, said = touch.letter, touch.decision
+    [(states, _)] = yield "standing_states", {"held": text([(letter.n, letter.token)])}
+    if _states.decode(states) != [letter.state]:
+        return False
+    yield from approvals.void([letter.n], why)
+    if letter.state == State.HELD:
+        here = (letter.n, letter.token, letter.id, letter.queue)
+        death = Transition(*here, Move.DIE, State.HELD, touch.attempt, by=said.by, reason=said.reason, decision=said)
+        yield from apply_decided(round_, [death])
+    else:
+        audit.record(round_, said)
+        line = {"attempt": touch.attempt, "at": round_.now, "reason_code": word, "by": said.by, "reason": said.reason}
+        yield "write_history", [(letter.n, text(line))]
+    round_.told[word, letter.queue].append(letter.id)
+    yield "fence_jobs", {"numbers": text([letter.n])}
+    return True
+
+
+# --- deleting
+
+
+def purge(round_: Round, purges: Sequence[Purge]) -> Script:
+    """Delete letters, as many as the filter's limit, each with its decision; none unless there are as many as said."""
+    answers = []
+    for each in purges:
+        chosen = {**each.wanted._asdict(), "until": each.until}
+        limit, _ = chosen.pop("limit"), chosen.pop("before")
+        found = 0
+        if each.confirm is not None:
+            [(found,)] = yield "count_purgeable", chosen
+            if found != each.confirm:
+                answers.append(Purged(found, 0))
+                continue
+            audit.record(round_, each.decision)
+        rows = yield "purgeable_letters", {**chosen, "limit": limit}
+        yield from _delete(round_, rows, msgspec.structs.replace(each.decision, detail=None), "purged")
+        answers.append(Purged(found, len(rows)))
+    return answers
+
+
+def evict(round_: Round, limit: int) -> Generator[Step, Rows, int]:
+    """Delete dead letters that their queues keep no longer, each with its decision; give how many."""
+    names = [name for (name,) in (yield "queue_names", {})]
+    rules = yield from rules_in_force(names)
+    evicted = 0
+    for name in names:
+        for rows, why in (yield from _kept_no_longer(round_, name, rules[name], limit)):
+            decision = Decision(kind="evict", by=RETENTION, reason=why, outcome="evicted")
+            yield from _delete(round_, rows, decision, "evicted")
+            evicted += len(rows)
+    return evicted
+
+
+def _kept_no_longer(
+    round_: Round, queue: str, rules: QueueRules, limit: int
+) -> Generator[Step, Rows, list[tuple[Rows, str]]]:
+    keep, found = rules.keep_dead, []
+    if keep is not None and keep.age is not None:
+        rows = yield "old_letters", {"queue": queue, "before": round_.now - keep.age, "limit": limit}
+        found.append((rows, f"keep_dead of {queue} keeps letters for {keep.age:g} s"))
+    if keep is not None and keep.count is not None:
+        rows = yield "surplus_letters", {"queue": queue, "keep": keep.count, "limit": limit}
+        old = {n for n, *_ in found[0][0]} if found else set()
+        found.append(([row for row in rows if row[0] not in old], f"keep_dead of {queue} keeps {keep.count} letters"))
+    return found
+
+
+def delete_whole(round_: Round, numbers: str) -> Script:
+    """Delete jobs with everything about them; those that were letters and have ended are remembered by their ids."""
+    yield "keep_former_letters", {"numbers": numbers, "now": round_.now}
+    for table in TABLES:
+        yield table, {"numbers": numbers}
+
+
+def _delete(round_: Round, rows: Rows, decision: Decision, word: str) -> Script:
+    """Delete letters, whole. Their keys still answer for as long as those of finished jobs do."""
+    if not rows:
+        return
+    numbers = text([n for n, *_ in rows])
+    yield "void_approvals", {"numbers": numbers, "why": f"the letter was {word}"}
+    yield "fail_deleted", {"numbers": numbers, "now": round_.now}
+    yield "release_keys", {"numbers": numbers, "now": round_.now, "keep_keys": DEFAULTS.keep_keys}
+    yield from delete_whole(round_, numbers)
+    for _, job_id, queue in rows:
+        audit.record(round_, msgspec.structs.replace(decision, job=job_id, queue=queue))
+        round_.told[word, queue].append(job_id)
+
+
+# --- looking for what stopped alike
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """What groups are made of: one letter. Field order is the statement's."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    handler: str
+    fingerprint: str | None
+    failure: str | None
+    finished_at: float
+    replays: int
+
+
+def walk(wanted: LetterFilter) -> Script:
+    """Read a bite of letters, newest first, with the histories of those that were replayed; and where to go on."""
+    end = yield from looked_at(wanted)
+    rows = yield "walk_letters", wanted._replace(above=end or 0)._asdict()
+    marks = [Mark(*row) for row in rows]
+    again = [mark.n for mark in marks if mark.replays]
+    lines: dict[int, list[str]] = {n: [] for n in again}
+    if again:
+        for n, entry in (yield "history_of", {"numbers": text(again)}):
+            lines[n].append(entry)
+    return marks, lines, marks[-1].n if len(marks) == wanted.limit else end
+
+
+def stamp(_round: Round, stamps: Sequence[Any]) -> Script:
+    """Give letters their fingerprints that were written without: number, token, fingerprint."""
+    yield "stamp_fingerprints", list(stamps)
+    return [None] * len(stamps)

@@ -1,0 +1,271 @@
+"""Dead letters: look at what stopped, and put it back to work under policy."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from standfast.errors import NotALetter, UnknownJob
+from standfast.job import JobView
+from standfast.lifecycle import Move, Transition
+from standfast.spine.accept import checked_name, user
+from standfast.spine.ids import id_of
+from standfast.spine.payload import canonical
+from standfast.spine.people import asked, perhaps_because, person
+from standfast.spine.registry import Registry
+from standfast.store.store import Store
+from standfast.wings.approvals.verbs import Approvals, GroupsOf, in_no_group
+from standfast.wings.approvals.words import TTL
+from standfast.wings.effects.verbs import Verifier
+from standfast.wings.jobs.reads import JobRecord
+from standfast.wings.jobs.view import Page, job_view, page, whole_page
+from standfast.wings.letters import groups, letter_export, letter_import
+from standfast.wings.letters.disposal import Disposal, Told, letter_of, unheard
+from standfast.wings.letters.letter_export import Place
+from standfast.wings.letters.letter_filter import letter_filter
+from standfast.wings.letters.returning import Returning, resolution, ruled, told
+from standfast.wings.policy.automatic import Automatic, refusal
+from standfast.wings.policy.rulings import Permit, PermitMany, Ruling, built_in, facts_at, for_agent, one_by_one
+from standfast.wings.redrives.verbs import Redrive, Redrives
+
+Groups = list[dict[str, Any]]  # inside the class, `list` is the verb
+NOT_GIVEN: Any = object()
+"""Stands for a result that nobody gave: None is one."""
+TRIES = 5
+"""How often a replay is decided about, if the policy changes each time before it is written down."""
+
+
+class DeadLetters:
+    """What stopped and needs somebody. Looking (`list`, `get`, `groups`, `plan`) consumes nothing.
+
+    `replay`, `redrive` and `resolve` put letters right; `amend`, `quarantine` and `discard` change what becomes of one;
+    `export` and `import_` carry them to another store, and `purge` deletes them. Each is told who wants it, and why.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ready: Callable[[], Awaitable[None]],
+        registry: Registry | None = None,
+        verifier: Verifier | None = None,
+        *,
+        permit: Permit = built_in,
+        permit_many: PermitMany | None = None,
+        groups_of: GroupsOf = in_no_group,
+        ttl: float = TTL,
+    ) -> None:
+        self._store = store
+        self._ready = ready
+        self._permit = permit
+        self._returning = Returning(store, registry, verifier)
+        self._disposal = Disposal(store, registry or Registry())
+        self.approvals = Approvals(store, ready, self._returning, permit=permit, groups_of=groups_of, ttl=ttl)
+        self.redrives = Redrives(store, ready, self._returning, permit=permit_many or one_by_one(permit), ttl=ttl)
+        self.automatic = Automatic(store, self._returning, permit)
+
+    async def list(
+        self,
+        filter: dict[str, Any] | None = None,
+        *,
+        limit: int = 50,
+        cursor: int | None = None,
+        queues: Sequence[str] | None = None,
+    ) -> Page:
+        """List letters, newest first; the page's `next_cursor` leads to the older ones. With `queues`, those of these.
+
+        One that had to skip many ends early: it may be short, even empty, and still have a `next_cursor`.
+        """
+        await self._ready()
+        wanted = letter_filter(filter or {}, self._store.now(), whole_page(limit), cursor)
+        reached = None if queues is None else msgspec.json.encode([*queues]).decode()
+        records, end = await self._store.letters_page(wanted._replace(queues=reached))
+        found = page(records, limit, now=self._store.now(), skew=self._store.skew())
+        found.next_cursor = found.next_cursor or end
+        return found
+
+    async def get(self, id: str) -> JobView:
+        """Give one letter, whole."""
+        _, letter = await self._letter(id)
+        return letter
+
+    async def replay(
+        self, id: str, *, by: str, reason: str | None = None, session: str | None = None
+    ) -> dict[str, Any]:
+        """Put a letter back to work: same id, key and payload, in a new round. Concurrent requests replay it once.
+
+        First it is looked whether it has landed, then the policy is asked. It is `resolved` at once if its handler is
+        registered here and every effect is there; else, if the policy allows it, it is `replayed`, and the worker looks
+        before it runs. With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
+        person's approval whatever the policy allows.
+        """
+        by, reason = person(by), perhaps_because(reason)
+        agent = session is not None and bool(checked_name("session", session))
+        for _ in range(TRIES):
+            record, letter = await self._letter(id)
+            answer = await self._replay(record, letter, by=by, reason=reason, agent=agent)
+            if answer is not None:
+                return answer
+            await self._check_unmoved(record)
+        raise NotALetter(f"the policy changed again and again while job {id} was decided about; nothing was replayed")
+
+    async def _replay(
+        self, record: JobRecord, letter: JobView, *, by: str, reason: str | None, agent: bool
+    ) -> dict[str, Any] | None:
+        """Decide about a letter as it is now; None if that could not be written down."""
+        decided = await self._returning.way_back(record, letter, by=by, reason=reason)
+        if decided.move == Move.RESOLVE:
+            await self._apply(decided)
+            return told(decided, by)
+        ruling = await self._ruling(record, letter, agent=agent)
+        said = ruling.permission
+        if said.decision == "deny":
+            await self._store.governance.refuse([refusal(record, letter, ruling, by=by, reason=reason)])
+            return {"outcome": "denied", "rule": said.rule, "why": said.why}
+        if said.decision == "require_approval":
+            approval = await self.approvals.file(record, letter, ruling, by=by, reason=reason)
+            return {"outcome": "approval_required", "approval": approval, "rule": said.rule, "why": said.why}
+        [landed] = await self._store.apply([ruled(decided, letter, ruling)])
+        return {"rule": said.rule, **told(decided, by)} if landed else None
+
+    async def _ruling(self, record: JobRecord, letter: JobView, *, agent: bool) -> Ruling:
+        """Ask the policy; where an agent asks, a person decides about what might be done twice."""
+        facts = facts_at(letter, self._store.now() + self._store.skew())
+        if facts.demand is not None and await self.approvals.asked_by_agent(record):
+            facts = msgspec.structs.replace(facts, demand=None)  # an agent's question is no rule: it binds no person
+        said = await self._permit(facts)
+        return for_agent(said, letter, await self._store.governance.replay_modes()) if agent else said
+
+    async def _check_unmoved(self, record: JobRecord) -> None:
+        """See to it that a letter is as it was: then it was the policy that changed, which is asked again."""
+        present = await self._store.job(record.row.id)
+        if present is None or (present.row.token, present.row.state) != (record.row.token, record.row.state):
+            raise NotALetter(f"job {record.row.id} is no letter any more: somebody else was first")
+
+    async def plan(self, filter: dict[str, Any] | None = None, *, session: str | None = None) -> dict[str, Any]:
+        """Foresee what a redrive of these letters would do, by what is stored; the `token` carries out exactly that.
+
+        With `session`, an agent plans: `manual` letters, and those that may have landed, need a person's approval.
+        """
+        return await self.redrives.plan(filter, agent=session is not None)
+
+    async def redrive(
+        self,
+        token: str,
+        *,
+        by: str,
+        reason: str | None = None,
+        rate: str | float | None = None,
+        canary: int = 0,
+        halt_on: float | None = None,
+        session: str | None = None,
+    ) -> Redrive:
+        """Carry a plan out: `canary` letters first, then the rest at a `rate`, until a share of `halt_on` fails again.
+
+        It is on disk when this returns, and goes on in any worker, whatever becomes of this process. With `session`, an
+        agent asks: it carries out plans that were made for an agent only.
+        """
+        course: dict[str, Any] = {"rate": rate, "canary": canary, "halt_on": halt_on}
+        return await self.redrives.start(token, by=by, reason=reason, agent=session is not None, **course)
+
+    async def resolve(self, id: str, *, by: str, reason: str, result: Any = NOT_GIVEN) -> JobView:
+        """End a letter whose effect is there: its checks are asked, or, with `result=`, it is your word.
+
+        Raises NotVerified if a check says that an effect is missing, or cannot tell; the letter stays as it is.
+        """
+        said = asked(by, reason)
+        record, letter = await self._letter(id)
+        if result is not NOT_GIVEN:
+            decided = resolution(record, letter, None, result=canonical(result), **said)
+        else:
+            decided = resolution(record, letter, await self._returning.verified(record), **said)
+        await self._apply(decided)
+        return await self._view(id)
+
+    async def groups(self, filter: dict[str, Any] | None = None) -> Groups:
+        """Group letters by what they stopped of, the largest group first: `count`, `sample`, `first_seen`, `last_seen`.
+
+        `fingerprint` is also a filter: one plan, purge or export for the whole group. `regressed` counts letters that
+        were replayed and stopped of the same again.
+        """
+        await self._ready()
+        return await groups.groups(self._store, filter or {})
+
+    async def amend(self, id: str, payload: Any, *, by: str, reason: str) -> JobView:
+        """Change a letter's payload, the only way to. It passes every check a new one would; nothing runs by itself.
+
+        The job keeps its id, and its old key still answers with it; receivers get the key of a new generation.
+        Approvals of the old payload are void.
+        """
+        await self._ready()
+        await self._disposal.amend(id, payload, by, reason)
+        return await self._view(id)
+
+    async def discard(self, id: str, *, by: str, reason: str) -> JobView:
+        """End a letter that nobody wants any more: it is cancelled, and pruned like what is finished."""
+        await self._ready()
+        await self._disposal.discard(id, by, reason)
+        return await self._view(id)
+
+    async def quarantine(self, id: str, *, by: str, reason: str, owner: str | None = None) -> JobView:
+        """Set a letter apart for its `owner` to look at: nothing replays it by itself, and its approvals are void."""
+        await self._ready()
+        await self._disposal.quarantine(id, by, reason, owner)
+        return await self._view(id)
+
+    async def purge(
+        self,
+        filter: dict[str, Any] | None = None,
+        *,
+        by: str,
+        reason: str,
+        confirm: int | None = None,
+        told: Told = unheard,
+    ) -> dict[str, int]:
+        """Delete dead and discarded letters for good; held ones stay. Unless `confirm` is how many match, none goes.
+
+        More than a thousand go in several transactions; `told` hears how far it is.
+        """
+        await self._ready()
+        return await self._disposal.purge(filter or {}, by, reason, confirm, told)
+
+    async def export(
+        self,
+        to: Place,
+        filter: dict[str, Any] | None = None,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        told: Told = unheard,
+    ) -> dict[str, Any]:
+        """Write letters to a new file or an open one, a JSON line each, whole: payloads and headers as they are sent.
+
+        Only its owner may read the file: what is hidden elsewhere stands in it.
+        """
+        await self._ready()
+        by = user() if by is None else by
+        return await letter_export.export(self._store, to, filter or {}, by=by, reason=reason, told=told)
+
+    async def import_(self, source: Place, *, by: str, reason: str, told: Told = unheard) -> dict[str, int]:
+        """Take in letters that `export` wrote, as dead ones under their own ids: read twice, a file brings each once.
+
+        A letter whose key belongs to another job here comes without it, and is counted as `without_key`.
+        """
+        await self._ready()
+        return await letter_import.bring_in(self._store, source, by=by, reason=reason, told=told)
+
+    async def _apply(self, decided: Transition) -> None:
+        [landed] = await self._store.apply([decided])
+        if not landed:
+            raise NotALetter(f"job {decided.id} is no letter any more: somebody else was first")
+
+    async def _view(self, id: str) -> JobView:
+        record = await self._store.job(id_of(id))
+        if record is None:
+            raise UnknownJob.named(id)
+        return job_view(record, now=self._store.now(), skew=self._store.skew())
+
+    async def _letter(self, id: str) -> tuple[JobRecord, JobView]:
+        await self._ready()
+        return await letter_of(self._store, id)

@@ -1,0 +1,1 @@
+"""What holds jobs back before they start: limits, rates, breakers, gates and probes."""

@@ -1,0 +1,129 @@
+"""Asks the gates of queues before anything of them starts: outside any transaction, and not more often than needed."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+from standfast.concurrency.threads import aside, within
+from standfast.concurrency.user_code import staying
+from standfast.redact import redacted_text
+from standfast.rules import FUNCTION
+from standfast.spine.backoff import wait_asked_for
+from standfast.wings.http.words import Reply
+from standfast.wings.limits import answers as admission
+from standfast.wings.limits.answers import Said
+from standfast.wings.limits.words import Closing
+
+log = logging.getLogger("standfast.worker")
+
+WITHIN = 10.0
+"""Seconds a gate has to answer; a late answer is none."""
+
+Gate = Callable[..., Any]
+Ask = Callable[[str, float], Awaitable[Reply]]
+
+
+class Doorkeeper:
+    """What the gates of a worker's queues said last. `functions` are the gates that this process has, by queue."""
+
+    def __init__(self, functions: Mapping[str, Gate], ask: Ask) -> None:
+        self._functions = functions
+        self._ask = ask
+        self._gates: dict[str, str] = {}
+        self._said: dict[str, tuple[Said, float]] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._unanswered: set[str] = set()
+        """The queues whose plain function is being called, on a thread of its own."""
+        self.refusals = 0
+        """How often a gate could not be asked, or gave no answer one can read."""
+
+    def learn(self, queue: str, gate: str | None) -> None:
+        """Take note of the gate that a queue's rules in force name."""
+        if gate is None:
+            self._gates.pop(queue, None)
+        elif self._gates.get(queue) != gate:
+            self._gates[queue] = gate
+            self._said.pop(queue, None)
+
+    def answer(self, queue: str) -> Literal["open"] | Closing | None:
+        """Give what a queue's gate said, while that holds; None if it is to be asked, or there is none."""
+        said, until = self._said.get(queue, (None, 0.0))
+        return said.admission if said and asyncio.get_running_loop().time() < until else None
+
+    def must_ask(self, queue: str) -> bool:
+        """Tell whether a queue has a gate whose answer does not hold any more."""
+        return queue in self._gates and self.answer(queue) is None
+
+    def ask(self, queue: str, then: Callable[[float], None]) -> None:
+        """Ask a queue's gate, unless that is under way; `then` hears when, in seconds, to look at the queue again."""
+        if queue not in self._asking:
+            task = asyncio.get_running_loop().create_task(self.asked(queue))
+            self._asking[queue] = task
+            task.add_done_callback(lambda done: self._answered(queue, done, then))
+
+    def _answered(self, queue: str, done: asyncio.Task[None], then: Callable[[float], None]) -> None:
+        del self._asking[queue]
+        if done.cancelled():
+            return
+        then(0.0)
+        said, _ = self._said[queue]
+        if said.admission != "open":
+            then(said.holds)
+
+    async def asked(self, queue: str) -> None:
+        """Ask a queue's gate and remember what it says."""
+        said = await self._say(queue, self._gates[queue])
+        if isinstance(said.admission, Closing) and said.admission.broken:
+            self.refusals += 1
+            if self._said.get(queue, (None, 0.0))[0] != said:  # once for each reason
+                log.warning("the gate of queue %s counts as closed: %s", queue, redacted_text(said.admission.why))
+        self._said[queue] = (said, asyncio.get_running_loop().time() + said.holds)
+
+    async def _say(self, queue: str, gate: str) -> Said:
+        if gate.startswith(FUNCTION) and queue not in self._functions:
+            return admission.of_absence()
+        question = self._call(queue) if gate.startswith(FUNCTION) else self._get(gate)
+        [said] = await asyncio.gather(within(staying(question), WITHIN), return_exceptions=True)
+        return admission.of_trouble(said) if isinstance(said, BaseException) else said
+
+    async def _get(self, url: str) -> Said:
+        reply = await self._ask(url, WITHIN)
+        return admission.of_reply(reply.status, wait_asked_for(lambda name: reply.headers.get(name.lower())))
+
+    async def _call(self, queue: str) -> Said:
+        """Call a function, beside the loop if it is a plain one; it may take the queue's name."""
+        gate = self._functions[queue]
+        given = (queue,) if _takes_one(gate) else ()
+        if inspect.iscoroutinefunction(gate) or inspect.iscoroutinefunction(getattr(gate, "__call__", None)):  # noqa: B004
+            return admission.of_answer(await gate(*given))
+        if queue in self._unanswered:  # a thread cannot be stopped, and one that hangs is enough
+            raise TimeoutError("it has not answered the last question yet")
+        answer = await aside(self._called, queue, gate, given)
+        return admission.of_answer(await answer if inspect.isawaitable(answer) else answer)
+
+    def _called(self, queue: str, gate: Gate, given: tuple[str, ...]) -> Any:
+        self._unanswered.add(queue)
+        try:
+            return gate(*given)
+        finally:
+            self._unanswered.discard(queue)
+
+    async def stop(self) -> None:
+        """Ask no more."""
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+def _takes_one(gate: Gate) -> bool:
+    try:
+        inspect.signature(gate).bind("queue")
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,94 @@
+"""Destinations that asked their callers to wait: the gate at which a queue's jobs for them wait until then.
+
+A destination is the host of a request, what a queue's breaker names as its dependency, or else the key of the queue's
+rate or limit. Jobs of a queue that names none of these wait each for itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from standfast.rules import QueueRules
+from standfast.wings.limits import words as gates
+from standfast.wings.limits.words import Row
+
+KIND: Literal["hold"] = "hold"
+MOST_IN_A_ROW = 50
+"""How often in a row a job may be refused for now without spending an attempt."""
+ASKED = "it asked its callers to wait"
+LONG = 3600.0
+"""Seconds after which health names a destination that still has its callers wait."""
+
+
+class HoldRequest(NamedTuple):
+    """What the end of an attempt asks for: that nothing more goes to a destination for so many seconds."""
+
+    gate: str
+    seconds: float
+
+
+class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the gate remembers: until when, and since when without a pause. Afterwards, jobs follow in batches."""
+
+    since: float
+    until: float
+    batch: int = gates.FIRST_BATCH
+
+
+_read = msgspec.json.Decoder(Hold).decode
+
+
+def gate_of(queue: str, rules: QueueRules, payload: Any, *, request: bool) -> str | None:
+    """Name the gate of a job's destination; None if nothing says what that is."""
+    name = gates.destination(payload) if request else _named(rules, payload)
+    return None if name is None else gates.of_key(KIND, queue, name)
+
+
+def _named(rules: QueueRules, payload: Any) -> str | None:
+    if rules.breaker is not None and rules.breaker.dependency is not None:
+        return rules.breaker.dependency
+    key = _key(rules)
+    return None if key is None else f"{key}={gates.key_in(payload, key)}"
+
+
+def _key(rules: QueueRules) -> str | None:
+    return next((each.key for each in (rules.rate, rules.concurrency) if each is not None and each.key), None)
+
+
+def names_destinations(rules: QueueRules) -> bool:
+    """Tell whether jobs that are no requests have destinations in a queue."""
+    return (rules.breaker is not None and rules.breaker.dependency is not None) or _key(rules) is not None
+
+
+def destination_of(key: str) -> str:
+    """Give the destination that a gate is named after."""
+    return key.split(":", 2)[2]
+
+
+def read(row: Row) -> Hold:
+    """Read what a gate remembers."""
+    return _read(row.detail or '{"since":0,"until":0}')
+
+
+def is_shut(row: Row, now: float) -> bool:
+    """Tell whether a destination still has its callers wait."""
+    return row.kind == KIND and read(row).until > now
+
+
+def extended(row: Row | None, key: str, until: float, now: float) -> Row:
+    """Give the gate after a destination asked to wait until then; of several, the latest time holds."""
+    known = Hold(now, now) if row is None else read(row)
+    until = max(until, known.until)
+    return Row(key, KIND, opens_at=until, detail=_text(Hold(known.since, until)))
+
+
+def next_batch(row: Row, now: float) -> Row:
+    """Give the gate after a batch was let through: twice as many follow, a second later."""
+    known = read(row)
+    return row._replace(opens_at=now + gates.BATCH_EVERY, detail=_text(Hold(known.since, known.until, known.batch * 2)))
+
+
+def _text(found: Hold) -> str:
+    return msgspec.json.encode(found).decode()

@@ -1,0 +1,75 @@
+"""Scripts for handlers whose probes say no: their jobs are parked where it is seen, unless another process has them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import NamedTuple
+
+from standfast.store.steps import Round, Rows, Script, Step
+from standfast.wings.limits import scripts as ours
+from standfast.wings.limits import words as gates
+from standfast.wings.limits.words import Row
+
+RELEASED_AT_ONCE = 1000
+"""How many jobs a handler that is back gets at once; the others follow with the next claims."""
+
+
+class Heeded(NamedTuple):
+    """The handlers whose jobs are parked, with the gate they are parked at, and those that are left to others."""
+
+    shut: dict[str, str]
+    left: frozenset[str]
+
+
+def heed(round_: Round, queue: str, ready: Mapping[str, str | None]) -> Generator[Step, Rows, Heeded]:
+    """Take note of what a process says of its handlers' probes: None is a yes, a text is why not."""
+    keys = {handler: gates.of_key("probe", queue, handler) for handler in sorted(ready)}
+    known = yield from ours.read_gates(keys.values())
+    tried = yield from ours.try_gates(
+        keys[name] for name, why in ready.items() if why is not None or keys[name] in known
+    )
+    known = (yield from ours.read_gates(tried)) if tried else {}
+    shut: dict[str, str] = {}
+    for name, key in keys.items():
+        why, row = ready[name], known.get(key)
+        if key not in tried:
+            continue
+        if why is not None:
+            row = yield from _denied(round_, (queue, name), row, why)
+            if not gates.disabled(row).up:
+                shut[name] = key
+        elif row is not None:
+            yield from _restored(round_, (queue, name), row)
+    return Heeded(shut, frozenset(name for name, why in ready.items() if why is not None and name not in shut))
+
+
+def _denied(round_: Round, whose: tuple[str, str], row: Row | None, why: str) -> Generator[Step, Rows, Row]:
+    queue, handler = whose
+    after = gates.denied(row, gates.of_key("probe", queue, handler), why, round_.now)
+    if after != row:
+        yield from ours.write_gates([after])
+    if row is None:
+        round_.told["registry_disabled", queue].append(handler)
+    return after
+
+
+def _restored(round_: Round, whose: tuple[str, str], row: Row) -> Script:
+    """Let follow what waits for a handler that is back."""
+    queue, handler = whose
+    if not gates.disabled(row).up:
+        round_.told["registry_auto_recovered", queue].append(handler)
+    yield from ours.let_through(round_, {row.key: RELEASED_AT_ONCE}, ticket=False)
+    after = gates.restored(row, round_.now)
+    if after != row:
+        yield from ours.write_gates([after])
+
+
+def insist(round_: Round, ids: Sequence[str]) -> Script:
+    """Have jobs called although their handler is disabled, because somebody asked for it; answer whether one waits."""
+    answers = []
+    for job_id in ids:
+        rows = yield "insist_on_job", {"id": job_id, "now": round_.now}
+        for _, queue in rows:
+            round_.work_in(queue, 0.0)
+        answers.append(bool(rows))
+    return answers

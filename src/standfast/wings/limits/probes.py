@@ -1,0 +1,52 @@
+"""Health checks of what jobs depend on: a function that says yes, or a URL that answers 2xx. Asking changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from standfast.concurrency.threads import within
+from standfast.concurrency.user_code import called
+from standfast.errors import ConfigurationError
+from standfast.printable import printable
+from standfast.wings.http.sender import Sender
+from standfast.wings.http.words import HttpRequest
+
+Probe = str | Callable[[], Any]
+"""A URL, or a function without arguments, plain or async, that says True; a text or a collection is no yes."""
+LONGEST_ANSWER = 10.0
+"""Seconds a probe may take to answer; then it says no."""
+LONGEST_WORDS = 200
+
+
+def check_probe(probe: Probe) -> None:
+    """Refuse what cannot be asked, before anybody waits for it."""
+    if callable(probe):
+        return
+    if not isinstance(probe, str):
+        raise ConfigurationError(f"a probe is a function or a URL, not {probe!r}")
+    try:
+        HttpRequest("GET", probe)
+    except ValueError as error:
+        raise ConfigurationError(f"probe {probe!r} cannot be asked: {error}") from error
+
+
+async def says_no(probe: Probe, sender: Sender, seconds: float = LONGEST_ANSWER) -> str | None:
+    """Ask once; give why it is not up, or None if it is. Whatever goes wrong with asking is a no."""
+    asking = within(_answer(probe, sender, seconds), seconds)
+    [answer] = await asyncio.gather(asking, return_exceptions=True)
+    if isinstance(answer, TimeoutError):
+        return f"no answer within {seconds:g} s"
+    if isinstance(answer, BaseException):
+        return printable(f"{type(answer).__name__}: {answer}"[:LONGEST_WORDS])
+    return answer
+
+
+async def _answer(probe: Probe, sender: Sender, seconds: float) -> str | None:
+    if isinstance(probe, str):
+        reply = await sender.ask(probe, seconds)
+        return f"HTTP {reply.status}" if reply.refuses else None
+    said = await called(probe)
+    unclear = isinstance(said, str | tuple | list | dict)  # `(False, "down")` is something, and means no
+    return None if said and not unclear else printable(f"it said {said!r}"[:LONGEST_WORDS])

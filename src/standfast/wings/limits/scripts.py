@@ -1,0 +1,291 @@
+"""Scripts for limits, rates and breakers after the claim: who is let through next, what an end gives back and says.
+
+A claim only tries the locks of these gates and leaves alone what is in somebody else's hands. An end waits for them,
+but only after every script of its round that waits for anything else: see `turns`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+
+from standfast.rules import QueueRules
+from standfast.store.steps import End, Round, Rows, Script, Step, text
+from standfast.wings.limits import holds
+from standfast.wings.limits import words as gates
+from standfast.wings.limits.words import Row, Word
+from standfast.wings.threads import scripts as threads
+
+OPENED_PER_CLAIM = 100
+"""How many gates whose time has come one claim opens; more wait for the next."""
+MENDED_PER_SWEEP = 1000
+"""How many gates one sweep puts right; more wait for the next, and those that are right are not among them."""
+LOOKED_AT_FOR_A_PROBE = 1000
+"""How many of those who wait at a breaker are looked at for one that can start now."""
+UNTAKEN_AFTER = 60.0
+"""Seconds after which a ticket that nobody claimed with goes to somebody else."""
+COUNTED = frozenset({"limit", "breaker", "probe", "hold"})
+"""Kinds of gates that say nothing while nothing is counted and no time is set."""
+NOTHING = Word(None, 1, 0.0)
+
+Found = dict[str, Row]
+
+
+def read_gates(keys: Iterable[str]) -> Generator[Step, Rows, Found]:
+    """Read these gates, by key."""
+    rows = yield "read_gates", {"gates": text(sorted(keys))}
+    return {row[0]: Row(*row) for row in rows}
+
+
+def try_gates(keys: Iterable[str]) -> Generator[Step, Rows, set[str]]:
+    """Lock those of these gates that nobody has."""
+    wanted = sorted(keys)
+    return {key for (key,) in (yield "try_gates", {"gates": text(wanted)})} if wanted else set()
+
+
+def write_gates(rows: Iterable[Row]) -> Script:
+    """Write gates as they are now, and forget those that say nothing any more."""
+    changed = sorted(rows)
+    if changed:
+        yield "write_gates", [tuple(row) for row in changed]
+        idle = [row.key for row in changed if not row.used and row.opens_at is None and row.kind in COUNTED]
+        if idle:
+            yield "forget_gates", {"gates": text(idle)}
+
+
+# --- rules
+
+
+def regulate(round_: Round, changed: Mapping[str, QueueRules]) -> Script:
+    """Put changed rules in force for what already waits: all that is parked may try again, under the new numbers.
+
+    Limits keep their rows: what runs still takes places, and whoever is parked next writes the new limit there. At the
+    limit of a whole queue nobody is parked, so it is written here: an end must know that it made room.
+    """
+    for queue, rules in changed.items():
+        spent = [gates.of_queue("rate", queue), gates.of_queue("gate", queue)]
+        yield "drop_rates", {"gates": text(spent), "below": f"{gates.of_queue('rate', queue)}:"}
+        yield "unpark_queue", {"queue": queue, "now": round_.now}
+        if rules.concurrency is not None and rules.concurrency.key is None:
+            known = yield from read_gates([gates.of_queue("limit", queue)])
+            yield from write_gates(row._replace(capacity=rules.concurrency.limit) for row in known.values())
+        round_.work_in(queue, 0.0)
+
+
+# --- letting through
+
+
+def let_through(
+    round_: Round, wanted: dict[str, int], *, ticket: bool = True, after: int = 0
+) -> Generator[Step, Rows, Counter[str]]:
+    """Make the oldest jobs that wait at these gates claimable, so many of each; give how many there were."""
+    moved: Counter[str] = Counter()
+    asked = {key: number for key, number in wanted.items() if number > 0}
+    if not asked:
+        return moved
+    lines = [(key, number, after) for key, number in sorted(asked.items())]
+    rows = []
+    for key, n, queue in (yield "next_in_line", {"lines": text(lines), "most": max(asked.values())}):
+        if moved[key] < asked[key]:
+            moved[key] += 1
+            rows.append((n, round_.now, key if ticket else None))
+            round_.work_in(queue, 0.0)
+    if rows:
+        yield "let_through", rows
+    return moved
+
+
+def free_places(round_: Round, freed: Counter[str], queues: dict[str, str]) -> Script:
+    """Free places of limits, and give them to those who wait for them longest. The gates are locked."""
+    rows = [row for row in (yield from read_gates(freed)).values() if row.kind == "limit"]
+    used = {row.key: max(0, row.used - freed[row.key]) for row in rows}
+    moved = yield from let_through(round_, {row.key: (row.capacity or 0) - used[row.key] for row in rows})
+    for row in rows:
+        if row.used >= (row.capacity or 0) and row.key in queues:
+            round_.work_in(queues[row.key], 0.0)
+    yield from write_gates(row._replace(used=used[row.key] + moved[row.key]) for row in rows)
+
+
+def open_due(round_: Round, served: Collection[str]) -> Script:
+    """Open the gates whose time has come: rates that have tokens again, breakers that may be probed or are back.
+
+    `served` are the queues that somebody claims from just now.
+    """
+    due = yield "due_gates", {"now": round_.now, "limit": OPENED_PER_CLAIM}
+    tried = yield from try_gates(key for (key,) in due)
+    rows = [row for row in (yield from read_gates(tried)).values() if row.opens_at is not None]
+    for row in rows:
+        if (row.opens_at or 0.0) <= round_.now:
+            yield from write_gates([(yield from _opened(round_, row, served))])
+
+
+def _opened(round_: Round, row: Row, served: Collection[str]) -> Generator[Step, Rows, Row]:
+    if row.kind == "rate":
+        found = gates.meter(row)
+        tokens = found.tokens(round_.now)
+        moved = (yield from let_through(round_, {row.key: tokens}))[row.key]
+        waiting = moved == tokens or (yield from _anyone(row.key))
+        return gates.metered(row, found.spent(round_.now, moved), round_.now, waited_for=waiting)
+    if row.kind == holds.KIND:
+        return (yield from _follow(round_, row))
+    if row.kind == "probe":  # whoever said so is gone, or says it no more
+        yield from let_through(round_, {row.key: OPENED_PER_CLAIM}, ticket=False)
+        return row._replace(opens_at=round_.now if (yield from _anyone(row.key)) else None)
+    match gates.circuit(row).state:
+        case "open" | "half":
+            return (yield from _probe(round_, row, served))
+        case "recovering":
+            return (yield from _recover(round_, row))
+        case _:  # its probe is under way, or lost: a sweep finds out
+            return row._replace(opens_at=round_.now + gates.PROBE_PATIENCE)
+
+
+def _anyone(key: str) -> Generator[Step, Rows, bool]:
+    [(waiting,)] = yield "anyone_parked", {"gate": key}
+    return bool(waiting)
+
+
+def _probe(round_: Round, row: Row, served: Collection[str]) -> Generator[Step, Rows, Row]:
+    """Let one job through, and never the same twice in a row while there are others.
+
+    Of several queues behind one breaker, a paused one must not keep it shut for the others: nobody claims its jobs.
+    """
+    last, waiting = gates.circuit(row).last, []
+    for behind in (last, 0):
+        lines = [(row.key, LOOKED_AT_FOR_A_PROBE, behind)]
+        waiting += yield "next_in_line", {"lines": text(lines), "most": LOOKED_AT_FOR_A_PROBE}
+    if not waiting:
+        after = gates.half_open(row, round_.now)
+        if not gates.blocks(after):
+            round_.told["breaker_closed", ""].append("")
+        return after
+    known = yield "queue_rules", {"queues": text(sorted({queue for _, _, queue in waiting}))}
+    paused = {name for name, _, is_paused, *_ in known if is_paused}
+    _, n, queue = min(waiting, key=lambda each: (each[2] in paused, each[1] == last, each[2] not in served))
+    yield "let_through", [(n, round_.now, row.key)]
+    round_.work_in(queue, 0.0)
+    return gates.probing(row, n, round_.now)
+
+
+def _follow(round_: Round, row: Row) -> Generator[Step, Rows, Row]:
+    """Let the next batch of those follow that waited for a destination, and forget it once nobody waits."""
+    batch = holds.read(row).batch
+    moved = yield from let_through(round_, {row.key: batch}, ticket=False)
+    if moved[row.key] < batch and not (yield from _anyone(row.key)):
+        return row._replace(detail=None, opens_at=None)
+    return holds.next_batch(row, round_.now)
+
+
+def _recover(round_: Round, row: Row) -> Generator[Step, Rows, Row]:
+    """Let the next batch follow a probe that was answered."""
+    batch = gates.circuit(row).batch
+    moved = yield from let_through(round_, {row.key: batch}, ticket=False)
+    if moved[row.key] < batch and not (yield from _anyone(row.key)):
+        return row._replace(detail=None, opens_at=None)
+    return gates.next_batch(row, round_.now)
+
+
+# --- ends
+
+
+def settle(round_: Round) -> Script:
+    """Give back what the ends of this round had taken, and hear what they say: the last locks that are waited for."""
+    ends, round_.ends = round_.ends, []
+    if ends:
+        yield from _heard(round_, ends)
+        places = Counter(key for end in ends for key in end.places if key.startswith("limit:"))
+        yield from threads.lock(round_, {*places, *_held(ends)})
+        yield from _hold_back(round_, ends)
+        if places:
+            yield from free_places(round_, places, {key: end.queue for end in ends for key in end.places})
+    if round_.mends:
+        round_.mends = False
+        yield from _mend(round_)
+
+
+def _heard(round_: Round, ends: Sequence[End]) -> Script:
+    """Tell the breakers. What answers and has no breaker yet is nothing new, and nothing is locked for it."""
+    named = {key for end in ends for key in (*end.places, end.dependency) if key and key.startswith("breaker:")}
+    if not named:
+        return
+    known = yield from read_gates(named)
+    doubted = {end.dependency for end in ends if end.dependency and end.word and end.word.answers is False}
+    concerned = sorted(doubted | known.keys())
+    places = {key for end in ends for key in end.places if key.startswith("limit:")}
+    yield from threads.lock(round_, {*concerned, *places, *_held(ends)} if concerned else ())
+    known = (yield from read_gates(concerned)) if concerned else {}
+    for key in concerned:
+        theirs = [end for end in ends if end.dependency == key or key in end.places]
+        yield from _judged(round_, known.get(key, Row(key, "breaker")), theirs)
+
+
+def _judged(round_: Round, row: Row, ends: Sequence[End]) -> Script:
+    """Have a breaker hear the ends of attempts, in their order."""
+    was = gates.circuit(row).state
+    for end in ends:
+        before = gates.blocks(row)
+        word = end.word if end.dependency == row.key and end.word is not None else NOTHING
+        row = gates.after(row, word, round_.now, probe=end.n if row.holder == end.n else None)
+        if gates.blocks(row) != before:
+            round_.told["breaker_opened" if gates.blocks(row) else "breaker_closed", end.queue].append(end.id)
+    if gates.blocks(row):
+        for end in ends:
+            round_.work_in(end.queue, (row.opens_at or 0.0) - round_.now)
+        back = [(end.n, row.key, None, 0) for end in ends if end.waits]
+        if back:
+            yield "park_jobs", back
+    elif gates.circuit(row).state == "recovering" and was != "recovering":
+        row = yield from _recover(round_, row)
+    yield from write_gates([row])
+
+
+def _held(ends: Sequence[End]) -> set[str]:
+    return {end.hold.gate for end in ends if end.hold is not None}
+
+
+def _hold_back(round_: Round, ends: Sequence[End]) -> Script:
+    """Have destinations left alone for as long as they asked; whoever is chosen for them meanwhile is parked."""
+    asked = [(end, end.hold) for end in ends if end.hold is not None]
+    if not asked:
+        return
+    known: dict[str, Row | None] = {**(yield from read_gates(_held(ends)))}
+    for end, hold in asked:
+        until = round_.now + hold.seconds
+        known[hold.gate] = holds.extended(known.get(hold.gate), hold.gate, until, round_.now)
+        round_.work_in(end.queue, hold.seconds)
+    yield from write_gates(row for row in known.values() if row is not None)
+
+
+# --- mending
+
+
+def _mend(round_: Round) -> Script:
+    """Compare the gates with what runs, and let nobody wait for what will not come. This waits for no lock."""
+    since = {"before": round_.now - UNTAKEN_AFTER, "limit": MENDED_PER_SWEEP}
+    stale = yield "stale_tickets", since
+    if stale:
+        yield "drop_tickets", {"numbers": text([n for (n,) in stale])}
+    for (queue,) in (yield "unpark_lost", {"now": round_.now, "limit": MENDED_PER_SWEEP}):
+        round_.work_in(queue, 0.0)
+    doubtful = yield "doubtful_gates", {"now": round_.now, "limit": MENDED_PER_SWEEP}
+    tried = yield from try_gates(key for (key,) in doubtful)
+    if not tried:
+        return
+    taken: dict[str, int] = dict((yield "places_taken", {}))
+    for row in (yield from read_gates(tried)).values():
+        yield from _mended(round_, row, taken.get(row.key, 0))
+
+
+def _mended(round_: Round, row: Row, taken: int) -> Script:
+    if row.kind == "limit":
+        moved = yield from let_through(round_, {row.key: (row.capacity or 0) - taken})
+        if taken + moved[row.key] != row.used:
+            yield from write_gates([row._replace(used=taken + moved[row.key])])
+            round_.work_in(gates.queue_of(row.key), 0.0)
+    elif row.kind == "breaker" and row.holder is not None and not taken:
+        yield from write_gates([gates.after(row, NOTHING, round_.now, probe=row.holder)])
+    elif row.kind == "rate" and row.opens_at is None:
+        if (yield from _anyone(row.key)):
+            yield from write_gates([row._replace(opens_at=round_.now)])
+        elif gates.meter(row).until <= round_.now:
+            yield "forget_gates", {"gates": text([row.key])}

@@ -1,0 +1,119 @@
+"""The command that listens: what happens to jobs, as it is committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+import click
+
+from standfast.cli.door import look, shared
+from standfast.cli.terminal import Cell, show_json_line, show_row
+from standfast.errors import StoreGone, StoreUnavailable
+from standfast.printable import escaped
+from standfast.wings.jobs.sheets import COLOURS
+from standfast.wings.notices.following import Reader
+from standfast.wings.notices.words import GAP, KINDS, Notice
+
+KIND_COLOURS = {
+    **dict.fromkeys(("enqueued", "replayed", "given_back"), COLOURS["queued"]),
+    **dict.fromkeys(
+        ("retry", "snoozed", "depth_warning", "alert_started", "cancel_asked", GAP), COLOURS["retry_pending"]
+    ),
+    **dict.fromkeys(("completed", "resolved", "approved", "alert_ended"), COLOURS["completed"]),
+    **dict.fromkeys(("dead_letter", "denied", "replay_denied", "gave_up"), COLOURS["dead"]),
+    "claimed": COLOURS["running"],
+    "cancelled": COLOURS["cancelled"],
+    "held": COLOURS["held"],
+}
+WIDTHS = (9, max(map(len, KINDS)), 12, 36, 0)
+Open = Callable[[int | None], Awaitable[Reader]]
+ASK_AGAIN = 1.0
+"""Seconds until a store that did not answer is asked again."""
+
+
+def _kinds(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str] | None:
+    """Read kinds, with commas between them; an unknown one is refused."""
+    named = [kind.strip() for some in given for kind in some.split(",")]
+    for kind in named:
+        if kind not in KINDS:
+            raise click.BadParameter(f"{kind!r} is none; known are {', '.join(KINDS)}")
+    return named or None
+
+
+@click.command()
+@click.option("--queue", help="Only of this queue.")
+@click.option("--kinds", "--kind", metavar="KIND,…", multiple=True, callback=_kinds, help="Only these kinds.")
+@click.option("--after", type=click.IntRange(min=0), help="Go on behind this notice; else from now on.")
+@click.option("--limit", type=click.IntRange(min=1), help="End after so many notices.")
+@shared
+def tail(
+    *,
+    queue: str | None,
+    kinds: list[str] | None,
+    after: int | None,
+    limit: int | None,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """Follow what happens to jobs, from every process, until interrupted.
+
+    Each notice ends with its number: --after goes on behind it. A store that goes away is waited for.
+    """
+    tell = _tell_program if as_json else _tell_person
+    queues = None if queue is None else [queue]
+    look(url, lambda sf: _follow(partial(sf.reader, kinds, queues), after, limit, tell))
+
+
+async def _follow(open_: Open, after: int | None, limit: int | None, tell: Callable[[Notice], None]) -> None:
+    reader = await open_(after)
+    told = 0
+    while True:
+        try:
+            found = await reader.more()
+        except StoreGone:
+            raise
+        except StoreUnavailable as error:
+            reader = await _once_it_is_back(open_, reader.seq, error)
+            continue
+        for notice in found:
+            tell(notice)
+            told += 1
+            if told == limit:
+                return
+
+
+async def _once_it_is_back(open_: Open, after: int, error: StoreUnavailable) -> Reader:
+    """Wait for a store that went away, and go on where it was."""
+    _say(f"the store is away, and waited for; nothing is missed: {error}")
+    while True:
+        await asyncio.sleep(ASK_AGAIN)
+        with suppress(StoreUnavailable):
+            reader = await open_(after)
+            _say("the store is back")
+            return reader
+
+
+def _say(text: str) -> None:
+    """Say something about the telling itself, beside what is told."""
+    click.echo(f"standfast: {escaped(text)}", err=True)
+
+
+def _tell_program(notice: Notice) -> None:
+    show_json_line(notice._asdict())
+
+
+def _tell_person(notice: Notice) -> None:
+    at = f"{notice.at:%H:%M:%S}Z"
+    kind = Cell(notice.kind, KIND_COLOURS.get(notice.kind, ""))
+    what = notice.job or _about(notice)
+    show_row([at, kind, notice.queue, what, Cell(str(notice.seq), "dim")], WIDTHS)
+
+
+def _about(notice: Notice) -> str:
+    """Say what a notice is about that names no job."""
+    if notice.kind == GAP:
+        return f"{notice.data['transactions']} transactions no longer kept"
+    return " ".join(map(str, notice.data.values()))

@@ -1,0 +1,288 @@
+"""Following the journal: it is looked at once for everybody in this process who follows, and each has its own place.
+
+A reader has nothing but its place, so that a slow one costs nothing and loses nothing: what is no longer at hand when
+it comes back, it reads from the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import islice, takewhile
+from weakref import WeakKeyDictionary
+
+from standfast.store.store import Store
+from standfast.wings.jobs.reads import JournalRow
+from standfast.wings.notices.words import (
+    Entry,
+    Fits,
+    Notice,
+    Wanted,
+    checked_kinds,
+    end_of,
+    entries,
+    gap,
+    laid_out,
+    row_of,
+)
+
+LOOK_EVERY = 0.1
+"""Seconds between looks at the journal, while anybody follows."""
+ROWS_AT_ONCE = 200
+ROWS_A_READER = 20
+"""Transactions a reader takes at once; a reader that does not come back holds no more than these."""
+KEPT_ROWS = 1000
+KEPT_SIZE = 4 << 20
+"""What is kept at hand for all readers: so many transactions, of so many bytes."""
+NOTICES_AT_ONCE = 500
+SIZE_AT_ONCE = 1 << 19
+"""Notices after which a reader is answered, and bytes that were looked through for them: others wait meanwhile."""
+FOREVER = 9e9
+
+
+class Row:
+    """What one transaction told, taken apart once for all who read it."""
+
+    def __init__(self, found: JournalRow, skew: float) -> None:
+        self.seq = found.seq
+        self.size = len(found.entries)
+        self.at = datetime.fromtimestamp(found.at + skew, UTC)
+        self._text = found.entries
+
+    @cached_property
+    def _entries(self) -> list[Entry]:
+        return entries(self._text)
+
+    def told(self, fits: Fits) -> Iterator[Notice]:
+        """Give its notices that are wanted, in their order."""
+        return laid_out(self.seq, self.at, self._entries, fits)
+
+
+class NotHere(Exception):
+    """A number is of another store than the one there is."""
+
+
+class Following:
+    """Looks at the journal for all readers of one event loop, and keeps its newest rows at hand."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rows: deque[Row] = deque()
+        self._size = 0
+        self._since = 0
+        """Whatever is behind this row, up to the last one seen, is at hand."""
+        self._at = 0
+        self._looking: asyncio.Task[None] | None = None
+        self._next_look = 0.0
+        self._waiting = 0
+
+    async def behind(self, row: int, within: float) -> list[Row]:
+        """Give some rows behind one, the oldest first; none if none came within so many seconds."""
+        clock = asyncio.get_running_loop().time
+        give_up = clock() + within
+        while True:
+            row, found = await self._found(row)
+            left = give_up - clock()
+            if found or left <= 0:
+                return found
+            await self._look(left)
+
+    async def _found(self, row: int) -> tuple[int, list[Row]]:
+        """Give what there is behind a row; and a later row, if there is nothing in between."""
+        if row < self._since:
+            seen = self._at  # before the read: what comes meanwhile is not skipped
+            found = await self._read(row, ROWS_A_READER)
+            return (row if found else max(row, seen)), found
+        if row > self._at:  # nobody followed for a while: what was missed is nobody's business
+            await self._check(row)
+            if row > self._at:
+                self._begin(row)
+            return await self._found(row)  # what is at hand may have changed meanwhile
+        newer = [*takewhile(lambda each: each.seq > row, reversed(self._rows))]
+        return row, newer[: -ROWS_A_READER - 1 : -1]
+
+    async def _look(self, within: float) -> None:
+        """Wait for news, for which all who wait look together; what that met is everybody's."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._take())
+            self._looking.add_done_callback(_met)
+        looking = self._looking
+        self._waiting += 1
+        try:
+            await asyncio.wait([looking], timeout=within)
+        finally:
+            self._waiting -= 1
+        if looking.done() and not looking.cancelled():
+            looking.result()
+
+    async def _take(self) -> None:
+        """Look until there is something, or nobody waits any more."""
+        while not await self._took() and self._waiting:
+            pass
+
+    async def _took(self) -> bool:
+        """Read on; not at once again, unless there was more than one look takes."""
+        clock = asyncio.get_running_loop().time
+        await asyncio.sleep(self._next_look - clock())
+        self._next_look = clock() + LOOK_EVERY
+        at = self._at
+        rows = await self._read(at, ROWS_AT_ONCE)
+        if len(rows) == ROWS_AT_ONCE:
+            self._next_look = 0.0
+        if rows and self._at == at:
+            self._keep(rows)
+        return self._at != at
+
+    def _keep(self, rows: Sequence[Row]) -> None:
+        self._rows.extend(rows)
+        self._size += sum(row.size for row in rows)
+        self._at = rows[-1].seq
+        while len(self._rows) > KEPT_ROWS or (self._size > KEPT_SIZE and len(self._rows) > 1):
+            gone = self._rows.popleft()
+            self._since = gone.seq
+            self._size -= gone.size
+
+    async def _read(self, row: int, limit: int) -> list[Row]:
+        skew = self._store.skew()
+        return [Row(found, skew) for found in await self._store.journal(row, limit)]
+
+    async def _check(self, row: int) -> None:
+        """Refuse a row that the store has not come to: whoever follows would hear nothing until it has."""
+        last = await self._store.last_journal_number()
+        if row > last:
+            raise NotHere
+
+    def no_further_than(self, last: int) -> None:
+        """Forget what is at hand of a store that came further than the one there is: this one was made anew."""
+        if last < self._at:
+            self._begin(last)
+
+    async def anew(self) -> tuple[int, Notice]:
+        """Give where somebody begins whose number this store has not come to, which is all there is; and tell that."""
+        kept = await self._store.journal(0, 1)
+        oldest = kept[0].seq if kept else await self._store.last_journal_number() + 1
+        now = datetime.fromtimestamp(self._store.now() + self._store.skew(), UTC)
+        return oldest - 1, gap(oldest - 1, oldest, now)
+
+    def _begin(self, row: int) -> None:
+        self._rows.clear()
+        self._size, self._since, self._at = 0, row, row
+
+    async def close(self) -> None:
+        """Look no more, until somebody follows again."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+
+
+def _met(looking: asyncio.Task[None]) -> None:
+    """Take note of what a look met, also if nobody waits for it any more."""
+    if not looking.cancelled():
+        looking.exception()
+
+
+class Reader:
+    """Reads notices in commit order, from a place of its own."""
+
+    def __init__(self, following: Following, wanted: Wanted, seq: int, first: Sequence[Notice] = ()) -> None:
+        self.seq = seq
+        """Nothing wanted up to this number is still to come: pass it as `after` to go on."""
+        self._following = following
+        self._wanted = wanted
+        self._known = row_of(seq)
+        self._row = self._known if seq == end_of(self._known) else max(0, self._known - 1)
+        self._rows: deque[Row] = deque()
+        self._inside: Iterator[Notice] | None = None
+        """What is still to come of the first of these rows, once it was begun."""
+        self._first = list(first)
+
+    async def more(self, within: float = FOREVER) -> list[Notice]:
+        """Give what came next; nothing if nothing wanted did within so many seconds, or only what was not wanted."""
+        if self._rows:
+            await asyncio.sleep(0)  # before anything is taken, which whoever gives up waiting would lose
+        elif not self._first:
+            await self._look(within)
+        found, self._first, looked_through = self._first, [], 0
+        while self._rows and len(found) < NOTICES_AT_ONCE and looked_through < SIZE_AT_ONCE:
+            looked_through += self._rows[0].size
+            found += self._next(NOTICES_AT_ONCE - len(found))
+        return found
+
+    async def _look(self, within: float) -> None:
+        try:
+            self._rows.extend(await self._following.behind(self._row, within))
+        except NotHere:
+            row, told = await self._following.anew()
+            self.seq, self._known, self._row, self._first = end_of(row), row, row, [told]
+
+    def _next(self, most: int) -> list[Notice]:
+        """Give so many notices of the row that is next, and what is missing before it."""
+        row, missing = self._rows[0], []
+        if self._inside is None:
+            missing = [gap(self._known, row.seq, row.at)] if 0 < self._known < row.seq - 1 else []
+            self._inside = _behind(self.seq, row.told(self._wanted.fits))
+        found = [*islice(self._inside, most)]
+        if len(found) == most:
+            self.seq = found[-1].seq
+        else:
+            self._rows.popleft()
+            self._inside = None
+            self._known = self._row = row.seq
+            self.seq = end_of(row.seq)
+        return missing + found
+
+
+def _behind(seq: int, notices: Iterator[Notice]) -> Iterator[Notice]:
+    return (notice for notice in notices if notice.seq > seq)
+
+
+class Followings:
+    """The followings of one store, one for each event loop."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._of: WeakKeyDictionary[asyncio.AbstractEventLoop, Following] = WeakKeyDictionary()
+
+    async def reader(self, kinds: Collection[str] | None, queues: Collection[str] | None, after: int | None) -> Reader:
+        """Begin to read behind a number, or from now on.
+
+        Behind 0 is everything there still is. Behind any other number, what was pruned meanwhile is told as a `gap`; so
+        is a number that this store has not come to.
+        """
+        wanted = Wanted(checked_kinds(kinds), None if queues is None else frozenset(queues))
+        following = self._of.setdefault(asyncio.get_running_loop(), Following(self._store))
+        last = await (newest(self._store) if after is None else self._store.last_journal_number())
+        following.no_further_than(last)
+        if after is None:
+            return Reader(following, wanted, end_of(last))
+        if last < row_of(after):
+            row, told = await following.anew()
+            return Reader(following, wanted, end_of(row), [told])
+        return Reader(following, wanted, after)
+
+    async def subscribe(
+        self, kinds: Collection[str] | None, queue: str | None, after: int | None
+    ) -> AsyncIterator[Notice]:
+        """Give notices as they are committed, without end."""
+        reader = await self.reader(kinds, None if queue is None else [queue], after)
+        while True:
+            for notice in await reader.more():
+                yield notice
+
+    async def close(self) -> None:
+        """Look no more in this event loop."""
+        following = self._of.pop(asyncio.get_running_loop(), None)
+        if following is not None:
+            await following.close()
+
+
+async def newest(store: Store) -> int:
+    """Give the newest transaction's number, once it has one: what is committed from now on comes behind it."""
+    while True:
+        last = await store.last_journal_number()
+        if last == 0 or await store.journal(last - 1, 1):
+            return last
+        await asyncio.sleep(LOOK_EVERY)  # somebody else is numbering it

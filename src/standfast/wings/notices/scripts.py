@@ -1,0 +1,32 @@
+"""Script for those who carry notices out: how far they followed the journal, moved with the jobs that carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from standfast.job import NewJob
+from standfast.spine.bulk import stored_together
+from standfast.store.steps import Round, Script
+
+
+class Carrying(NamedTuple):
+    """The jobs that carry out what was told behind one row, up to another."""
+
+    name: str
+    since: int
+    seq: int
+    jobs: tuple[NewJob, ...] = ()
+
+
+def carry(round_: Round, carryings: Sequence[Carrying]) -> Script:
+    """Store the jobs and move on, if nobody else has meanwhile and there is room; answer with how far it is."""
+    answers = []
+    for each in carryings:
+        yield "begin_following", {"name": each.name, "seq": each.since}
+        [(at,)] = yield "lock_follower", {"name": each.name}
+        if at == each.since and (not each.jobs or (yield from stored_together(round_, each.jobs))):
+            yield "move_follower", {"name": each.name, "seq": each.seq}
+            at = each.seq
+        answers.append(at)
+    return answers

@@ -1,0 +1,138 @@
+"""Subscribers: webhooks that get every notice they asked for, as CloudEvents, through a queue of their own.
+
+Each has a place in the journal that is kept in the store and moved in the transaction that stores its jobs. So any
+worker may carry, and all at once: whoever comes second finds the place moved, and whoever is killed has moved nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from standfast.clock import Clock
+from standfast.errors import LowDisk, Permanent
+from standfast.job import NewJob
+from standfast.outcome import Failed
+from standfast.spine.accept import Acceptor
+from standfast.spine.handler_job import Job
+from standfast.spine.registry import Declaration, Enqueues, Handler
+from standfast.store.store import Store
+from standfast.wings.alerts.cursors import Cursors, of_subscriber
+from standfast.wings.alerts.delivery import webhook
+from standfast.wings.alerts.follower import QUEUE as ALERTS
+from standfast.wings.alerts.sinks import Sinks
+from standfast.wings.alerts.surfaces import Notify, Subscriber
+from standfast.wings.health.rules import SUBSCRIBER
+from standfast.wings.http.sender import Sender
+from standfast.wings.http.verbs import judged
+from standfast.wings.jobs.reads import JournalRow
+from standfast.wings.notices.scripts import Carrying
+from standfast.wings.notices.words import Notice, cloud_event, gap, told
+
+log = logging.getLogger("standfast.notify")
+
+QUEUE = "standfast.subscribers"
+"""The queue that carries notices out. Alerts have another: they must not wait behind notices that nobody takes."""
+CARRIERS = frozenset({QUEUE, ALERTS})
+EVERY = 0.5
+ROWS_AT_ONCE = 200
+NOTICES_AT_ONCE = 1000
+"""Notices after which what was found is stored; those of one transaction stay together."""
+JOBS_AT_ONCE = 500
+AHEAD = 1000
+"""So many rows without anything wanted are followed before that is written down."""
+CLOUD_EVENT = "application/cloudevents+json"
+
+
+class Subscriptions:
+    """Turns notices into jobs that carry them to subscribers. Any worker can, and all may at once."""
+
+    def __init__(self, store: Store, acceptor: Acceptor, notify: Notify, cursors: Cursors) -> None:
+        self._store = store
+        self._acceptor = acceptor
+        self._notify = notify
+        self._cursors = cursors
+
+    async def carry(self) -> None:
+        """Follow to the end of the journal, for each subscriber from its own place."""
+        for name, subscriber in self._notify.subscribers.items():
+            while await self._read_on(name, subscriber):
+                pass
+
+    async def _read_on(self, name: str, subscriber: Subscriber) -> bool:
+        """Take what comes next for one of them; tell whether there may be more."""
+        kept = of_subscriber(name)
+        written, at = await self._cursors.place(kept)
+        rows = await self._store.journal(at, ROWS_AT_ONCE)
+        if not rows:
+            return False
+        end, found = self._wanted(subscriber, at, rows)
+        if found or end - written >= AHEAD:
+            return await self._moved(Carrying(kept, written, end, await self._jobs(name, found)))
+        self._cursors.read_to(kept, end)
+        return len(rows) == ROWS_AT_ONCE
+
+    async def _moved(self, carrying: Carrying) -> bool:
+        """Store what was found; tell whether to go on at once: not while there is no room for more."""
+        try:
+            at = await self._store.carry(carrying)
+        except LowDisk:  # health says so; it is all still in the journal
+            return False
+        self._cursors.read_to(carrying.name, at)
+        return at != carrying.since
+
+    def _wanted(self, subscriber: Subscriber, at: int, rows: Sequence[JournalRow]) -> tuple[int, list[Notice]]:
+        """Give the notices a subscriber wants, and how far they were looked for."""
+        found: list[Notice] = []
+        for row in rows:
+            if 0 < at < row.seq - 1:
+                log.warning("%d transactions were pruned before a subscriber was told of them", row.seq - at - 1)
+                found.append(gap(at, row.seq, datetime.fromtimestamp(row.at + self._store.skew(), UTC)))
+            found += told(row, self._store.skew(), partial(_wants, subscriber))
+            at = row.seq
+            if len(found) >= NOTICES_AT_ONCE:
+                break
+        return at, found
+
+    async def _jobs(self, name: str, found: Sequence[Notice]) -> tuple[NewJob, ...]:
+        """Lay out the jobs that carry notices, some at a time: whoever else is in this process has its turn."""
+        jobs: list[NewJob] = []
+        for start in range(0, len(found), JOBS_AT_ONCE):
+            some = found[start : start + JOBS_AT_ONCE]
+            payloads = [{"subscriber": name, "event": cloud_event(each, self._notify.source)} for each in some]
+            jobs += self._acceptor.own(QUEUE, payloads)
+            await asyncio.sleep(0)
+        return tuple(jobs)
+
+
+def _wants(subscriber: Subscriber, kind: str, queue: str) -> bool:
+    """Leave out what is about queues that carry: each notice would be about the one before, without end."""
+    return queue not in CARRIERS and subscriber.wants(kind, queue)
+
+
+def handler(door: Enqueues, notify: Notify, sender: Sender, clock: Clock, sinks: Sinks) -> Handler:
+    """Give the handler that carries one notice to one subscriber."""
+
+    async def deliver(job: Job) -> dict[str, Any] | Failed:
+        """Carry a notice out."""
+        name = job.payload["subscriber"]
+        subscriber = notify.subscribers.get(name)
+        if subscriber is None:
+            raise Permanent(f"[notify] has no subscriber named {name!r} where this worker runs; name it, then replay")
+        outcome = await sinks.sent(f"{SUBSCRIBER}{name}", _sent(job, subscriber, sender, clock.wall()))
+        return outcome if isinstance(outcome, Failed) else {"subscriber": name, "status": outcome["status"]}
+
+    return Handler(deliver, Declaration(queue=QUEUE, name=QUEUE), door)
+
+
+async def _sent(job: Job, subscriber: Subscriber, sender: Sender, wall: float) -> dict[str, Any] | Failed:
+    """Send what a job carries; a secret that is missing counts as not sent, like an answer that is."""
+    request = webhook(subscriber, job.payload["event"], job.id, wall)
+    named = msgspec.structs.replace(request, headers={**request.headers, "content-type": CLOUD_EVENT})
+    return judged(await sender.tell(named))

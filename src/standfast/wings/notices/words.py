@@ -1,0 +1,135 @@
+"""Notices: what was committed, told in commit order, from every process, resumable by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.errors import ConfigurationError
+from standfast.wings.approvals.words import TOLD as APPROVALS
+from standfast.wings.jobs.reads import JournalRow
+from standfast.wings.workflows.words import STARTED, TOLD, WORKFLOW
+
+SCHEDULE = "schedule_"
+"""What the notices about schedules begin with; they name the schedule, not a job."""
+REDRIVE = "redrive_"
+"""What the notices about redrives begin with; they name the redrive, not a job."""
+REGISTRY = "registry_"
+"""What the notices about handlers begin with, which a probe disabled or brought back; they name the handler."""
+ALERT = "alert_"
+"""What the notices about alerts begin with; they name the alert, not a job."""
+GAP = "gap"
+"""What tells that notices are missing; whoever follows gets it, whatever else they asked for."""
+KINDS = (
+    *("enqueued", "coalesced", "claimed", "completed", "retry", "snoozed", "given_back", "dead_letter", "held"),
+    *("released", "replayed", "resolved", "cancelled", "cancel_asked", "hurried", "paused", "resumed"),
+    *("discarded", "quarantined", "amended", "purged", "evicted", "imported"),
+    *("depth_warning", "depth_normal", f"{ALERT}started", f"{ALERT}ended", GAP),
+    *("breaker_opened", "breaker_closed", "gate_closed", "gate_broken", "gate_opened"),
+    *(f"{REGISTRY}{word}" for word in ("disabled", "auto_recovered")),
+    *("policy_changed", "policy_broken", "replay_denied", "gave_up", "inbox"),
+    *("consent_asked", "consent_given", "consent_denied", "consent_revoked"),
+    *APPROVALS.values(),
+    *(f"{REDRIVE}{word}" for word in ("started", "approval_required", "paused", "resumed", "cancelled")),
+    *(f"{REDRIVE}{word}" for word in ("halted", "finished")),
+    *(STARTED, *TOLD.values()),
+    *(f"{SCHEDULE}{word}" for word in ("added", "changed", "removed", "paused", "resumed", "missed", "ended")),
+)
+ABOUT = {REDRIVE: "redrive", SCHEDULE: "schedule", WORKFLOW: "workflow", REGISTRY: "handler", ALERT: "alert"}
+"""What notices are about that name no job, by how they begin."""
+TYPES = "dev.standfast."
+"""What the types of our CloudEvents begin with; the rest is the notice's kind."""
+
+_PLACES = 20
+"""Bits of a notice's number for its place inside its transaction; the bits above are the journal row."""
+Entry = tuple[str, str, list[str]]
+"""What a transaction told of one kind about one queue: the kind, the queue, and of whom."""
+Fits = Callable[[str, str], bool]
+"""Tells whether notices of a kind about a queue are wanted."""
+entries = msgspec.json.Decoder(list[Entry]).decode
+
+
+class Notice(NamedTuple):
+    """Something that happened to a job, or to a queue (`job` is None). Pass `seq` as `after` to go on behind it.
+
+    A `gap` says that notices between the last one and the next were pruned before they were read; everybody gets it.
+    """
+
+    seq: int
+    kind: str
+    at: datetime
+    job: str | None
+    queue: str
+    data: dict[str, Any]
+
+
+class Wanted(NamedTuple):
+    """Which notices somebody wants; None is all of them."""
+
+    kinds: frozenset[str] | None = None
+    queues: frozenset[str] | None = None
+
+    def fits(self, kind: str, queue: str) -> bool:
+        """Tell whether notices of a kind about a queue are wanted."""
+        return (self.kinds is None or kind in self.kinds) and (self.queues is None or queue in self.queues)
+
+
+def checked_kinds(kinds: Collection[str] | None) -> frozenset[str] | None:
+    """Refuse a kind that nothing is ever told as."""
+    unknown = sorted(set(kinds or ()) - set(KINDS))
+    if unknown:
+        raise ConfigurationError(f"unknown notice {unknown[0]!r}; known are {', '.join(KINDS)}")
+    return None if kinds is None else frozenset(kinds)
+
+
+def row_of(seq: int) -> int:
+    """Give the number of the transaction that a notice is of."""
+    return seq >> _PLACES
+
+
+def end_of(row: int) -> int:
+    """Give the number behind every notice of a transaction, and before those of the next."""
+    return ((row + 1) << _PLACES) - 1
+
+
+def told(row: JournalRow, skew: float, fits: Fits) -> Iterator[Notice]:
+    """Give the notices of one transaction that are wanted."""
+    return laid_out(row.seq, datetime.fromtimestamp(row.at + skew, UTC), entries(row.entries), fits)
+
+
+def laid_out(row: int, at: datetime, told_: Sequence[Entry], fits: Fits) -> Iterator[Notice]:
+    """Lay out what is wanted of what one transaction told, one by one: it may be much, of which little is wanted."""
+    seq, last = row << _PLACES, end_of(row)
+    for kind, queue, ids in told_:
+        if fits(kind, queue):
+            whose = next((name for about, name in ABOUT.items() if kind.startswith(about)), None)
+            for place, id_ in enumerate(ids, seq):
+                job, data = (id_ or None, {}) if whose is None else (None, {whose: id_})
+                # Rows are split long before; one that was not does not run into the next.
+                yield Notice(min(place, last), kind, at, job, queue, data)
+        seq += len(ids)
+
+
+def gap(known: int, next_row: int, at: datetime) -> Notice:
+    """Tell that transactions between the last known one and the next there is are not there any more."""
+    oldest = end_of(next_row - 1)
+    return Notice(oldest, GAP, at, None, "", {"transactions": next_row - known - 1, "oldest": oldest + 1})
+
+
+def cloud_event(notice: Notice, source: str) -> dict[str, Any]:
+    """Lay a notice out as CloudEvents 1.0 has it: its number is the id, its subject what it is about."""
+    about = notice.job or next(iter(notice.data.values()), None)
+    subject = {"subject": about} if isinstance(about, str) else {}
+    return {
+        "specversion": "1.0",
+        "id": str(notice.seq),
+        "source": source,
+        "type": f"{TYPES}{notice.kind}",
+        "time": notice.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        **subject,
+        "datacontenttype": "application/json",
+        "data": {"kind": notice.kind, "job": notice.job, "queue": notice.queue or None, **notice.data},
+    }

@@ -1,0 +1,103 @@
+"""Automatic replays: what a rule put off until later goes back to work when its time has come. Any worker can do it."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import msgspec
+
+from standfast.job import JobView
+from standfast.lifecycle import LETTERS, Move, State, Transition
+from standfast.store.store import Store
+from standfast.wings.audit.words import Decision
+from standfast.wings.jobs.reads import JobRecord
+from standfast.wings.jobs.view import job_view
+from standfast.wings.letters.returning import LOOKS_AT_ONCE, Returning, died_under, ruled
+from standfast.wings.policy.rulings import Permit, Ruling, facts_at
+from standfast.wings.policy.scripts import Refusal, Turn
+from standfast.wings.redrives.renewal import keeping
+
+BY = "policy"
+"""Who asks for an automatic replay."""
+TURN_FOR = 10.0
+"""Seconds a worker has the turn, unless it says that it is still at it."""
+STATUSES = {"deny": "denied", "require_approval": "pending_review"}
+"""Where a letter is in its triage after its replay was not allowed."""
+
+
+class Automatic:
+    """Asks the rules once for each letter that is due, and replays it or leaves it until the policy changes."""
+
+    def __init__(self, store: Store, returning: Returning, permit: Permit) -> None:
+        self._store = store
+        self._desk = store.governance
+        self._returning = returning
+        self._permit = permit
+
+    async def replay_due(self) -> int:
+        """Replay all that is due, unless another worker is at it; give how many letters went or were found done."""
+        turn = await self._desk.take_turn(Turn(TURN_FOR))
+        if turn is None:
+            return 0
+        went, held = 0, [turn]
+        async with keeping(TURN_FOR / 4, partial(self._keep, held)):
+            while number := await self._replay_some():
+                went += number
+        await self._desk.take_turn(Turn(0.0, held[-1]))
+        return went
+
+    async def _keep(self, held: list[float]) -> None:
+        """Have the turn for longer, and note until when: whoever knows that has it."""
+        until = await self._desk.take_turn(Turn(TURN_FOR, held[-1]))
+        if until is not None:
+            held.append(until)
+
+    async def _replay_some(self) -> int:
+        numbers = await self._desk.due_replays(self._store.now())
+        if not numbers:
+            await self._desk.tidy_replays()
+            return 0
+        records, _ = await self._desk.letters(numbers)
+        busy = asyncio.Semaphore(LOOKS_AT_ONCE)
+        letters = [record for record in records if State(record.row.state) in LETTERS]
+        decided = await asyncio.gather(*(self._decide(record, busy) for record in letters))
+        moves = [each for each in decided if isinstance(each, Transition)]
+        refusals = [each for each in decided if isinstance(each, Refusal)]
+        if refusals:
+            await self._desk.refuse(refusals)
+        return sum(await self._store.apply(moves)) if moves else 0
+
+    async def _decide(self, record: JobRecord, busy: asyncio.Semaphore) -> Transition | Refusal:
+        now, skew = self._store.now(), self._store.skew()
+        letter = job_view(record, now=now, skew=skew)
+        why = "auto_replay" if letter.triage is None else f"auto_replay by {letter.triage.rule}"
+        async with busy:
+            move = await self._returning.way_back(record, letter, by=BY, reason=why, kind="auto_replay")
+            if move.move == Move.RESOLVE:
+                return move
+            facts = msgspec.structs.replace(facts_at(letter, now + skew), automatic=True)
+            ruling = await self._permit(facts)
+        if ruling.permission.decision == "allow":
+            return ruled(move, letter, ruling)
+        return refusal(record, letter, ruling, by=BY, reason=why)
+
+
+def refusal(record: JobRecord, letter: JobView, ruling: Ruling, *, by: str, reason: str | None) -> Refusal:
+    """Lay out that a letter may not be replayed, as it is written down and chained."""
+    said, row = ruling.permission, record.row
+    outcome = {"deny": "denied", "require_approval": "approval_required"}[said.decision]
+    detail = {"why": said.why, **died_under(letter, ruling.snapshot)}
+    decision = Decision(
+        kind="deny",
+        job=row.id,
+        queue=row.queue,
+        by=by,
+        reason=reason,
+        payload_sha256=letter.payload_sha256,
+        rule=said.rule,
+        snapshot=ruling.snapshot,
+        outcome=outcome,
+        detail={name: value for name, value in detail.items() if value} or None,
+    )
+    return Refusal(row.n, row.token, row.id, row.queue, STATUSES[said.decision], ruling.snapshot, decision)

@@ -1,0 +1,112 @@
+"""Commands about the policy: policy show, check, test, drill."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from standfast import settings
+from standfast.cli.door import DONE, FAILED, look, shared
+from standfast.cli.terminal import Cell, Table, show, show_json, show_line
+from standfast.cli.words import counted
+from standfast.errors import ConfigurationError
+from standfast.wings.policy.cases import load_cases
+from standfast.wings.policy.load import load_policy
+from standfast.wings.policy.rehearse import Rehearsed, rehearse
+from standfast.wings.policy.verbs import content
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+def policy() -> None:
+    """See what becomes of dead letters, and try a policy before it is in force."""
+
+
+@policy.command("show")
+@shared
+def show_policy(*, url: str | None, as_json: bool) -> None:
+    """Show the policy in force, with who published it and what is wrong, if anything is."""
+    found = look(url, lambda sf: sf.policy.show())
+    if as_json:
+        show_json(found)
+        return
+    facts = [(name, str(found[name])) for name in ("snapshot", "source", "by", "at") if found[name] is not None]
+    show(Table([*facts, *([("issue", Cell(found["issue"], "bold red"))] if found["issue"] else [])]))
+    for line in (found["text"] or "").splitlines():
+        show_line(line)
+
+
+@policy.command()
+@click.argument("file", type=FILE)
+@shared
+def check(*, file: Path, url: str | None, as_json: bool) -> None:
+    """Tell what a candidate would change for the letters that are stored. Nothing is put in force."""
+    text = content(file)
+    found = look(url, lambda sf: sf.policy.check(text, str(file)))
+    if as_json:
+        show_json(found)
+        return
+    show_line(f"{found['changed']} of {counted(found['letters'], 'letter')} would be treated differently")
+    rows = [_change(what, each) for what in ("actions", "decisions") for each in found[what]]
+    if rows:
+        show(Table(rows, ("what", "in force", "candidate", "letters", "for example")))
+    for name in found["unused"]:
+        show_line(f"{name} speaks of none of them", "dim")
+
+
+@policy.command("test")
+@click.argument("file", type=FILE)
+@click.option("--policy", "written", type=FILE, help="The policy; else $STANDFAST_POLICY, ./standfast-policy.yaml.")
+@shared
+def test_cases(*, file: Path, written: Path | None, url: str | None, as_json: bool) -> None:
+    """Ask a policy about the cases in a file, and exit 1 if one does not come out as expected."""
+    path = written or Path(settings.load(url, os.environ).policy.value)
+    if not path.exists():
+        raise ConfigurationError(f"there is no policy at {path}; name one with --policy")
+    results = rehearse(load_cases(content(file), str(file)), load_policy(content(path), str(path)))
+    failed = [each for each in results if not each.passed]
+    if as_json:
+        show_json({"cases": len(results), "failed": len(failed), "items": msgspec.to_builtins(results)})
+    else:
+        _show_cases(results, failed, file)
+    raise click.exceptions.Exit(FAILED if failed else DONE)
+
+
+@policy.command()
+@shared
+def drill(*, url: str | None, as_json: bool) -> None:
+    """Walk a letter that nobody needs through a denied replay, in a store of its own; exit 1 if a step fails."""
+    from standfast.demo.drill import drill as walk  # noqa: PLC0415 - loaded only when asked for
+
+    logging.getLogger("standfast").setLevel(logging.CRITICAL)  # it is meant to fail
+    course = asyncio.run(walk(settings.load(url, os.environ).policy))
+    if as_json:
+        show_json({"passed": course.passed, "steps": msgspec.to_builtins(course.steps)})
+    else:
+        show(Table([_step(step) for step in course.steps], ("", "step", "seen")))
+        show_line("the drill went well" if course.passed else "the drill FAILED", "green" if course.passed else "red")
+    raise click.exceptions.Exit(DONE if course.passed else FAILED)
+
+
+def _change(what: str, change: dict[str, Any]) -> list[str | Cell]:
+    differs = change["before"] != change["after"]
+    after = Cell(change["after"], "bold" if differs else "dim")
+    return [what[:-1], change["before"], after, str(change["count"]), change["samples"][0]]
+
+
+def _step(step: Any) -> list[str | Cell]:
+    return [Cell("ok", "green") if step.ok else Cell("FAILED", "bold red"), step.what, step.seen]
+
+
+def _show_cases(results: list[Rehearsed], failed: list[Rehearsed], file: Path) -> None:
+    for each in failed:
+        for problem in each.problems:
+            show_line(f"{file}, line {each.line}: {each.name}: {problem}", "red")
+    show_line(f"{len(results) - len(failed)} of {counted(len(results), 'case')} passed", "red" if failed else "green")

@@ -1,0 +1,40 @@
+"""A policy that lost its indentation on the way through a web page, as in the document it was first published in.
+
+The keys of a rule and the keys of its `match` have no name in common, so such a text can mean only one thing. It is
+recognised by what no policy otherwise has: nothing is indented, and under a `- match:` without a value stands a key.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from standfast.wings.policy.words import MATCH_KEYS, TOP_KEYS
+
+_BEGINS_RULE = re.compile(r"- match:\s*(?:#.*)?")
+_KEY = re.compile(r"(\w+):")
+
+
+def indented(text: str) -> tuple[str, dict[int, int]]:
+    """Give the text with its indentation, and by how much each line (from 0) was shifted."""
+    lines = text.split("\n")
+    if not _lost_indentation(lines):
+        return text, {}
+    shifts = {number: shift for number, line in enumerate(lines) if (shift := _shift(line))}
+    return "\n".join(" " * shifts.get(number, 0) + line for number, line in enumerate(lines)), shifts
+
+
+def _lost_indentation(lines: list[str]) -> bool:
+    if any(line[:1].isspace() and line.strip() for line in lines):
+        return False
+    return any(
+        _BEGINS_RULE.fullmatch(line.rstrip()) and _shift(following) for line, following in itertools.pairwise(lines)
+    )
+
+
+def _shift(line: str) -> int:
+    """Tell how far in a line belongs: keys of a match under `match`, other keys of a rule under its dash."""
+    key = _KEY.match(line)
+    if key is None or key[1] in TOP_KEYS:
+        return 0
+    return 4 if key[1] in MATCH_KEYS else 2

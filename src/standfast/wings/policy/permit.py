@@ -1,0 +1,165 @@
+"""May this letter be replayed? Asked afresh before every replay, as the original requester.
+
+Without a policy file the built-in policy answers: replay is allowed, nothing happens by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from standfast.concurrency.guarded import asked
+from standfast.failure import Action
+from standfast.printable import printable
+from standfast.wings.policy.facts import UNKNOWN, Facts
+from standfast.wings.policy.rules import BUILT_IN as BUILT_IN_POLICY
+from standfast.wings.policy.rules import Broken, Decision, Policy, dlq_rule, replay_rule
+
+
+class Permission(msgspec.Struct, frozen=True):
+    """What the policy decided, and by which rule."""
+
+    decision: Decision
+    rule: str
+    why: str = ""
+    groups: tuple[str, ...] = ()
+    """The groups an approver must be in, all of them, where an approval is required; none is any approver."""
+
+    @property
+    def approver_group(self) -> str | None:
+        """The same, as it is told."""
+        return ", ".join(self.groups) or None
+
+
+BUILT_IN = Permission("allow", "built-in")
+UNMATCHED = Permission(
+    "deny", "no replay rule", "no rule of replay_rules speaks of this letter; let the last one be `match: {}`"
+)
+
+AGENT = "asked by an agent"
+"""The rule that is named where an agent asks for what only a person may decide."""
+BROKEN = "broken policy"
+"""The rule that is named where there is a policy that cannot be read: the catalogue triages, and replays are denied."""
+GUARDED = "its effect may have landed, and the rule does not say `landed: maybe`"
+"""Why a rule for `auto_replay` does not take a letter."""
+STRICTNESS: tuple[Decision, ...] = ("allow", "require_approval", "deny")
+EXTERNAL = "external"
+ANSWER_KEYS = frozenset({"decision", "why", "approver_group"})
+LONGEST_WHY = 500
+LONGEST_SHOWN = 60
+
+
+def permit(facts: Facts = UNKNOWN, policy: Policy | Broken = BUILT_IN_POLICY) -> Permission:
+    """Ask the policy. An approval that `dlq_rules` want, or wanted before, is needed whatever `replay_rules` allow."""
+    if isinstance(policy, Broken):
+        return Permission("deny", BROKEN, f"{policy.problem}; mend it, then ask again")
+    return strictest(_by_replay_rules(facts, policy), _by_dlq_rules(facts, policy), _as_demanded(facts))
+
+
+def _by_replay_rules(facts: Facts, policy: Policy) -> Permission:
+    if not policy.replay_rules:
+        return BUILT_IN
+    found = policy.permits(facts)
+    if found is None:
+        return UNMATCHED
+    place, rule = found
+    return Permission(rule.decision, replay_rule(place), rule.why, named(rule.approver_group))
+
+
+def _by_dlq_rules(facts: Facts, policy: Policy) -> Permission:
+    found, passed_over = policy.triages(facts)
+    action = None if found is None else found[1].action
+    if facts.automatic and facts.may_have_landed and action is not Action.AUTO_REPLAY:
+        guarded = dlq_rule(passed_over[0][0]) if passed_over else "dlq_rules"
+        return Permission("require_approval", guarded, GUARDED)
+    if found is None or action is not Action.REQUIRE_APPROVAL:
+        return BUILT_IN
+    place, rule = found
+    return Permission("require_approval", dlq_rule(place), groups=named(rule.approver_group))
+
+
+def _as_demanded(facts: Facts) -> Permission:
+    """Keep to what was asked for before: a letter that grows older needs no less."""
+    if facts.demand is None:
+        return BUILT_IN
+    return Permission("require_approval", facts.demand.rule, groups=facts.demand.groups)
+
+
+def for_agent(said: Permission, *, manual: bool, may_have_landed: bool) -> Permission:
+    """Have a person decide what an agent asks for, where repeating it could do the work twice; a no stays a no."""
+    if not manual and not may_have_landed:
+        return said
+    reason = "its effect may exist already" if may_have_landed else "its handler leaves every repeat to a person"
+    return strictest(said, Permission("require_approval", AGENT, f"{reason}, and an agent asks for it"))
+
+
+def named(group: str | None) -> tuple[str, ...]:
+    """Give the groups that a rule names."""
+    return () if group is None else (group,)
+
+
+def strictest(*answers: Permission) -> Permission:
+    """Give the one that allows least; of equals, the first. Its approver must be in the groups of all that want one."""
+    found = max(answers, key=lambda each: STRICTNESS.index(each.decision))
+    if found.decision != "require_approval":
+        return found
+    wanting = [each for each in answers if each.decision == found.decision]
+    rules = dict.fromkeys(each.rule for each in wanting)
+    groups = {group for each in wanting for group in each.groups}
+    return Permission(found.decision, ", ".join(rules), found.why, tuple(sorted(groups)))
+
+
+def ask_outside(question: Callable[[], Any]) -> Permission:
+    """Ask somebody's own code, which answers as `read_answer` has it; whatever it raises is a refusal."""
+    return asked(lambda: read_answer(question()), _raised)
+
+
+def read_answer(answer: object) -> Permission:
+    """Read what an external decision answered: a word, a map with `decision`, a Permission. The rest is a refusal."""
+    if isinstance(answer, Permission):
+        answer = {"decision": answer.decision, "why": answer.why, "approver_group": answer.groups}
+    if isinstance(answer, str):
+        answer = {"decision": answer}
+    if not isinstance(answer, dict):
+        return _refused(f"answered with {_shown(answer)}")
+    return _read_map(answer)
+
+
+def _read_map(answer: dict[Any, Any]) -> Permission:
+    unknown = [key for key in answer if key not in ANSWER_KEYS]
+    if unknown:
+        return _refused(f"answered with the unknown key {_shown(unknown[0])}")
+    decision, why, groups = answer.get("decision"), answer.get("why"), _read_groups(answer.get("approver_group"))
+    if not isinstance(decision, str) or decision not in STRICTNESS:
+        return _refused(f"answered with the decision {_shown(decision)}")
+    if not isinstance(why, str | None) or groups is None:
+        return _refused("gave a why or an approver_group that is no text")
+    return Permission(STRICTNESS[STRICTNESS.index(decision)], EXTERNAL, _told(why or ""), groups)
+
+
+def _read_groups(given: object) -> tuple[str, ...] | None:
+    """Read who must approve: a group, or the groups of a Permission, or any approver."""
+    if isinstance(given, str | None):
+        return named(given or None)
+    if isinstance(given, tuple) and all(isinstance(each, str) and each for each in given):
+        return given
+    return None
+
+
+def _raised(error: Exception) -> Permission:
+    return _refused(f"failed with {type(error).__name__}{asked(lambda: f': {error}', lambda _: '')}")
+
+
+def _refused(what: str) -> Permission:
+    return Permission("deny", EXTERNAL, _told(f"the external policy {what}; known are {', '.join(STRICTNESS)}"))
+
+
+def _shown(strange: object) -> str:
+    """Show what came instead of an answer, without calling code of it."""
+    return f"'{strange[:LONGEST_SHOWN]}'" if isinstance(strange, str) else f"a value of type {type(strange).__name__}"
+
+
+def _told(text: str) -> str:
+    return printable(text[:LONGEST_WHY])

@@ -1,0 +1,124 @@
+"""The policy as one value: what becomes of letters, who may replay them, and the hash that stands for all of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from standfast.failure import Action, Landed
+from standfast.rules import Backoff
+from standfast.wings.policy.facts import Facts
+from standfast.wings.policy.fitting import Fitting
+from standfast.wings.policy.match import Match
+
+BROKEN = "broken"
+"""What stands for the snapshot of a policy that cannot be used."""
+
+Decision = Literal["allow", "deny", "require_approval"]
+
+VERSION = "v1"
+
+BACKOFFS = {
+    "exponential_jitter": Backoff(base=60.0, cap=3600.0),
+    "fixed": Backoff(table=(10.0,)),
+    "none": Backoff(table=(0.0,), jitter=0.0),
+}
+"""How long an automatic replay waits, by the name it has in a policy."""
+
+
+class DlqRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of a letter that fits. `max_replays` and `backoff` are for `auto_replay`."""
+
+    match: Match
+    action: Action
+    max_replays: int = 1
+    """How often a letter may be replayed in all, by whomever, before this rule leaves it to a person."""
+    backoff: Backoff = BACKOFFS["exponential_jitter"]
+    owner: str | None = None
+    """Who looks after it."""
+    approver_group: str | None = None
+    """Who may approve its replay; None is any approver."""
+
+    def is_guarded(self, facts: Facts) -> bool:
+        """Tell whether this rule would replay a letter by itself that may have landed, without saying so.
+
+        Only a rule that says `landed: maybe` in so many words replays such a letter; any other is passed over.
+        """
+        says_so = Landed.MAYBE in self.match.texts.get("landed", ())
+        return self.action is Action.AUTO_REPLAY and facts.may_have_landed and not says_so
+
+
+class Ruled(NamedTuple):
+    """Which of `dlq_rules` decide about a letter: the first that fits and is not guarded, with its place from 1."""
+
+    found: tuple[int, DlqRule] | None = None
+    passed_over: tuple[tuple[int, DlqRule], ...] = ()
+    """Those that fit before it, and would have replayed by themselves what may have landed."""
+
+
+class ReplayRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether a letter that fits may be replayed."""
+
+    match: Match
+    decision: Decision
+    approver_group: str | None = None
+    why: str = ""
+    """What whoever asked is told."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
+    """Rules in order: the first that fits decides. `snapshot` is the hash of what they mean."""
+
+    version: str = VERSION
+    dlq_rules: tuple[DlqRule, ...] = ()
+    replay_rules: tuple[ReplayRule, ...] = ()
+    snapshot: str
+
+    def triages(self, facts: Facts) -> Ruled:
+        """Give the rule that says what becomes of this letter, and those that were passed over for it."""
+        passed_over: list[tuple[int, DlqRule]] = []
+        for each in self._dlq.all(facts):
+            if not each[1].is_guarded(facts):
+                return Ruled(each, tuple(passed_over))
+            passed_over.append(each)
+        return Ruled(None, tuple(passed_over))
+
+    def permits(self, facts: Facts) -> tuple[int, ReplayRule] | None:
+        """Give the first rule that says whether this letter may be replayed, with its place from 1."""
+        return self._replay.first(facts)
+
+    @cached_property
+    def _dlq(self) -> Fitting[DlqRule]:
+        return Fitting(self.dlq_rules)
+
+    @cached_property
+    def _replay(self) -> Fitting[ReplayRule]:
+        return Fitting(self.replay_rules)
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """A policy that is configured and cannot be used: its file is missing, or says something that cannot be."""
+
+    problem: str
+    missing: bool = False
+
+    @property
+    def snapshot(self) -> str:
+        """What is stored with decisions made under it."""
+        return BROKEN
+
+
+BUILT_IN = Policy(version="built-in", snapshot="built-in")
+"""What holds where nobody wrote a policy: poison is set apart, a person looks at the rest and may replay it."""
+
+
+def dlq_rule(place: int) -> str:
+    """Name a rule as it is stored with a letter."""
+    return f"dlq_rules#{place}"
+
+
+def replay_rule(place: int) -> str:
+    """Name a rule as it is stored with a decision."""
+    return f"replay_rules#{place}"

@@ -1,0 +1,79 @@
+"""What the policy says about a letter, asked afresh each time: the seam between letters and the policy in force."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from standfast.failure import Landed
+from standfast.job import JobView
+from standfast.rules import ReplayMode
+from standfast.wings.policy import permit
+from standfast.wings.policy.facts import Facts, facts_of_letter, left_in_doubt
+from standfast.wings.policy.permit import Permission
+from standfast.wings.policy.rules import BUILT_IN
+
+
+class Ruling(msgspec.Struct, frozen=True):
+    """What was decided, and under which policy."""
+
+    permission: Permission
+    snapshot: str
+    stored: bool = False
+    """Whether it is the store's: what was decided under it then lands only while it is in force."""
+
+
+Permit = Callable[[Facts], Awaitable[Ruling]]
+"""Asks the policy in force, outside of any transaction."""
+
+
+PermitMany = Callable[[Sequence[Facts]], Awaitable[list[Ruling]]]
+"""Asks it about many letters at once: one policy decides about all of them, and is read once."""
+
+
+def one_by_one(permit: Permit) -> PermitMany:
+    """Ask about many where only one can be asked about."""
+
+    async def ask(many: Sequence[Facts]) -> list[Ruling]:
+        return [await permit(facts) for facts in many]
+
+    return ask
+
+
+Modes = Mapping[tuple[str, str], ReplayMode]
+"""The replay mode of each published handler, by queue and name."""
+
+
+def for_agent(ruling: Ruling, letter: JobView, modes: Modes) -> Ruling:
+    """Have a person decide about a letter that an agent asks for, where it is `manual` or may have landed."""
+    manual = modes.get((letter.queue, letter.handler)) == "manual"
+    landed = may_have_landed(letter) == Landed.MAYBE
+    said = permit.for_agent(ruling.permission, manual=manual, may_have_landed=landed)
+    return msgspec.structs.replace(ruling, permission=said)
+
+
+def may_have_landed(letter: JobView) -> Landed:
+    """Tell whether any attempt may have landed: what one left uncertain stays so, however the last one ended."""
+    known = [line.landed for line in letter.history]
+    if letter.failure is not None:
+        known.append(letter.failure.landed)
+    return Landed.MAYBE if Landed.MAYBE in known else Landed.NO
+
+
+async def built_in(facts: Facts) -> Ruling:
+    """Ask the policy that holds where nobody wrote one."""
+    return Ruling(permit.permit(facts), BUILT_IN.snapshot)
+
+
+def facts_at(letter: JobView, wall: float, replay_mode: ReplayMode | None = None) -> Facts:
+    """Give a letter as the policy sees it now.
+
+    What its handler may repeat, and what earlier attempts left in doubt, matters to triage only.
+    """
+    now = datetime.fromtimestamp(wall, UTC)
+    if replay_mode is None:
+        return facts_of_letter(letter, now=now, replay_mode="replay")
+    facts = facts_of_letter(letter, now=now, replay_mode=replay_mode)
+    return msgspec.structs.replace(facts, in_doubt=left_in_doubt(letter, replay_mode))

@@ -1,0 +1,207 @@
+"""Scripts for the policy in force: published by whoever has one, read by all; and for what it refused or put off."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from standfast.lifecycle import LETTERS, Transition
+from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
+from standfast.wings.audit import scripts as audit
+from standfast.wings.audit.words import Decision
+from standfast.wings.policy import rules
+from standfast.wings.policy.rules import BROKEN
+from standfast.wings.sessions import scripts as sessions
+
+BITE = 200
+"""How many letters one look for automatic replays takes up."""
+BUILT_IN = rules.BUILT_IN.snapshot
+TURN = "automatic replays"
+"""What the turn to see to them is called in the upkeep."""
+SCHEDULED = "scheduled"
+"""Where a letter is in its triage that is replayed by itself."""
+MOST_COUNTED = 10_000
+
+
+class Kept(NamedTuple):
+    """The policy in force as the store has it; nothing where nobody ever wrote one."""
+
+    snapshot: str | None = None
+    source: str | None = None
+    text: str | None = None
+    rules: str | None = None
+    published_by: str | None = None
+    published_at: float | None = None
+    problem: str | None = None
+    problem_at: float | None = None
+
+    @property
+    def mark(self) -> str | None:
+        """What it is known by, as `queue_rules` gives it: another mark is another policy."""
+        return self.snapshot or (None if self.problem is None else f"{BROKEN}: {self.problem}")
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy to be put in force, or with `problem` word of one that cannot be."""
+
+    by: str
+    source: str
+    snapshot: str = ""
+    text: str = ""
+    rules: str = ""
+    problem: str | None = None
+
+
+def publish(round_: Round, offers: Sequence[Offer]) -> Script:
+    """Put policies in force for every process: the last published one holds. Answer each with what is in force then.
+
+    One that cannot be used changes nothing but what is said about it: the last good one stays.
+    """
+    answers = []
+    for offer in offers:
+        known = _kept((yield "lock_policy", {}))
+        if offer.problem is not None:
+            yield from _note_problem(round_, offer, known)
+        elif (known.snapshot, known.text, known.source, known.problem) != (
+            *(offer.snapshot, offer.text, offer.source),
+            None,
+        ):
+            yield from _put_in_force(round_, offer, known)
+        answers.append((yield from kept()))
+    return answers
+
+
+def _put_in_force(round_: Round, offer: Offer, known: Kept) -> Script:
+    given = {"snapshot": offer.snapshot, "source": offer.source, "text": offer.text, "rules": offer.rules}
+    yield "write_policy", {**given, "by": offer.by, "now": round_.now}
+    if offer.snapshot != known.snapshot:
+        detail = {"before": known.snapshot or BUILT_IN, "source": offer.source}
+        audit.record(
+            round_,
+            Decision(kind="policy", by=offer.by, snapshot=offer.snapshot, outcome="published", detail=detail),
+        )
+        round_.told["policy_changed", ""].append("")
+
+
+def _note_problem(round_: Round, offer: Offer, known: Kept) -> Script:
+    if known.problem == offer.problem:
+        return
+    yield "write_policy_problem", {"problem": offer.problem, "now": round_.now}
+    if known.snapshot is None:  # from now on every replay is denied
+        detail = {"source": offer.source, "problem": offer.problem}
+        audit.record(round_, Decision(kind="policy", by=offer.by, outcome="broken", detail=detail))
+    round_.told["policy_broken", ""].append("")
+
+
+def outdated(transitions: Sequence[Transition]) -> Generator[Step, Rows, set[str | None]]:
+    """Name the policies that moves were decided under and that are in force no more; the one that is stays so."""
+    decided = {each.ruled_under for each in transitions} - {None}
+    if not decided:
+        return set()
+    present = yield "hold_policy", {}
+    return decided - {snapshot for (snapshot,) in present or [(BUILT_IN,)]}
+
+
+def kept() -> Generator[Step, Rows, Kept]:
+    """Read the policy in force."""
+    return _kept((yield "policy_row", {}))
+
+
+def _kept(rows: Rows) -> Kept:
+    return next((Kept(*row) for row in rows), Kept())
+
+
+def unless_known(mark: str | None) -> Script:
+    """Read the policy in force, unless it is the one of this mark: then None."""
+    found = next((mark for (mark,) in (yield "policy_mark", {})), None)
+    return None if found == mark else (yield from kept())
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A letter whose replay was refused under a policy. `decision` is chained, unless the same was said before."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    status: str
+    snapshot: str
+    decision: Decision
+
+
+def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script:
+    """Write down that letters may not be replayed; tell of each whether it is still the letter that was asked about."""
+    yield from lock_jobs(round_, (each.n for each in refusals))
+    [(states, *_)] = yield "standing_states", {"held": text([(each.n, each.token) for each in refusals])}
+    answers = []
+    for each, state in zip(refusals, msgspec.json.decode(states), strict=True):
+        stands = state in LETTERS
+        if stands:
+            yield from _refuse(round_, each)
+        answers.append(stands)
+    return answers
+
+
+def _refuse(round_: Round, refusal: Refusal) -> Script:
+    [(status, _, refused_at)] = (yield "last_refusal", {"n": refusal.n}) or [(None, None, None)]
+    given = {"status": refusal.status, "snapshot": refusal.snapshot, "now": round_.now}
+    yield "refuse_replays", {"n": refusal.n, **given}
+    round_.told["replay_denied", refusal.queue].append(refusal.id)
+    if status == SCHEDULED:
+        letter = sessions.Abandoned(refusal.n, refusal.token, refusal.id, refusal.queue, refusal.status)
+        yield from sessions.gave_up(round_, letter)
+    if refused_at is None or status != refusal.status:  # asking again and again fills no chain
+        audit.record(round_, refusal.decision)
+
+
+def due(now: float) -> Script:
+    """Read the numbers of letters whose automatic replay is due: their time has come, or another policy is in force."""
+    return [n for (n,) in (yield "due_replays", {"now": now, "limit": BITE})]
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """The turn to see to automatic replays, for so many seconds: no two workers look at the same letters.
+
+    `held` is what a worker has of it already; for no seconds it gives the turn up.
+    """
+
+    seconds: float
+    held: float | None = None
+
+
+def take_turn(round_: Round, turns: Sequence[Turn]) -> Script:
+    """Let one worker have the turn; answer with what it has, or None for those that somebody else is before."""
+    answers = []
+    for turn in turns:
+        given = {"name": TURN, "until": round_.now + turn.seconds, "now": round_.now, "held": turn.held}
+        answers.append(next((until for (until,) in (yield "take_upkeep", given)), None))
+    return answers
+
+
+def tidy(round_: Round, asked: Sequence[None]) -> Script:
+    """Forget automatic replays of what is no letter that waits for one any more."""
+    yield "idle_replays", {"now": round_.now, "limit": BITE}
+    return [None] * len(asked)
+
+
+def replay_modes() -> Script:
+    """Read the replay mode of every handler, by queue and name."""
+    return {(queue, name): mode for queue, name, mode in (yield "replay_modes", {})}
+
+
+class Doings(NamedTuple):
+    """What health is told: the policy, and by queue what lately became a letter or was refused a replay."""
+
+    kept: Kept
+    letters: dict[str, int]
+    refusals: dict[str, int]
+
+
+def doings(now: float, *, letters_within: float, refusals_within: float) -> Script:
+    """Read how letters and refusals grow."""
+    most = {"most": MOST_COUNTED}
+    letters: dict[str, int] = dict((yield "recent_letters", {"since": now - letters_within, **most}))
+    refusals: dict[str, int] = dict((yield "recent_refusals", {"since": now - refusals_within, **most}))
+    return Doings((yield from kept()), letters, refusals)

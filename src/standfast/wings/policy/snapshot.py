@@ -1,0 +1,51 @@
+"""The hash a policy is known by. It covers what the rules mean, not how they were written.
+
+Comments, spaces, quotes, the order of keys and of the entries of a list, a default written out, and another name for
+the same reason code change nothing; the order of rules, and anything they say, does. What a rule leaves open is left
+out of the hashed text: a key that a later version adds does not change the hash of a policy that does not use it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from standfast.failure import Action
+from standfast.wings.policy.match import Match
+from standfast.wings.policy.rules import DlqRule, ReplayRule
+
+
+def snapshot(version: str, dlq_rules: tuple[DlqRule, ...], replay_rules: tuple[ReplayRule, ...]) -> str:
+    """Give the hash, as `sha256:` and 64 hexadecimal digits."""
+    meaning = {
+        "version": version,
+        "dlq_rules": [_dlq_rule(rule) for rule in dlq_rules],
+        "replay_rules": [_replay_rule(rule) for rule in replay_rules],
+    }
+    return f"sha256:{hashlib.sha256(msgspec.json.encode(meaning, order='sorted')).hexdigest()}"
+
+
+def _dlq_rule(rule: DlqRule) -> dict[str, Any]:
+    said: dict[str, Any] = {"match": _match(rule.match), "action": rule.action}
+    if rule.action is Action.AUTO_REPLAY:
+        backoff = rule.backoff
+        steps = {"table": backoff.table} if backoff.table else {"base": backoff.base, "cap": backoff.cap}
+        said |= {"max_replays": rule.max_replays, "backoff": steps | {"jitter": backoff.jitter}}
+    return said | _given(owner=rule.owner, approver_group=rule.approver_group)
+
+
+def _replay_rule(rule: ReplayRule) -> dict[str, Any]:
+    said = {"match": _match(rule.match), "decision": rule.decision}
+    return said | _given(approver_group=rule.approver_group, why=rule.why)
+
+
+def _match(match: Match) -> dict[str, Any]:
+    said: dict[str, Any] = {key: sorted(set(patterns)) for key, patterns in match.texts.items()}
+    said |= {key: sorted({tuple(sorted(set(each))) for each in ranges}) for key, ranges in match.ranges.items()}
+    return said | _given(labels={name: sorted(set(patterns)) for name, patterns in match.labels.items()})
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value}

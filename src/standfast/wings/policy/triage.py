@@ -1,0 +1,135 @@
+"""What should happen to a letter: the first rule that fits says it, else the catalogue of reasons.
+
+Worker and sweeper ask in the dying write, so nothing here reads a clock, rolls dice or calls anybody's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from standfast.failure import Action, Failure, reason
+from standfast.failure.fingerprint import fingerprint
+from standfast.lifecycle import Move, Transition, Triage
+from standfast.spine.backoff import delay
+from standfast.wings.policy.facts import Facts, facts_of_failure
+from standfast.wings.policy.permit import BROKEN, GUARDED, named, permit
+from standfast.wings.policy.rules import BUILT_IN as BUILT_IN_POLICY
+from standfast.wings.policy.rules import Broken, DlqRule, Policy, dlq_rule
+
+BUILT_IN = BUILT_IN_POLICY.snapshot
+"""The rule a letter names when no policy file decided."""
+
+STATUSES = {
+    Action.AUTO_REPLAY: "scheduled",
+    Action.QUARANTINE: "quarantined",
+    Action.REQUIRE_APPROVAL: "approval_pending",
+    Action.MANUAL_REVIEW: "pending_review",
+}
+
+CONSENT = Triage(action=Action.MANUAL_REVIEW, rule="consent")
+"""What becomes of a job whose session must consent first: no policy consents in its place, or replays it meanwhile."""
+
+STOPPING = frozenset({Move.DIE, Move.HOLD})
+"""The moves by which a job becomes a letter."""
+
+
+class Present(msgspec.Struct, frozen=True):
+    """What letters are judged by: the policy in force, and the time."""
+
+    policy: Policy | Broken = BUILT_IN_POLICY
+    now: float = 0.0
+
+
+PRESENT = Present()
+
+
+def judged(decided: Transition, facts: Facts, present: Present, roll: float) -> Transition:
+    """Say what becomes of a job that stops, in the very change that stops it; other changes stay as they are.
+
+    What needs an approval is held for it.
+    """
+    if decided.failure is None or decided.move not in STOPPING:
+        return decided
+    said = triage(facts, present.policy, now=present.now, roll=roll)
+    return msgspec.structs.replace(
+        decided,
+        move=Move.HOLD if said.action is Action.REQUIRE_APPROVAL else decided.move,
+        triage=_with_approvers(said, facts, present.policy),
+        fingerprint=fingerprint(facts.queue or decided.queue, facts.handler or "", decided.failure),
+        policy_snapshot=present.policy.snapshot,
+    )
+
+
+def _with_approvers(said: Triage, facts: Facts, policy: Policy | Broken) -> Triage:
+    """Name everybody who must approve: its replay is asked for as it dies, and `replay_rules` speak of that too."""
+    if said.action is not Action.REQUIRE_APPROVAL:
+        return said
+    return msgspec.structs.replace(said, approver_groups=permit(facts, policy).groups or named(said.approver_group))
+
+
+def triage(
+    letter: Facts | Failure, policy: Policy | Broken = BUILT_IN_POLICY, *, now: float = 0.0, roll: float = 0.0
+) -> Triage:
+    """Decide about a letter. `replay_at` is counted from `now`; `roll` in [0, 1) is the jitter's chance."""
+    facts = letter if isinstance(letter, Facts) else facts_of_failure(letter)
+    if facts.reason_code == "consent_required":
+        return CONSENT
+    if isinstance(policy, Broken):
+        return _by_catalogue(facts, BROKEN)
+    ruled = policy.triages(facts)
+    if ruled.found is not None:
+        return msgspec.structs.replace(_by_rule(*ruled.found, facts, now, roll), note=_note(ruled.passed_over))
+    return _left_to_a_person(ruled.passed_over) if ruled.passed_over else _by_catalogue(facts, BUILT_IN)
+
+
+def _note(passed_over: Sequence[tuple[int, DlqRule]]) -> str | None:
+    """Say why the first rule that fits did not decide."""
+    return f"{dlq_rule(passed_over[0][0])} would replay it, but {GUARDED}" if passed_over else None
+
+
+def _left_to_a_person(passed_over: Sequence[tuple[int, DlqRule]]) -> Triage:
+    """Have a person look at what no rule may replay by itself; its owner is that of the first such rule."""
+    place, rule = passed_over[0]
+    action = Action.MANUAL_REVIEW
+    return Triage(
+        action=action,
+        rule=f"{dlq_rule(place)} (its effect may have landed)",
+        owner=rule.owner,
+        replay_status=STATUSES[action],
+        note=_note(passed_over),
+    )
+
+
+def _by_catalogue(facts: Facts, rule: str) -> Triage:
+    """Set poison apart and leave the rest to a person."""
+    action = reason(facts.reason_code or "").action
+    return Triage(action=action, rule=rule, replay_status=STATUSES[action])
+
+
+def _by_rule(place: int, rule: DlqRule, facts: Facts, now: float, roll: float) -> Triage:
+    name, action, replay_at = dlq_rule(place), rule.action, None
+    if action is Action.AUTO_REPLAY:
+        obstacle = _obstacle(rule, facts)
+        if obstacle is None:
+            replay_at = now + delay(rule.backoff, facts.replays + 1, roll)
+        else:
+            name, action = f"{name} ({obstacle})", Action.MANUAL_REVIEW
+    return Triage(
+        action=action,
+        rule=name,
+        owner=rule.owner,
+        approver_group=rule.approver_group,
+        replay_status=STATUSES[action],
+        replay_at=replay_at,
+    )
+
+
+def _obstacle(rule: DlqRule, facts: Facts) -> str | None:
+    """Say why a letter is left to a person where its rule would replay it."""
+    if facts.replay_mode == "manual":
+        return "its handler is manual: a person replays it"
+    if facts.replays >= rule.max_replays:
+        return f"{facts.replays} of {rule.max_replays} replays used"
+    return None

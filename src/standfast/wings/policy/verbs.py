@@ -1,0 +1,287 @@
+"""The policy: read from a file or from code, put in force for every process, and asked before every replay."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import stat
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.concurrency.threads import aside, within
+from standfast.errors import ConfigurationError
+from standfast.settings import Setting
+from standfast.spine.accept import user
+from standfast.store.store import Store
+from standfast.wings.jobs.reads import LetterFilter
+from standfast.wings.jobs.view import job_view, moments
+from standfast.wings.policy.document import LARGEST
+from standfast.wings.policy.facts import Facts
+from standfast.wings.policy.force import stored
+from standfast.wings.policy.known import KnownPolicy
+from standfast.wings.policy.load import load_policy, read_policy
+from standfast.wings.policy.permit import Permission, ask_outside, permit, read_answer, strictest
+from standfast.wings.policy.rules import Broken, Policy
+from standfast.wings.policy.rulings import Ruling, facts_at
+from standfast.wings.policy.scripts import Kept, Offer
+from standfast.wings.policy.whatif import what_if
+from standfast.wings.queues.declarations import Declarations
+
+log = logging.getLogger("standfast.policy")
+
+External = Callable[[Facts], Any]
+"""Somebody's own decision about a replay; it may be async."""
+LONGEST_ANSWER = 30.0
+"""Seconds an external decision may take; none in time is a refusal."""
+PAGE = 500
+IN_CODE = "code"
+"""The source of a policy that the application gave as a text."""
+
+
+class Written(NamedTuple):
+    """A policy as somebody wrote it."""
+
+    source: str
+    text: str
+    read: Policy | Broken
+
+
+class Published:
+    """A policy that was taken; `await` it to have it in force now rather than with the next use of the store."""
+
+    def __init__(self, snapshot: str, publish: Callable[[], Awaitable[None]]) -> None:
+        self.snapshot = snapshot
+        self._publish = publish
+
+    def __await__(self) -> Generator[Any, None, str]:
+        """Put it in force; give its snapshot."""
+        yield from self._publish().__await__()
+        return self.snapshot
+
+
+class Policies:
+    """What becomes of letters and who may replay them: `load`, `use`, `snapshot`, `check`, `show`."""
+
+    def __init__(self, store: Store, declared: Declarations, file: Setting) -> None:
+        self._store = store
+        self._desk = store.governance
+        self.known = KnownPolicy()
+        self._declared = declared
+        declared.besides(self.publish_blocking, self.learn_blocking)
+        self._file: Path | None = Path(file.value)
+        self._expected = file.source != "default"
+        self._seen: tuple[int, ...] | None = None
+        self._written: Written | None = None
+        self._external: External | None = None
+
+    # --- for people
+
+    @property
+    def snapshot(self) -> str:
+        """The hash of the policy in force, as this process last heard of it."""
+        return self.known.policy.snapshot
+
+    def load(self, given: str | Path) -> Published:
+        """Put a policy in force, from a file (which is watched from now on) or a text; raises PolicyRefused.
+
+        It holds from the next use of the store on; `await` what this gives to have it in force at once.
+        """
+        if isinstance(given, str) and "\n" in given:
+            written = Written(IN_CODE, given, load_policy(given, IN_CODE))
+            self._file, self._seen = None, None
+        else:
+            path = Path(given)
+            seen, found = _signature(path), content(path)
+            written = Written(str(path), found.decode(errors="replace"), load_policy(found, str(path)))
+            self._file, self._expected, self._seen = path, True, seen
+        self._written = written
+        self._declared.changed()
+        return Published(written.read.snapshot, self._declared.publish)
+
+    def use(self, decide: External | None) -> None:
+        """Have your own code asked before every replay here, after the rules: the strictest answer holds.
+
+        It is given the facts of the letter, and answers "allow", "deny" or "require_approval", or a dict with
+        `decision`, `why` and `approver_group`. Whatever it raises, and any other answer, denies.
+        """
+        if decide is not None and not callable(decide):
+            raise ConfigurationError(f"policy.use takes a function of a letter's facts, not {decide!r}")
+        self._external = decide
+
+    def keep_out(self) -> None:
+        """Put no file in force from here: for whoever only looks, or tries a policy."""
+        self._file, self._expected = None, False
+
+    async def check(self, text: str | bytes, source: str = "candidate") -> dict[str, Any]:
+        """Tell what a candidate would change: every stored letter under the policy in force, and under this one."""
+        candidate = load_policy(text, source)
+        await self._declared.publish()
+        await self.refresh()
+        letters = [each async for each in self._letters()]
+        found = what_if(letters, self.known.policy, candidate)
+        return {
+            "snapshot": candidate.snapshot,
+            "in_force": self.snapshot,
+            **msgspec.json.decode(msgspec.json.encode(found)),
+        }
+
+    async def show(self) -> dict[str, Any]:
+        """Give the policy in force with its text, who published it and when, and what is wrong, if anything is."""
+        await self._declared.publish()
+        kept: Kept = await self._desk.policy()
+        self.known.learn(kept)
+        moment = moments(self._store.skew())
+        return {
+            "snapshot": self.snapshot,
+            "source": kept.source,
+            "text": kept.text,
+            "by": kept.published_by,
+            "at": moment(kept.published_at),
+            "issue": self.known.issue,
+            "external": self._external is not None,
+        }
+
+    async def _letters(self) -> Any:
+        wanted = LetterFilter(limit=PAGE)
+        modes = await self._desk.replay_modes()
+        while page := await self._store.letters(wanted):
+            for record in page:
+                now, skew = self._store.now(), self._store.skew()
+                letter = job_view(record, now=now, skew=skew)
+                mode = modes.get((record.row.queue, record.row.handler), "replay")
+                yield record.row.id, facts_at(letter, now + skew, mode)
+            wanted = wanted._replace(before=page[-1].row.n)
+
+    # --- for replays
+
+    async def permit(self, facts: Facts) -> Ruling:
+        """Ask whether a letter may be replayed: the policy in force now, then the application's own code."""
+        [ruling] = await self.permit_many([facts])
+        return ruling
+
+    async def permit_many(self, many: Sequence[Facts]) -> list[Ruling]:
+        """Ask the same about many letters; a policy that is published meanwhile is for the next who ask."""
+        await self.refresh()
+        policy = self.known.policy
+        return [Ruling(await self._permitted(facts, policy), policy.snapshot, stored=True) for facts in many]
+
+    async def _permitted(self, facts: Facts, policy: Policy | Broken) -> Permission:
+        said, external = permit(facts, policy), self._external
+        if external is None or said.decision == "deny":
+            return said
+        return strictest(said, await _ask(external, facts))
+
+    async def refresh(self) -> None:
+        """Learn of another policy, if there is one."""
+        self.known.learn(await self._desk.policy_unless(self.known.mark))
+
+    # --- for whoever opens the store, and for workers
+
+    def publish_blocking(self) -> None:
+        """Put in force what this process has, if anything; learn what is in force."""
+        if self._written is None and self._file is not None:
+            self._look(self._file)
+        if self._written is None:
+            self.learn_blocking()
+        else:
+            self._offer(self._written)
+
+    def learn_blocking(self) -> None:
+        """Learn what is in force."""
+        self.known.learn(self._desk.policy_blocking())
+
+    async def reload(self) -> None:
+        """Look whether the file has changed, and have what it says now in force; learn what others published."""
+        if self._file is not None and _signature(self._file) != self._seen:
+            await aside(self._reload, self._file)
+        await self.refresh()
+
+    def _reload(self, file: Path) -> None:
+        before = self._written
+        self._look(file)
+        if self._written is not None and self._written != before:
+            self._offer(self._written)
+
+    def _look(self, file: Path) -> None:
+        """Read the file; one that is not there is none, unless somebody counts on it."""
+        self._seen = _signature(file)
+        if self._seen is None and not self._expected:
+            return
+        self._expected = True
+        try:
+            found = None if self._seen is None else content(file)
+        except ConfigurationError as error:
+            self._written = Written(str(file), "", Broken(str(error)))
+        else:
+            self._written = Written(str(file), (found or b"").decode(errors="replace"), read_policy(found, str(file)))
+
+    def _offer(self, written: Written) -> None:
+        about = {"by": user(), "source": written.source}
+        if isinstance(written.read, Broken):
+            log.error("policy: %s", written.read.problem)
+            offer = Offer(problem=written.read.problem, **about)
+        else:
+            policy = written.read
+            offer = Offer(snapshot=policy.snapshot, text=written.text, rules=stored(policy), **about)
+        self.known.learn(self._desk.publish_blocking(offer))
+
+    def declares(self) -> str | None:
+        """Give the snapshot of what this process has, for others to compare; None if it has nothing."""
+        return None if self._written is None else self._written.read.snapshot
+
+    def take_over(self, other: Policies) -> None:
+        """Have what another one was given: for tests that move an application to another store."""
+        self._written, self._external = other._written, other._external
+        self._file, self._expected, self._seen = other._file, other._expected, other._seen
+
+
+def _signature(path: Path) -> tuple[int, ...] | None:
+    """Give what changes when a file does; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def content(path: Path) -> bytes:
+    """Read a policy file; what is none is refused before it is read, however large it is."""
+    try:
+        with open(path, "rb", opener=_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigurationError(f"{path} is no file that could hold a policy")
+            found = file.read(LARGEST + 1)
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
+    if len(found) > LARGEST:
+        raise ConfigurationError(f"{path} has more than the {LARGEST} bytes that a policy may have")
+    return found
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open without waiting for somebody at the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+async def _ask(external: External, facts: Facts) -> Permission:
+    """Ask somebody's own code beside the loop, or in it if it is async; whatever goes wrong is a refusal."""
+    asks_here = inspect.iscoroutinefunction(external) or inspect.iscoroutinefunction(type(external).__call__)
+    question = _awaited(external, facts) if asks_here else aside(partial(ask_outside, partial(external, facts)))
+    answers = [*await asyncio.gather(within(question, LONGEST_ANSWER), return_exceptions=True)]
+    if isinstance(answers[0], BaseException):
+        return ask_outside(partial(_raise, answers[0]))
+    return read_answer(answers[0])
+
+
+async def _awaited(external: External, facts: Facts) -> Any:
+    return await external(facts)
+
+
+def _raise(error: BaseException) -> Any:
+    raise error

@@ -1,0 +1,76 @@
+"""What a candidate policy would change: stored letters under the policy in force, and under the candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from standfast.wings.policy.facts import Facts
+from standfast.wings.policy.permit import permit
+from standfast.wings.policy.rules import Broken, Policy, dlq_rule, replay_rule
+from standfast.wings.policy.triage import triage
+
+SAMPLES = 5
+
+
+class Change(msgspec.Struct, frozen=True):
+    """So many letters that go from one answer to another (or stay), and the first few of them."""
+
+    before: str
+    after: str
+    count: int
+    samples: tuple[str, ...]
+
+
+class WhatIf(msgspec.Struct, frozen=True):
+    """The whole comparison."""
+
+    letters: int
+    changed: int
+    """How many get another action or another decision."""
+    actions: tuple[Change, ...]
+    decisions: tuple[Change, ...]
+    unused: tuple[str, ...]
+    """Rules of the candidate that no letter met first: too narrow, or behind a wider one."""
+
+
+class _Table:
+    """Counts pairs, and keeps the first few letters of each."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}
+
+    def add(self, id_: str, before: str, after: str) -> bool:
+        count, samples = self._rows.get((before, after), (0, ()))
+        self._rows[before, after] = (count + 1, samples if len(samples) == SAMPLES else (*samples, id_))
+        return before != after
+
+    def changes(self) -> tuple[Change, ...]:
+        """Give what changes first, then what stays, the most numerous first."""
+        rows = (Change(*pair, *row) for pair, row in self._rows.items())
+        return tuple(sorted(rows, key=lambda row: (row.before == row.after, -row.count, row.before, row.after)))
+
+
+def what_if(letters: Iterable[tuple[str, Facts]], present: Policy | Broken, candidate: Policy) -> WhatIf:
+    """Compare two policies over letters (id and facts), which are looked at once and not kept."""
+    actions, decisions, total, changed = _Table(), _Table(), 0, 0
+    unused = dict.fromkeys(_names(candidate))
+    for id_, facts in letters:
+        total += 1
+        differs = actions.add(id_, triage(facts, present).action, triage(facts, candidate).action)
+        differs |= decisions.add(id_, permit(facts, present).decision, permit(facts, candidate).decision)
+        changed += differs
+        for met in _met(facts, candidate):
+            unused.pop(met, None)
+    return WhatIf(total, changed, actions.changes(), decisions.changes(), tuple(unused))
+
+
+def _names(policy: Policy) -> list[str]:
+    dlq = [dlq_rule(place) for place, _ in enumerate(policy.dlq_rules, 1)]
+    return dlq + [replay_rule(place) for place, _ in enumerate(policy.replay_rules, 1)]
+
+
+def _met(facts: Facts, policy: Policy) -> list[str]:
+    dlq, replay = policy.triages(facts).found, policy.permits(facts)
+    return [*([dlq_rule(dlq[0])] if dlq else []), *([replay_rule(replay[0])] if replay else [])]

@@ -1,0 +1,1 @@
+"""Moving a live SQLite store to PostgreSQL."""

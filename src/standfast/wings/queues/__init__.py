@@ -1,0 +1,1 @@
+"""Queues: their rules in layers, ages and depth."""

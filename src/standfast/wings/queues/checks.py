@@ -1,0 +1,74 @@
+"""What a queue's rules say about a newcomer: is the queue known, and may its request be sent where it leads?
+
+What this process declared answers first; only what that leaves open is asked of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from standfast.concurrency.threads import aside
+from standfast.errors import UnknownQueue
+from standfast.job import HTTP, NewJob
+from standfast.profiles import defaults_for
+from standfast.rules import QueueRules
+from standfast.store.store import Store
+from standfast.wings.http import verbs as http
+from standfast.wings.queues.declarations import Declarations
+
+
+class Admission:
+    """Refuses newcomers before they are written. `strict` refuses those of queues that nobody declared."""
+
+    def __init__(self, store: Store, declared: Declarations, *, strict: bool) -> None:
+        self._store = store
+        self._declared = declared
+        self._strict = strict
+        self._published: set[str] = set()
+
+    async def published(self, queue: str) -> bool:
+        """Tell whether a process ever published a queue, by its rules or by a handler."""
+        known = queue in self._published or queue in self._declared.rules or queue in self._declared.registry.lanes()
+        if not known and await aside(self._rules_in_force, queue) is None:
+            return False
+        self._published.add(queue)  # what was published stays so
+        return True
+
+    async def admit(self, jobs: Sequence[NewJob]) -> None:
+        """Refuse jobs of one queue that it does not take."""
+        if self._left_open(jobs):
+            await aside(self._ask_the_store, jobs)
+
+    def admit_blocking(self, jobs: Sequence[NewJob]) -> None:
+        """Do the same for a caller without a loop."""
+        if self._left_open(jobs):
+            self._ask_the_store(jobs)
+
+    def _left_open(self, jobs: Sequence[NewJob]) -> bool:
+        """Refuse what this process knows to be wrong; tell whether only the store knows the rest."""
+        if not jobs or (jobs[0].handler != HTTP and not self._strict):  # jobs of one call share queue and handler
+            return False
+        queue = jobs[0].queue
+        for job in jobs:
+            http.check_key(job)
+        inside = http.leading_inside(jobs)
+        if self._declared.knows(queue, "destinations"):
+            http.check_destinations(queue, inside, self._declared.rules[queue])
+            return False
+        here = queue in self._declared.rules or queue in self._declared.registry.lanes()
+        return bool(inside) or (self._strict and not here)
+
+    def _ask_the_store(self, jobs: Sequence[NewJob]) -> None:
+        queue = jobs[0].queue
+        rules = self._rules_in_force(queue)
+        known = rules is not None or queue in self._declared.registry.lanes()
+        if self._strict and not known:
+            raise UnknownQueue(f"no queue is called {queue!r}, and [store] strict_queues is on; declare it first")
+        http.check_destinations(queue, http.leading_inside(jobs), rules or defaults_for(queue))
+
+    def _rules_in_force(self, queue: str) -> QueueRules | None:
+        """Read what others declared. Where no store is, nobody did, and a refusal must not make one."""
+        if not self._store.there():
+            return None
+        self._declared.publish_blocking()
+        return self._store.published_rules_blocking(queue)

@@ -1,0 +1,64 @@
+"""Commands about queues: queue list, queue pause, queue resume, stats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from standfast.cli.door import look, shared
+from standfast.cli.terminal import show, show_json, show_line
+from standfast.wings.jobs.commands import now
+from standfast.wings.queues.boards import queue_board, stats_board
+
+
+@click.group()
+def queue() -> None:
+    """Look at queues, pause them, let them go on."""
+
+
+@queue.command("list")
+@shared
+def list_queues(*, url: str | None, as_json: bool) -> None:
+    """List every queue: what it holds, who serves it, and the rules in force."""
+    found = look(url, lambda sf: sf.queues.describe())
+    if as_json:
+        show_json({"items": [{"name": name, **facts} for name, facts in found.items()]})
+    else:
+        show(queue_board(found))
+
+
+@queue.command()
+@click.argument("name")
+@shared
+def pause(*, name: str, url: str | None, as_json: bool) -> None:
+    """Start nothing more of a queue, in any process; what runs goes on."""
+    look(url, lambda sf: sf.queues.pause(name))
+    _tell(name, as_json=as_json, paused=True)
+
+
+@queue.command()
+@click.argument("name")
+@shared
+def resume(*, name: str, url: str | None, as_json: bool) -> None:
+    """Let a paused queue go on."""
+    look(url, lambda sf: sf.queues.resume(name))
+    _tell(name, as_json=as_json, paused=False)
+
+
+@click.command()
+@shared
+def stats(*, url: str | None, as_json: bool) -> None:
+    """Count what is there, and what happened so far."""
+    counted: dict[str, Any] = look(url, lambda sf: sf.stats())
+    if as_json:
+        show_json(counted)
+    else:
+        show(*stats_board(counted, now()))
+
+
+def _tell(name: str, *, as_json: bool, paused: bool) -> None:
+    if as_json:
+        show_json({"name": name, "paused": paused})
+    else:
+        show_line(f"{name} is paused" if paused else f"{name} goes on")

@@ -1,0 +1,69 @@
+"""A queue that takes no more: with `max_depth` jobs due, new ones are refused, and nothing of them stays behind."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from standfast.job import NewJob, Receipt
+from standfast.spine.orders import Conflict, Full
+from standfast.store.steps import Rows, Script, Step, text
+
+Answers = dict[str, Any]
+"""A Receipt, a Conflict or a Full for each job that has its answer, by id."""
+
+
+class Known(NamedTuple):
+    """What the store knows of a queue that its newcomers must know. Nothing, of a queue nobody declared."""
+
+    priority: int | None = None
+    max_age: float | None = None
+    max_depth: int | None = None
+
+
+Queues = Mapping[str, Known]
+
+
+def known_queues(queues: set[str]) -> Generator[Step, Rows, dict[str, Known]]:
+    """Read what newcomers to these queues must know; a queue nobody declared is written down."""
+    rows = yield "known_queues", {"queues": text(sorted(queues))}
+    known = {name: Known(*rest) for name, *rest in rows}
+    if len(known) < len(queues):
+        yield "ensure_queues", {"queues": text(sorted(queues))}
+    return {queue: known.get(queue, Known()) for queue in queues}
+
+
+def lock(known: Queues) -> Script:
+    """Let nobody else hand in to the queues that hold only so much, and take them in the order everybody does."""
+    for queue in sorted(queue for queue, facts in known.items() if facts.max_depth is not None):
+        yield "lock_queue", {"queue": queue}
+
+
+def admitted(jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Generator[Step, Rows, Sequence[NewJob]]:
+    """Give the jobs their queues have room for, in the order they came; the others are answered with Full."""
+    limited = {queue: facts.max_depth for queue, facts in known.items() if facts.max_depth is not None}
+    for queue, most in limited.items():
+        theirs = [job.id for job in jobs if job.queue == queue]
+        answers |= dict.fromkeys((yield from _beyond(queue, most, theirs)), Full(most))
+    return [job for job in jobs if job.id not in answers] if limited else jobs
+
+
+def _beyond(queue: str, most: int, ids: list[str]) -> Generator[Step, Rows, list[str]]:
+    """Give the jobs there is no room for. One that came before, with a commit nobody knew of, needs none."""
+    [(due,)] = yield "count_due", {"queue": queue, "most": most}
+    if due + len(ids) <= most:
+        return []
+    here = {job_id for (job_id,) in (yield "known_ids", {"ids": text(ids)})}
+    return [job_id for job_id in ids if job_id not in here][max(0, most - due) :]
+
+
+def take_back(answers: Answers) -> Generator[Step, Rows, None]:
+    """Free the keys that refused jobs had taken, and refuse whoever was told that such a job has them."""
+    full = {job_id: answer for job_id, answer in answers.items() if isinstance(answer, Full)}
+    if not full:
+        return
+    yield "forget_keys", {"ids": text(list(full))}
+    for job_id, answer in answers.items():
+        owner = answer.id if isinstance(answer, Receipt) else answer.job_id if isinstance(answer, Conflict) else None
+        if owner in full:
+            answers[job_id] = full[owner]

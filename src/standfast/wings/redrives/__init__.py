@@ -1,0 +1,1 @@
+"""Redrives: hundreds of letters replayed as one decision."""

@@ -1,0 +1,107 @@
+"""Commands about many letters at once: dead plan, dead redrive."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import click
+
+from standfast.application import Standfast
+from standfast.cli.door import DONE, FAILED, REFUSED, look, shared
+from standfast.cli.progress import bar
+from standfast.cli.terminal import Table, as_text, show, show_json, show_line
+from standfast.cli.words import counted, when
+from standfast.spine.accept import user
+from standfast.wings.jobs.commands import now
+from standfast.wings.letters.filter_options import letter_filters, wanted
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at a redrive that is waited for."""
+CODES = {"halted": FAILED, "cancelled": FAILED, "approval_pending": REFUSED}
+"""The exit code where a redrive stands; elsewhere it is DONE."""
+FORESEEN = {
+    "would_run": "would run",
+    "already_landed": "landed already, and would be resolved",
+    "need_approval": "need an approval, one for all",
+    "denied": "denied by the policy, and left alone",
+    "unchecked": "may have landed, nothing stored tells",
+    "moved_on": "of threads that went on without them",
+    "quarantined": "quarantined, and left out; --replay-status quarantined plans for them",
+}
+HIDDEN = frozenset({"id", "letters"})
+
+
+class Step(NamedTuple):
+    """How far a redrive is."""
+
+    what: str
+    done: int
+    total: int
+
+
+@click.command()
+@letter_filters
+@shared
+def plan(*, url: str | None, as_json: bool, **filters: Any) -> None:
+    """Foresee what a redrive of these letters would do. Nothing is changed; the token carries out exactly this."""
+    found = look(url, lambda sf: sf.dead_letters.plan(wanted(filters)))
+    if as_json:
+        show_json(found)
+        return
+    rows = [(as_text(found[name]), words) for name, words in FORESEEN.items() if found[name]]
+    show(Table([(as_text(found["letters"]), "letters"), *rows]))
+    if found["letters"]:
+        show_line(f"carry it out with: standfast dead redrive {found['token']}")
+
+
+@click.command()
+@click.argument("token")
+@click.option("--rate", help="How many go in a time, as in 100/s or 60/m; else as many as run.")
+@click.option("--canary", type=click.IntRange(min=0), default=0, help="Try so many first; the rest waits for them.")
+@click.option("--halt-on", type=click.FloatRange(0, 1), help="Stop when this share fails again, as in 0.2.")
+@click.option("--reason", help="Why; it is kept with every replay.")
+@click.option("--wait", is_flag=True, help="Stay until it ends or halts. It goes on without you as well.")
+@click.option("--show", "what", flag_value="show", help="Only tell how far it is.")
+@click.option("--pause", "what", flag_value="pause", help="Replay no more until it is resumed.")
+@click.option("--resume", "what", flag_value="resume", help="Go on after a pause or a halt.")
+@click.option("--cancel", "what", flag_value="cancel", help="Leave the rest as it is, for good.")
+@shared
+def redrive(*, token: str, what: str | None, wait: bool, url: str | None, as_json: bool, **course: Any) -> None:
+    """Carry out a plan, in whichever workers there are. Exits 1 if it halted, 4 if it needs an approval first."""
+    progress = look(url, lambda sf: _done(sf, token, what, course, wait=wait))
+    if as_json:
+        show_json(progress)
+    else:
+        show_line(_told(progress))
+        show(Table([(name, _cell(name, value)) for name, value in progress.items() if value and name not in HIDDEN]))
+    raise click.exceptions.Exit(DONE if what in {"pause", "cancel"} else CODES.get(progress["state"], DONE))
+
+
+async def _done(sf: Standfast, token: str, what: str | None, course: dict[str, Any], *, wait: bool) -> dict[str, Any]:
+    if what is None:
+        found = await sf.dead_letters.redrive(token, by=user(), **course)
+    else:
+        found = await sf.dead_letters.redrives.get(token, by=user())
+    if what not in {None, "show"}:
+        await getattr(found, what or "")()
+    progress = await found.progress()
+    with bar("redrive") as move:
+        while wait and progress["state"] == "running":
+            await asyncio.sleep(LOOK_EVERY)
+            progress = await found.progress()
+            left = progress["waiting"] + progress["running"]
+            move(Step("redrive", progress["letters"] - left, progress["letters"]))
+    return progress
+
+
+def _cell(name: str, value: Any) -> str:
+    if isinstance(value, datetime):
+        return when(value, now())
+    return f"{value:g}/s" if name == "rate" else as_text(value)
+
+
+def _told(progress: dict[str, Any]) -> str:
+    said = f"redrive {progress['id']} of {counted(progress['letters'], 'letter')} is {progress['state']}"
+    return f"{said}: {progress['why']}" if progress["why"] else said

@@ -1,0 +1,103 @@
+"""The letters of a plan: what is foreseen of each, and whether it still is so when its turn comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.failure import Landed
+from standfast.job import JobView
+from standfast.lifecycle import LETTERS, State
+from standfast.wings.jobs.reads import JobRecord
+from standfast.wings.letters.returning import wanted_by
+from standfast.wings.policy.rulings import Ruling, may_have_landed
+from standfast.wings.redrives.scripts import Planned, RedriveRow
+from standfast.wings.redrives.words import Fate, Outcome
+
+MOST_SHOWN = 5
+SET_APART = "quarantined"
+"""Where letters are in their triage that no redrive takes unless it is asked for them."""
+
+
+class Asked(NamedTuple):
+    """A letter, and what the policy says about it now."""
+
+    record: JobRecord
+    letter: JobView
+    ruling: Ruling
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A letter as a plan sees it."""
+
+    record: JobRecord
+    letter: JobView
+    ruling: Ruling
+    fate: Fate
+    moved_on: bool
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether its effect may exist and nothing stored tells."""
+        return self.fate in (Fate.RUN, Fate.APPROVAL) and may_have_landed(self.letter) == Landed.MAYBE
+
+
+def planned(place: int, seen: Seen) -> Planned:
+    """Give a letter of a plan as it is kept."""
+    row = seen.record.row
+    return Planned(place, row.n, row.token, row.generation, seen.fate)
+
+
+def as_planned(planned: Planned, record: JobRecord) -> bool:
+    """Tell whether a letter is still the one that was planned."""
+    row = record.row
+    same = (row.token, row.generation) == (planned.token, planned.generation)
+    return same and State(row.state) in LETTERS
+
+
+def refused(row: RedriveRow, planned: Planned, ruling: Ruling) -> Outcome | None:
+    """Tell why a letter may not go, if so."""
+    match ruling.permission.decision:
+        case "allow":
+            return None
+        case "require_approval" if _is_approved(row, planned, ruling):
+            return None
+        case "require_approval":
+            return Outcome.APPROVAL_REQUIRED
+        case _:
+            return Outcome.DENIED
+
+
+def _is_approved(row: RedriveRow, planned: Planned, ruling: Ruling) -> bool:
+    """Tell whether the plan's one approval is about this letter: foreseen so, by these groups, under this policy."""
+    if row.approval is None or planned.fate != Fate.APPROVAL or ruling.snapshot != row.snapshot:
+        return False
+    return set(ruling.permission.groups) <= set(msgspec.json.decode(row.foreseen)["groups"])
+
+
+def is_meant(letter: JobView, chosen: dict[str, Any]) -> bool:
+    """Leave out what somebody set apart, unless that is what is asked for."""
+    apart = letter.triage is not None and letter.triage.replay_status == SET_APART
+    return not apart or chosen.get("replay_status") == SET_APART
+
+
+def approvers(seen: Iterable[Seen]) -> dict[str, list[str]]:
+    """Collect who may not approve the plan, and who must."""
+    asking = [each for each in seen if each.fate == Fate.APPROVAL]
+    return {
+        "requesters": sorted({person for each in asking for person in wanted_by(each.record)}),
+        "groups": sorted({group for each in asking for group in each.ruling.permission.groups}),
+        "rules": sorted({each.ruling.permission.rule for each in asking}),
+    }
+
+
+def drift(token: str, drifted: list[tuple[str | None, str | None]]) -> str:
+    """Word which letters are not as they were planned."""
+    shown = ", ".join(f"{job} is {state}" if job else "one is gone" for job, state in drifted[:MOST_SHOWN])
+    more = f" and {len(drifted) - MOST_SHOWN} more" if len(drifted) > MOST_SHOWN else ""
+    return (
+        f"{len(drifted)} of the letters are not as they were when plan {token} was made: {shown}{more}; "
+        "nothing was started: plan again"
+    )

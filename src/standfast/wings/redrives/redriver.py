@@ -1,0 +1,60 @@
+"""Takes redrives further, replays what a rule put off, and sees to approvals and consents. Any worker can."""
+
+from __future__ import annotations
+
+import asyncio
+
+from standfast.store.store import Store
+from standfast.wings.approvals.scripts import Business
+from standfast.wings.approvals.verbs import LEAVE_TO_APPROVER
+from standfast.wings.consent.verbs import Consent
+from standfast.wings.letters.verbs import DeadLetters
+from standfast.wings.redrives.rules import EVERY as STEP_EVERY
+
+EVERY = 2.0
+"""Seconds between two looks whether there is anything to do."""
+
+
+class Redriver:
+    """Looks seldom while there is nothing to do, and goes step by step while a redrive runs."""
+
+    def __init__(self, store: Store, letters: DeadLetters, driver: str, consent: Consent | None = None) -> None:
+        self._store = store
+        self._letters = letters
+        self._consent = consent
+        self._driver = driver
+
+    async def go_on(self) -> None:
+        """Do what waits, until no redrive runs any more."""
+        while await self.drive():  # noqa: ASYNC110 - what is waited for happens in other processes too
+            await asyncio.sleep(STEP_EVERY)
+
+    async def step(self) -> bool:
+        """Do all that can be done now; tell whether a redrive runs."""
+        await self.replay()
+        return await self.drive()
+
+    async def replay(self) -> None:
+        """Replay what a rule put off until now; apart from the rest, for it looks at effects, which may take long."""
+        if (await self._business()).replays:
+            await self.replays_due()
+
+    async def drive(self) -> bool:
+        """Take redrives a step further, and see to what waits for an answer; tell whether a redrive runs."""
+        business = await self._business()
+        if business.asks and self._consent is not None:
+            await self._consent.sweep()
+        if business.approvals:
+            await self._letters.approvals.sweep()
+        if business.redrives:
+            while await self._letters.redrives.drive(self._driver):
+                pass
+        return business.redrives
+
+    async def replays_due(self) -> int:
+        """Replay all that a rule put off until now; tell how many went."""
+        return await self._letters.automatic.replay_due()
+
+    async def _business(self) -> Business:
+        now = self._store.now()
+        return await self._store.governance.business(now, now - LEAVE_TO_APPROVER)

@@ -1,0 +1,126 @@
+"""What a redrive does next, given its plan, its course and how its letters fared so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+
+from standfast.lifecycle import FINAL, LETTERS, State
+from standfast.wings.redrives.words import WINDOW, Course, Fate, Outcome, Tally
+
+CAUTIOUS = 100
+"""How many letters are on their way at a time where failures may still stop the rest."""
+AT_ONCE = 1000
+"""How many are on their way at a time at most."""
+EVERY = 0.25
+"""Seconds between two steps of one redrive: what its rate allows in that time goes together."""
+
+
+class Release(msgspec.Struct, frozen=True):
+    """Replay so many more."""
+
+    number: int
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Let what runs settle first."""
+
+
+class Halt(msgspec.Struct, frozen=True):
+    """Too many fail: leave the rest until a person lets it go on."""
+
+    why: str
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """Every letter has come to its end."""
+
+
+Step = Release | Wait | Halt | Finish
+
+
+def next_step(course: Course, tally: Tally) -> Step:
+    """Decide what to do now. The rest waits until the canary is settled and was good enough."""
+    if not tally.waiting:
+        return Wait() if tally.running or tally.from_before else Finish()
+    why = _halts(course, tally)
+    if why is not None:
+        return Halt(why)
+    if tally.replayed < course.canary:
+        return Release(course.canary - tally.replayed)
+    if tally.settled < course.canary:
+        return Wait()
+    room = (AT_ONCE if _limit(course) is None else CAUTIOUS) - tally.running - tally.from_before
+    return Release(room) if room > 0 else Wait()
+
+
+def _limit(course: Course) -> float | None:
+    """Give the failing share that halts it. A canary that fails altogether always does: that is what it is for."""
+    return 1.0 if course.halt_on is None and course.canary else course.halt_on
+
+
+def _halts(course: Course, tally: Tally) -> str | None:
+    """Say why it must stop, if so. The canary is judged alone, then the last 20; what they lack counts as good."""
+    limit = _limit(course)
+    if limit is None or not tally.failed:
+        return None
+    if course.canary and tally.replayed == tally.settled == course.canary and tally.failed >= limit * course.canary:
+        tried = f"{tally.failed} of the {course.canary} that were tried first"
+        return f"{'the one that was tried first' if course.canary == 1 else tried} failed again"
+    failed = sum(tally.recent[:WINDOW])
+    if failed and failed >= limit * WINDOW:
+        return f"{failed} of the last {min(WINDOW, tally.settled)} failed again"
+    return None
+
+
+def paced(course: Course, wanted: int, now: float, next_at: float) -> tuple[int, float]:
+    """Give how many may go now by the rate, and from when on the next may. What was missed is not made up for."""
+    if course.rate is None:
+        return wanted, now
+    if now < next_at:
+        return 0, next_at
+    number = min(wanted, max(1, math.floor(course.rate * EVERY)))
+    return number, now + number / course.rate
+
+
+def outcome_of(state: str | None, replay_status: str | None) -> Outcome | None:
+    """Tell how a replayed letter fared; None while it is on its way.
+
+    One that is gone was pruned after its end: a letter that is deleted when it stopped again is marked then.
+    """
+    if state is None or state == State.COMPLETED:
+        return Outcome.COMPLETED
+    if State(state) in FINAL:  # somebody discarded it when it had stopped again, or cancelled it on its way
+        return Outcome.FAILED if replay_status == "discarded" else Outcome.DRIFTED
+    if State(state) in LETTERS and replay_status != "scheduled":
+        return Outcome.FAILED
+    return None
+
+
+def fate_of(decision: str, *, landed: bool) -> Fate:
+    """Foresee what becomes of a letter, by what is stored and what the policy says now."""
+    if landed:
+        return Fate.LANDED
+    return {"allow": Fate.RUN, "require_approval": Fate.APPROVAL}.get(decision, Fate.DENIED)
+
+
+def counted(fates: Iterable[Fate]) -> dict[str, int]:
+    """Count what a plan foresees, in the words people read."""
+    found = list(fates)
+    words = {
+        "would_run": Fate.RUN,
+        "already_landed": Fate.LANDED,
+        "need_approval": Fate.APPROVAL,
+        "denied": Fate.DENIED,
+    }
+    return {"letters": len(found), **{word: found.count(fate) for word, fate in words.items()}}
+
+
+def issues_of_halts(halted: Iterable[tuple[str, str]]) -> list[str]:
+    """Word what health says about redrives that failures stopped."""
+    command = "standfast dead redrive"
+    return [
+        f"redrive {each} halted: {why}; see to it with `{command} {each} --resume` or --cancel" for each, why in halted
+    ]

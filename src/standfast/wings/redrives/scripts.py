@@ -1,0 +1,393 @@
+"""Scripts for redrives: a plan is rows, and so is what came of it, so that any worker can go on where one stopped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from standfast.lifecycle import Move, Transition
+from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.wings.approvals import scripts as approvals
+from standfast.wings.approvals.scripts import Said
+from standfast.wings.approvals.words import TOLD, Answer, Filing, Standing
+from standfast.wings.audit import scripts as audit
+from standfast.wings.audit.words import Decision
+from standfast.wings.jobs import reads
+from standfast.wings.redrives.words import WINDOW, Course, Leg, Outcome, Phase, Tally
+
+KEEP_PLANS = 86400.0
+"""Seconds after which a plan that nobody carried out is forgotten."""
+KEEP_REDRIVES = 30 * 86400.0
+MOST_HALTED = 20
+EVER = 9e99
+RESTORED = "it came back from a backup"
+
+
+class RedriveRow(NamedTuple):
+    """A redrive as the store has it. Times are queue time."""
+
+    id: str
+    state: Phase
+    wanted: str
+    foreseen: str
+    snapshot: str
+    course: str
+    asked_by: str | None
+    reason: str | None
+    approval: str | None
+    note: str | None
+    episode: int
+    planned_at: float
+    started_at: float | None
+    ended_at: float | None
+    next_at: float
+
+    @property
+    def read_course(self) -> Course:
+        """How it goes."""
+        return msgspec.json.decode(self.course, type=Course)
+
+
+class Planned(NamedTuple):
+    """One letter of a plan, as it stood."""
+
+    place: int
+    n: int
+    token: int
+    generation: int
+    fate: str
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan to be kept."""
+
+    id: str
+    wanted: str
+    foreseen: str
+    snapshot: str
+    letters: Sequence[Planned]
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan to be carried out."""
+
+    id: str
+    course: Course
+    by: str
+    reason: str | None
+    snapshot: str
+    filing: Filing | None = None
+
+
+class Started(msgspec.Struct, frozen=True):
+    """Whether it was started with this, where it stands now, and which letters are not as they were planned."""
+
+    first: bool
+    row: RedriveRow | None
+    drifted: list[tuple[str | None, str | None]] = []
+
+
+class Take(msgspec.Struct, frozen=True):
+    """A worker that wants to drive the next redrive behind `after`, for so many seconds."""
+
+    driver: str
+    after: str
+    seconds: float
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A redrive to drive: how its letters stand that are on their way (state and replay status, by place)."""
+
+    row: RedriveRow
+    released: list[tuple[int, str | None, str | None]]
+    now: float
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What became of a letter of a redrive."""
+
+    leg: Leg
+    outcome: Outcome | None
+    """None is on its way."""
+    source: Literal["waiting", "released"] = "waiting"
+    """Where it must stand: what somebody else did with it meanwhile stays so."""
+
+
+class Advance(msgspec.Struct, frozen=True):
+    """The next letters of a redrive, wanted by its driver; from `next_at` on there may be more.
+
+    None of them, and no time, only says that it is still being driven.
+    """
+
+    id: str
+    driver: str
+    number: int
+    next_at: float | None
+    seconds: float
+
+
+class Steer(msgspec.Struct, frozen=True):
+    """A change of where a redrive stands. `again` begins a new episode, which is judged by itself."""
+
+    id: str
+    source: Phase
+    target: Phase
+    decision: Decision
+    note: str | None = None
+    again: bool = False
+    driver: str | None = None
+    """The worker that decided it: nobody else may drive the redrive by then."""
+
+
+def plan(round_: Round, plans: Sequence[Plan]) -> Script:
+    """Keep plans, each with its letters."""
+    rows = [(each.id, "planned", each.wanted, each.foreseen, each.snapshot, "{}", round_.now) for each in plans]
+    yield "insert_redrives", rows
+    letters = [(each.id, *letter) for each in plans for letter in each.letters]
+    if letters:
+        yield "insert_redriven", letters
+    return [None] * len(plans)
+
+
+def start(round_: Round, starts: Sequence[Start]) -> Script:
+    """Start plans as they are, or tell what drifted and start nothing."""
+    answers: list[Started] = []
+    for each in starts:
+        answers += [(yield from _start(round_, each))]
+    return answers
+
+
+def _start(round_: Round, wanted: Start) -> Script:
+    row = yield from _locked(wanted.id)
+    if row is None or row.state != "planned":
+        return Started(first=False, row=row)
+    drifted = yield "drifted_letters", {"redrive": wanted.id}
+    if drifted:
+        return Started(first=False, row=row, drifted=[(job, state) for job, state in drifted])
+    yield from _begin(round_, wanted)
+    return Started(first=True, row=(yield from _locked(wanted.id)))
+
+
+def _begin(round_: Round, wanted: Start) -> Script:
+    state = "running" if wanted.filing is None else "approval_pending"
+    approval = wanted.filing and wanted.filing.id
+    asked = {"by": wanted.by, "reason": wanted.reason, "approval": approval, "now": round_.now}
+    yield "start_redrive", {"id": wanted.id, "state": state, "course": text(wanted.course), **asked}
+    yield "end_denied", {"redrive": wanted.id, "now": round_.now}
+    if wanted.filing is not None:
+        yield from approvals.file_for_redrive(round_, wanted.filing)
+    told = {"redrive": wanted.id, **msgspec.to_builtins(wanted.course)}
+    decision = Decision(
+        kind="redrive",
+        by=wanted.by,
+        reason=wanted.reason,
+        snapshot=wanted.snapshot,
+        outcome="started" if wanted.filing is None else "approval_required",
+        detail=told,
+    )
+    _tell(round_, wanted.id, decision)
+
+
+def _tell(round_: Round, redrive: str, decision: Decision) -> None:
+    audit.record(round_, decision)
+    round_.told[f"redrive_{decision.outcome}", ""].append(redrive)
+
+
+def _locked(redrive: str) -> Script:
+    rows = yield "locked_redrive", {"id": redrive}
+    return next((RedriveRow(*row) for row in rows), None)
+
+
+def take(round_: Round, takes: Sequence[Take]) -> Script:
+    """Give each worker the next redrive that nobody else drives, and how its letters fare."""
+    answers = []
+    for each in takes:
+        until = {"until": round_.now + each.seconds, "now": round_.now}
+        rows = yield "take_redrive", {"driver": each.driver, "after": each.after, **until}
+        found = [RedriveRow(*row) for row in rows]
+        released = (yield "released_letters", {"redrive": found[0].id}) if found else []
+        answers.append(Taken(found[0], [(*row,) for row in released], round_.now) if found else None)
+    return answers
+
+
+def mark(round_: Round, marks: Sequence[Mark]) -> Script:
+    """Write down what became of letters of redrives."""
+    yield "mark_redriven", [_marked(round_, each) for each in marks]
+    return [None] * len(marks)
+
+
+def mark_moved(round_: Round, moved: Sequence[Transition]) -> Script:
+    """Write down, with the moves themselves, that letters of redrives went."""
+    legs = [(each.leg, each.move) for each in moved if each.leg is not None]
+    if legs:
+        marks = [Mark(leg, Outcome.RESOLVED if move == Move.RESOLVE else None) for leg, move in legs]
+        yield from mark(round_, marks)
+
+
+def _marked(round_: Round, done: Mark) -> tuple[Any, ...]:
+    state = "released" if done.outcome is None else "ended"
+    return (done.leg.redrive, done.leg.place, state, done.outcome, done.leg.episode, round_.now, done.source)
+
+
+def stopped(transitions: Sequence[Transition]) -> Generator[Step, Rows, set[Leg | None]]:
+    """Name the legs of redrives that stand still or that somebody else drives by now; the others stay so."""
+    legs = {each.leg for each in transitions if each.leg is not None}
+    if not legs:
+        return set()
+    driven: dict[str, str] = dict((yield "driven_redrives", {"ids": text(sorted({leg.redrive for leg in legs}))}))
+    return {leg for leg in legs if leg.redrive not in driven or driven[leg.redrive] != leg.driver}
+
+
+def advance(round_: Round, advances: Sequence[Advance]) -> Script:
+    """Give a driver the next letters, none if it drives no longer."""
+    answers = []
+    for each in advances:
+        until = {"next_at": each.next_at, "until": round_.now + each.seconds}
+        rows = yield "advance_redrive", {"id": each.id, "driver": each.driver, **until}
+        wanted = {"redrive": each.id, "limit": each.number}
+        letters = (yield "next_redriven", wanted) if rows and each.number else []
+        answers.append([Planned(*row) for row in letters])
+    return answers
+
+
+def steer(round_: Round, steers: Sequence[Steer]) -> Script:
+    """Change where redrives stand; tell of each whether it stood where it had to."""
+    answers = []
+    for each in steers:
+        ends = each.target in ("finished", "cancelled")
+        how = {"note": each.note, "again": int(each.again), "ends": ends, "now": round_.now, "driver": each.driver}
+        rows = yield "steer_redrive", {"id": each.id, "source": each.source, "target": each.target, **how}
+        if rows:
+            _tell(round_, each.id, each.decision)
+        if rows and each.target == "cancelled":
+            yield from _void_approval(round_, each.id)
+        answers.append(bool(rows))
+    return answers
+
+
+def _void_approval(round_: Round, redrive: str) -> Script:
+    """Have the approval of a redrive count no more, if it is open."""
+    if (yield "void_plans_approval", {"redrive": redrive, "why": "its redrive was cancelled"}):
+        round_.told[TOLD[Standing.VOID], ""].append("")
+
+
+def withdraw(round_: Round, sayings: Sequence[Said]) -> Script:
+    """Answer the approvals of redrives with a no, and end those that waited for them."""
+    answers = []
+    for each in sayings:
+        row = yield from _waiting_for(each.answer.id)
+        [first] = yield from approvals.say(round_, [each])
+        if first and row is not None:
+            yield from _go_on(round_, row, each.answer, "cancelled", f"its approval was {each.answer.target}")
+        answers.append(first)
+    return answers
+
+
+def carry_out(round_: Round, sayings: Sequence[Said]) -> Script:
+    """Answer the approvals of redrives with a yes, and let those go that waited for them."""
+    answers = []
+    for each in sayings:
+        row = yield from _waiting_for(each.answer.id)
+        waits = row is not None and row.state == "approval_pending"
+        [first] = (yield from approvals.say(round_, [each])) if waits else [False]
+        if first and row is not None:
+            yield from _go_on(round_, row, each.answer, "running", None)
+        elif not waits:
+            why = f"its redrive is {'gone' if row is None else row.state}"
+            void = Answer(each.answer.id, each.answer.source, Standing.VOID, reason=why)
+            yield from approvals.say(round_, [Said(void)])
+        answers.append(first)
+    return answers
+
+
+def _waiting_for(approval: str) -> Generator[Step, Rows, RedriveRow | None]:
+    """Read the redrive that an approval is for, and keep it as it is."""
+    found = yield from approvals.one(approval)
+    return None if found is None or found.redrive is None else (yield from _locked(found.redrive))
+
+
+def _go_on(round_: Round, row: RedriveRow, answer: Answer, target: Phase, note: str | None) -> Script:
+    """Let a redrive take its turn with the answer it waited for."""
+    decision = Decision(
+        kind="redrive",
+        by=answer.by,
+        reason=note,
+        snapshot=row.snapshot,
+        outcome="started" if target == "running" else target,
+        detail={"redrive": row.id, "approval": answer.id},
+    )
+    yield from steer(round_, [Steer(row.id, "approval_pending", target, decision, note)])
+
+
+def prune(now: float) -> Script:
+    """Forget plans that nobody carried out, and redrives and approvals that ended long ago."""
+    ended = {"ended_before": now - KEEP_REDRIVES}
+    before = {"plans_before": now - KEEP_PLANS, **ended}
+    yield "delete_redriven", before
+    yield "delete_redrives", before
+    yield "delete_approvals", ended
+
+
+def rest() -> Script:
+    """Have nothing go on by itself in a store that was restored: what it had decided may be done since."""
+    yield "pause_redrives", {"note": RESTORED}
+    approved = yield from approvals.due(now=-1.0, before=EVER)
+    yield from approvals.void([each.n for each in approved if each.n is not None], RESTORED)
+
+
+# --- reading
+
+
+def one(redrive: str) -> Script:
+    """Read a redrive with its counts, by state, outcome and episode, and with what is on its way."""
+    rows = yield "redrive_by_id", {"id": redrive}
+    if not rows:
+        return None
+    counts = yield "redrive_tally", {"redrive": redrive}
+    released = yield "released_letters", {"redrive": redrive}
+    return RedriveRow(*rows[0]), [(*row,) for row in counts], [(*row,) for row in released]
+
+
+def listed(limit: int) -> Script:
+    """Read the redrives that were started, the newest first."""
+    return [RedriveRow(*row) for row in (yield "list_redrives", {"limit": limit})]
+
+
+def halted() -> Script:
+    """Read the redrives that failures stopped, with why."""
+    return [(*row,) for row in (yield "halted_redrives", {"limit": MOST_HALTED})]
+
+
+def tally(redrive: str, episode: int) -> Script:
+    """Read how far a redrive has come in this episode."""
+    numbers: Counter[str] = Counter()
+    for state, outcome, at, number in (yield "redrive_tally", {"redrive": redrive}):
+        numbers[_counted_as(state, outcome, now=at == episode)] += number
+    recent = yield "recent_outcomes", {"redrive": redrive, "episode": episode, "limit": WINDOW}
+    failed = tuple(outcome == Outcome.FAILED for (outcome,) in recent)
+    known = {name: numbers[name] for name in ("waiting", "running", "from_before", "completed", "failed")}
+    return Tally(recent=failed, **known)
+
+
+def _counted_as(state: str, outcome: str | None, *, now: bool) -> str:
+    if state == "released":
+        return "running" if now else "from_before"
+    return state if state == "waiting" else f"{outcome}" if now else "earlier"
+
+
+def letters(numbers: Sequence[int]) -> Script:
+    """Read jobs by number, whole, and the numbers of those whose threads went on without them."""
+    rows = yield "letters_by_number", {"numbers": text(list(numbers))}
+    records = yield from reads.with_history(rows)
+    moved = {n for (n,) in (yield "moved_on", {"numbers": text(list(numbers))})}
+    return records, moved
+
+
+def first_letter(redrive: str) -> Script:
+    """Read the first letter of a redrive that waits, or None."""
+    planned = yield "next_redriven", {"redrive": redrive, "limit": 1}
+    records, _ = yield from letters([n for _, n, *_ in planned])
+    return records[0] if records else None

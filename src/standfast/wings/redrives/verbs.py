@@ -1,0 +1,335 @@
+"""Redrives: hundreds of letters as one decision. Plan it, try a few, let the rest follow, have it stop by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from standfast.errors import ConfigurationError, PlanDrifted, UnknownRequest
+from standfast.job import JobView
+from standfast.lifecycle import Move, Transition
+from standfast.spine.ids import IDS
+from standfast.spine.people import perhaps_because, person
+from standfast.store.store import Store
+from standfast.wings.approvals.words import TTL, Filing, bound_to_plan
+from standfast.wings.audit.words import Decision
+from standfast.wings.jobs.reads import JobRecord
+from standfast.wings.jobs.view import job_view, moments
+from standfast.wings.letters.letter_filter import letter_filter
+from standfast.wings.letters.returning import LOOKS_AT_ONCE, Returning, ruled
+from standfast.wings.policy.rulings import PermitMany, facts_at, for_agent
+from standfast.wings.redrives import plans
+from standfast.wings.redrives.options import read_course
+from standfast.wings.redrives.plans import Asked, Seen
+from standfast.wings.redrives.renewal import keeping
+from standfast.wings.redrives.rules import Finish, Halt, Release, Wait, counted, fate_of, next_step, outcome_of, paced
+from standfast.wings.redrives.scripts import Advance, Mark, Plan, Planned, RedriveRow, Start, Steer, Take, Taken
+from standfast.wings.redrives.words import GOING_ON, Leg, Outcome, Phase
+
+PAGE = 500
+"""How many letters are read at a time."""
+DRIVEN_FOR = 10.0
+"""Seconds a worker drives a redrive before another one may, unless it says that it still does."""
+SAY_SO_EVERY = DRIVEN_FOR / 4
+"""Seconds after which a driver that is still looking says that it still drives."""
+NEXT: dict[str, tuple[tuple[Phase, ...], Phase]] = {
+    "paused": (("running",), "paused"),
+    "resumed": (("paused", "halted"), "running"),
+    "cancelled": (GOING_ON, "cancelled"),
+}
+"""What a person may do with a redrive: from where, and where it leads."""
+
+
+class Redrive:
+    """One redrive: `id`, `await progress()`, `pause()`, `resume()`, `cancel()`. Any process can hold one."""
+
+    def __init__(self, redrives: Redrives, id: str, by: str) -> None:
+        self._redrives = redrives
+        self._by = by
+        self.id = id
+
+    async def progress(self) -> dict[str, Any]:
+        """Tell where it stands and what became of its letters."""
+        return await self._redrives.progress(self.id)
+
+    async def pause(self) -> None:
+        """Replay no more until it is resumed; what was replayed goes on."""
+        await self._redrives.steer(self.id, "paused", by=self._by)
+
+    async def resume(self) -> None:
+        """Go on after a pause or a halt. After a halt it is judged anew, canary first."""
+        await self._redrives.steer(self.id, "resumed", by=self._by)
+
+    async def cancel(self) -> None:
+        """Leave the rest as it is, for good."""
+        await self._redrives.steer(self.id, "cancelled", by=self._by)
+
+
+class Redrives:
+    """Plans and redrives of one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        ready: Callable[[], Awaitable[None]],
+        returning: Returning,
+        *,
+        permit: PermitMany,
+        ttl: float = TTL,
+    ) -> None:
+        self._store = store
+        self._desk = store.governance
+        self._ready = ready
+        self._returning = returning
+        self._permit = permit
+        self._ttl = ttl
+
+    # --- for people
+
+    async def plan(self, filter: dict[str, Any] | None = None, *, agent: bool = False) -> dict[str, Any]:
+        """Foresee what a redrive of these letters would do, and keep that plan. Nothing is changed or looked at."""
+        await self._ready()
+        found = [each async for each in self._seen(filter or {}, agent=agent)]
+        seen = [each for each in found if plans.is_meant(each.letter, filter or {})]
+        snapshot = seen[0].ruling.snapshot if seen else ""
+        foreseen = counted(each.fate for each in seen)
+        foreseen |= {"unchecked": sum(each.unchecked for each in seen), "moved_on": sum(each.moved_on for each in seen)}
+        foreseen |= {"quarantined": len(found) - len(seen)}
+        foreseen |= {"for_agent": True} if agent else {}
+        token = IDS.mint(self._wall())
+        letters = [plans.planned(place, each) for place, each in enumerate(seen)]
+        wanted = msgspec.json.encode(filter or {}).decode()
+        told = msgspec.json.encode({**foreseen, **plans.approvers(seen)}).decode()
+        await self._desk.plan(Plan(id=token, wanted=wanted, foreseen=told, snapshot=snapshot, letters=letters))
+        return {"token": token, **foreseen}
+
+    async def start(
+        self,
+        token: str,
+        *,
+        by: str,
+        reason: str | None = None,
+        rate: str | float | None = None,
+        canary: int = 0,
+        halt_on: float | None = None,
+        agent: bool = False,
+    ) -> Redrive:
+        """Carry out a plan as it was made, or raise PlanDrifted and start nothing. Doing it twice changes nothing."""
+        await self._ready()
+        by, reason = person(by), perhaps_because(reason)
+        course = read_course(rate, canary, halt_on)
+        row, *_ = await self._row(token, "plan")
+        if agent and not msgspec.json.decode(row.foreseen).get("for_agent"):
+            raise PlanDrifted(f"plan {token} was made for a person, and an agent asks; nothing was started: plan again")
+        await self._check_policy(row)
+        filing = self._filing(row, by, reason)
+        start = Start(id=token, course=course, by=by, reason=reason, snapshot=row.snapshot, filing=filing)
+        started = await self._desk.start(start)
+        if started.drifted:
+            raise PlanDrifted(plans.drift(token, started.drifted))
+        if not started.first and started.row is not None and started.row.read_course != course:
+            raise ConfigurationError(f"plan {token} was carried out before, with another rate, canary or halt_on")
+        return Redrive(self, token, by)
+
+    async def get(self, id: str, *, by: str) -> Redrive:
+        """Give a redrive by its id, for `by` to pause, resume or cancel."""
+        await self._row(id, "redrive")
+        return Redrive(self, id, person(by))
+
+    async def list(self, *, limit: int = 50) -> list[dict[str, Any]]:
+        """List redrives, the newest first."""
+        await self._ready()
+        return [await self.progress(row.id) for row in await self._desk.redrives(limit)]
+
+    async def progress(self, id: str) -> dict[str, Any]:
+        """Tell where a redrive stands, why, and how many of its letters have come how far."""
+        row, counts, released = await self._row(id, "redrive")
+        numbers = dict.fromkeys(("waiting", "running", *Outcome), 0)
+        for state, outcome, _, number in counts:
+            numbers[outcome if state == "ended" and outcome else _ONGOING[state]] += number
+        if row.state != "running":  # nobody drives it, and what was replayed goes on: tell how that ended
+            ended = [outcome for _, state, status in released if (outcome := outcome_of(state, status)) is not None]
+            numbers["running"] -= len(ended)
+            for outcome in ended:
+                numbers[outcome] += 1
+        foreseen = msgspec.json.decode(row.foreseen)
+        moment = moments(self._store.skew())
+        return {
+            "id": row.id,
+            "state": row.state,
+            "why": row.note,
+            "by": row.asked_by,
+            "reason": row.reason,
+            "approval": row.approval,
+            "letters": foreseen["letters"],
+            **{str(name): number for name, number in numbers.items()},
+            **msgspec.to_builtins(row.read_course),
+            "started_at": moment(row.started_at),
+            "ended_at": moment(row.ended_at),
+        }
+
+    async def queue_of(self, token: str) -> str | None:
+        """Give the queue that a plan or redrive was made for; None if it is of all of them."""
+        row, *_ = await self._row(token, "plan")
+        named: str | None = msgspec.json.decode(row.wanted).get("queue")
+        return named
+
+    async def steer(self, id: str, what: str, *, by: str) -> None:
+        """Pause, resume or cancel a redrive. What is so already stays so."""
+        sources, target = NEXT[what]
+        while True:
+            row, *_ = await self._row(id, "redrive")
+            if row.state == target:
+                return
+            if row.state not in sources:
+                raise ConfigurationError(f"redrive {id} is {row.state} and cannot be {what}; nothing was changed")
+            decision = Decision(kind="redrive", by=by, outcome=what, detail={"redrive": id, "from": row.state})
+            note = f"{what} by {by}" if target != "running" else None
+            if await self._desk.steer(Steer(id, row.state, target, decision, note, row.state == "halted")):
+                return
+
+    # --- for workers
+
+    async def drive(self, driver: str) -> bool:
+        """Take every redrive that nobody else drives one step further; tell whether any went."""
+        await self._ready()
+        after, went = "", False
+        while (taken := await self._desk.take(Take(driver, after, DRIVEN_FOR))) is not None:
+            after = taken.row.id
+            went = await self._step(taken, driver) or went
+        return went
+
+    async def _step(self, taken: Taken, driver: str) -> bool:
+        row, course = taken.row, taken.row.read_course
+        await self._settle(taken)
+        match next_step(course, await self._desk.tally(row.id, row.episode)):
+            case Release(wanted):
+                number, next_at = paced(course, min(wanted, PAGE), taken.now, row.next_at)
+                return number > 0 and await self._release(row, driver, number, next_at)
+            case Halt(why):
+                await self._end(row, driver, "halted", why)
+            case Finish():
+                await self._end(row, driver, "finished", None)
+            case Wait():
+                pass
+        return False
+
+    async def _settle(self, taken: Taken) -> None:
+        """Write down how letters fared that were on their way."""
+        ended = [(place, outcome_of(state, status)) for place, state, status in taken.released]
+        legs = [(Leg(taken.row.id, place), outcome) for place, outcome in ended if outcome is not None]
+        marks = [Mark(leg, outcome, "released") for leg, outcome in legs]
+        if marks:
+            await self._desk.mark(marks)
+
+    async def _release(self, row: RedriveRow, driver: str, number: int, next_at: float) -> bool:
+        planned = await self._desk.advance(Advance(row.id, driver, number, next_at, DRIVEN_FOR))
+        if not planned:
+            return False
+        records, _ = await self._desk.letters([each.n for each in planned])
+        busy = asyncio.Semaphore(LOOKS_AT_ONCE)
+        still = Advance(row.id, driver, 0, None, DRIVEN_FOR)
+        async with keeping(SAY_SO_EVERY, lambda: self._desk.advance(still)):
+            found = {each.record.row.n: each for each in await self._ask(records)}
+            looks = (self._decide(row, driver, each, found.get(each.n), busy) for each in planned)
+            decided = await asyncio.gather(*looks)
+        moves = [each for each in decided if isinstance(each, Transition)]
+        marks = [each for each in decided if isinstance(each, Mark)]
+        if moves:  # one that does not land waits on, and the next step finds out why
+            await self._store.apply(moves)
+        if marks:
+            await self._desk.mark(marks)
+        return True
+
+    async def _decide(
+        self, row: RedriveRow, driver: str, planned: Planned, found: Asked | None, busy: asyncio.Semaphore
+    ) -> Transition | Mark:
+        """Decide about one letter afresh: its policy, its effects, and whether it is still the one that was planned."""
+        leg = Leg(row.id, planned.place, row.episode, driver)
+        if found is None or not plans.as_planned(planned, found.record):
+            return Mark(leg, Outcome.DRIFTED)
+        record, letter, ruling = found
+        async with busy:
+            reason = row.reason or f"redrive {row.id}"
+            move = await self._returning.way_back(record, letter, by=row.asked_by or "", reason=reason)
+        refused = None if move.move == Move.RESOLVE else plans.refused(row, planned, ruling)
+        if refused is not None:
+            return Mark(leg, refused)
+        return msgspec.structs.replace(ruled(move, letter, ruling), leg=leg)
+
+    async def _end(self, row: RedriveRow, driver: str, phase: Phase, why: str | None) -> None:
+        decision = Decision(kind="redrive", outcome=phase, reason=why, detail={"redrive": row.id})
+        await self._desk.steer(Steer(row.id, "running", phase, decision, why, driver=driver))
+
+    # --- reading
+
+    async def _seen(self, filter: dict[str, Any], *, agent: bool) -> Any:
+        """Read the letters that a filter names, in pages, oldest last, with what the policy says about each."""
+        cursor: int | None = None
+        while True:
+            wanted = letter_filter(filter, self._store.now(), PAGE, cursor)
+            records = await self._store.letters(wanted)
+            _, moved = await self._desk.letters([record.row.n for record in records if record.row.thread_gate])
+            for each in await self._ask(records, agent=agent):
+                yield self._look(each, moved_on=each.record.row.n in moved)
+            if len(records) < PAGE:
+                return
+            cursor = records[-1].row.n
+
+    def _look(self, asked: Asked, *, moved_on: bool) -> Seen:
+        landed = self._returning.known_landed(asked.record)
+        fate = fate_of(asked.ruling.permission.decision, landed=landed)
+        return Seen(*asked, fate, moved_on)
+
+    async def _ask(self, records: Sequence[JobRecord], *, agent: bool = False) -> Sequence[Asked]:
+        """Ask the policy about letters, all at once; where an agent asks, a person decides about some of them."""
+        letters, wall = [self._view(record) for record in records], self._wall()
+        rulings = await self._permit([facts_at(letter, wall) for letter in letters])
+        if agent:
+            modes = await self._desk.replay_modes()
+            rulings = [for_agent(*each, modes) for each in zip(rulings, letters, strict=True)]
+        return [Asked(*each) for each in zip(records, letters, rulings, strict=True)]
+
+    async def _check_policy(self, row: RedriveRow) -> None:
+        """Refuse a plan that was made under another policy."""
+        record = await self._desk.first_letter(row.id) if row.state == "planned" else None
+        if record is not None and (await self._ask([record]))[0].ruling.snapshot != row.snapshot:
+            raise PlanDrifted(f"the policy changed since plan {row.id} was made; nothing was started: plan again")
+
+    def _filing(self, row: RedriveRow, by: str, reason: str | None) -> Filing | None:
+        """Lay out the one approval of a whole plan, if the policy wants one."""
+        foreseen = msgspec.json.decode(row.foreseen)
+        if not foreseen["need_approval"]:
+            return None
+        return Filing(
+            id=IDS.mint(self._wall()),
+            bound=bound_to_plan(row.id, foreseen, row.snapshot),
+            asked_by=by,
+            reason=reason,
+            requesters=tuple(foreseen["requesters"]),
+            groups=tuple(foreseen["groups"]),
+            rule=", ".join(foreseen["rules"]),
+            ttl=self._ttl,
+            redrive=row.id,
+        )
+
+    async def _row(self, id: str, what: str) -> Any:
+        await self._ready()
+        if not isinstance(id, str):
+            raise ConfigurationError(f"a {what} is named by its token, a text, not by {id!r}")
+        found = await self._desk.redrive(id)
+        if found is None or (what == "redrive" and found[0].state == "planned"):
+            raise UnknownRequest.named(what, id)
+        return found
+
+    def _view(self, record: JobRecord) -> JobView:
+        return job_view(record, now=self._store.now(), skew=self._store.skew())
+
+    def _wall(self) -> float:
+        return self._store.now() + self._store.skew()
+
+
+_ONGOING = {"waiting": "waiting", "released": "running"}

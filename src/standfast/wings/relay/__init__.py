@@ -1,0 +1,1 @@
+"""Jobs on their way in from elsewhere: the spool and the outbox."""

@@ -1,0 +1,202 @@
+"""Bring to the server what the spool took while it was away: in order, and forgotten only once it is there."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import groupby
+
+from standfast.concurrency.threads import started
+from standfast.errors import StandfastError, StoreUnavailable, WrongAddress
+from standfast.store.spool import Entry, Spool
+from standfast.store.store import Store
+from standfast.wings.letters.burials import in_conflict, refused, unknown
+from standfast.wings.queues.declarations import Declarations
+from standfast.wings.relay.scripts import Forward, Unforwardable
+
+log = logging.getLogger("standfast.queue")
+
+AT_ONCE = 500
+MOST_TOGETHER = 5000
+MOST_BYTES = 8 << 20
+"""What one transaction brings, also of jobs that were handed in together: it must end well within its deadline."""
+LOOK_EVERY = 5.0
+"""Seconds between two looks for what another process, gone since, left in the spool."""
+TRY_EVERY = 0.25
+"""Seconds between two tries while the server is away."""
+AGAIN_EVERY = 60.0
+"""Seconds after which a job that the store refused is tried again: another version may take it."""
+LAST_TRY = 2.0
+"""Seconds that closing waits for what can still be brought."""
+
+
+class Forwarder:
+    """One thread of this process opens the store and empties the spool. The id decides: bringing twice stores once."""
+
+    def __init__(self, store: Store, spool: Spool, declared: Declarations) -> None:
+        self._store = store
+        self._spool = spool
+        self._declared = declared
+        self._woken = threading.Event()
+        self._closing = threading.Event()
+        self._news = threading.Condition()
+        self._steps = 0
+        self._latest = 0.0
+        self._again_at = 0.0
+        self._until = 0.0
+        self.refusal: StandfastError | None = None
+        """Why nothing is brought now, for whoever asks."""
+        self._thread = threading.Thread(target=self._run, name="standfast-forwarder", daemon=True)
+        if not started(self._thread):  # the interpreter is ending: whoever asks does what it would have begun with
+            self._step()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread is there."""
+        return self._thread.is_alive()
+
+    def wake(self) -> None:
+        """Have it look now."""
+        self._woken.set()
+
+    def wait_until_open(self, seconds: float) -> None:
+        """Wait until the store is open and knows what is declared here; raise why it is not."""
+        give_up = time.monotonic() + seconds
+        self.wake()
+        with self._news:
+            begun = self._steps
+            while self._declared.unpublished:
+                left = give_up - time.monotonic()
+                refused = self.refusal if self._steps > begun else None
+                if isinstance(refused, WrongAddress):
+                    raise WrongAddress(str(refused))
+                if refused is not None and (left <= 0 or not isinstance(refused, StoreUnavailable)):
+                    raise refused
+                if left <= 0:
+                    raise StoreUnavailable("the store did not answer in time; nothing was written", definite=True)
+                self._news.wait(left)
+
+    def wait_until_empty(self, seconds: float) -> bool:
+        """Wait until everything is brought, as long as that goes on; tell whether it is.
+
+        Whoever comes meanwhile had better wait a little than go behind the others: the spool might never get empty.
+        """
+        give_up = time.monotonic() + seconds
+        with self._news:
+            while self._spool.waiting and self.refusal is None and (left := give_up - time.monotonic()) > 0:
+                self._news.wait(left)
+        return not self._spool.waiting
+
+    def met(self, refusal: StoreUnavailable) -> None:
+        """Take note that the store was just found to be away."""
+        with self._news:
+            self.refusal = self.refusal or refusal
+            self._news.notify_all()
+
+    def close(self) -> None:
+        """Try once more, unless the server is away, and end; what is left waits in the spool."""
+        self._until = time.monotonic() + LAST_TRY
+        self._closing.set()
+        self.wake()
+        if self.alive:
+            self._thread.join(LAST_TRY + TRY_EVERY)
+
+    @property
+    def _out_of_time(self) -> bool:
+        return self._closing.is_set() and time.monotonic() > self._until
+
+    def _run(self) -> None:
+        while True:
+            last = self._closing.is_set()
+            if not (last and (self.refusal or self._out_of_time)):
+                self._step()
+            if last:
+                return
+            if self.refusal is None or isinstance(self.refusal, WrongAddress):  # nobody is locked out by our tries
+                self._woken.wait(LOOK_EVERY)
+            else:
+                self._closing.wait(TRY_EVERY)
+            self._woken.clear()
+
+    def _step(self) -> None:
+        refusal: StandfastError | None = None
+        try:
+            self._declared.publish_blocking()
+            self._empty_spool()
+        except StandfastError as error:
+            refusal = error
+            if str(error) != str(self.refusal) and not (isinstance(error, WrongAddress) and not self._spool.look()):
+                log.warning("what is spooled cannot be brought to the store now, trying again: %s", error)
+        with self._news:
+            self.refusal = refusal
+            self._steps += 1
+            self._news.notify_all()
+
+    def _empty_spool(self) -> None:
+        while entries := self._spool.oldest(AT_ONCE):
+            for few in cut(entries):
+                self.bring(few)
+                self.refusal = None  # it goes on: who comes now waits for it, else there might always be more
+            if self._out_of_time:
+                return
+        if time.monotonic() > self._again_at:
+            self._again_at = time.monotonic() + AGAIN_EVERY
+            for entry in self._spool.refused(AT_ONCE):
+                self.bring([entry])
+
+    def bring(self, entries: Sequence[Entry]) -> None:
+        """Have the server store these, then forget them. One that it can never take is noted, and holds up no other."""
+        try:
+            self._store.forward_blocking([self._forward(entry) for entry in entries])
+        except Unforwardable as error:
+            self._bring_apart(entries, error)
+        else:
+            self._spool.delete(entries)
+
+    def _forward(self, entry: Entry) -> Forward:
+        """Tell when it was accepted; a clock that was set back must not turn the order round."""
+        self._latest = max(self._latest, self._store.queue_time(entry.accepted))
+        ttl = self._store.governance.approval_ttl
+        unsure = partial(unknown, ttl=ttl) if entry.unsure else None
+        return Forward(entry.job, self._latest, partial(in_conflict, ttl=ttl), unsure)
+
+    def _bring_apart(self, entries: Sequence[Entry], error: Unforwardable) -> None:
+        batches = [list(batch) for _, batch in groupby(entries, key=lambda entry: entry.batch)]
+        if len(batches) > 1:
+            for batch in batches:
+                self.bring(batch)
+            return
+        if len(entries) == 1 and entries[0].tries and self._bury(entries[0], error):
+            self._spool.delete(entries)
+            return
+        log.error("the store refuses a spooled job: %s", error)
+        self._spool.note(entries, str(error))
+        self._again_at = time.monotonic() + AGAIN_EVERY
+
+    def _bury(self, entry: Entry, error: Unforwardable) -> bool:
+        """Have a job that was refused again be a letter, where people look: a spool is nobody's place to clear up."""
+        try:
+            buried = self._store.bury_blocking(refused(entry.job, str(error), self._store.governance.approval_ttl))
+        except Unforwardable as also:
+            log.error("a spooled job cannot even become a letter: %s", also)  # noqa: TRY400 - the message says it all
+            return False
+        if buried:
+            log.error("the store refuses a spooled job, which became the letter %s: %s", entry.job.id, error)
+        return buried
+
+
+def cut(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Cut into parts that one transaction can bring."""
+    part: list[Entry] = []
+    size = 0
+    for entry in entries:
+        if part and (len(part) >= MOST_TOGETHER or size >= MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(entry)
+        size += len(entry.job.payload)
+    if part:
+        yield part

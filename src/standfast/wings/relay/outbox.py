@@ -1,0 +1,289 @@
+"""Enqueue inside a transaction of the caller's own SQLite database: written there first, brought here by a relay.
+
+The row is in their database exactly if they commit. The relay reads it through a connection of theirs, hands the job
+to the store under the id it was given when it was written, and only then deletes the row: a crash in between hands
+it over again, and the store knows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+import msgspec
+
+from standfast.concurrency.threads import Threads
+from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.job import HTTP, NewJob, Receipt
+from standfast.printable import printable
+from standfast.spine.orders import Conflict
+from standfast.spine.payload import canonical, fingerprint
+from standfast.store.store import Store
+from standfast.wings.letters.burials import burial, in_conflict
+
+if TYPE_CHECKING:  # whoever has no such database need not load a second SQLite
+    import sqlite3
+
+log = logging.getLogger("standfast.queue")
+
+Connect = Callable[[], "sqlite3.Connection"]
+
+RELAY_EVERY = 0.5
+"""Seconds between two looks into the outbox: nobody tells us of a commit in another database."""
+ROWS_AT_ONCE = 100
+UNREADABLE = "standfast_outbox"
+"""The queue, and the handler, of letters made from rows that could not be read."""
+LONGEST_ROW = 10_000
+"""Characters such a letter keeps of its row."""
+
+CREATE = (
+    "CREATE TABLE IF NOT EXISTS standfast_outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, "
+    "job TEXT NOT NULL, queue TEXT, key TEXT, fingerprint TEXT)"
+)
+CREATE_INDEX = "CREATE INDEX IF NOT EXISTS standfast_outbox_key ON standfast_outbox (queue, key) WHERE key IS NOT NULL"
+OWNER = "SELECT id, fingerprint FROM standfast_outbox WHERE queue = ? AND key = ? ORDER BY seq LIMIT 1"
+INSERT = "INSERT INTO standfast_outbox (id, job, queue, key, fingerprint) VALUES (?, ?, ?, ?, ?)"
+IS_THERE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'standfast_outbox'"
+READ = "SELECT seq, id, job FROM standfast_outbox WHERE seq > ? ORDER BY seq LIMIT ?"
+
+_decode = msgspec.json.Decoder(NewJob).decode
+
+
+def defer(store: Store, connection: object, jobs: Sequence[NewJob], wall: float) -> list[Receipt | Conflict]:
+    """Write jobs into the caller's database, through the caller's connection. The commit is the caller's too.
+
+    A key that already waits there answers as it would in the store. If it is another payload's, nothing is written.
+    """
+    theirs = _sqlite_connection(connection)
+    _check_not_ours(store, theirs)
+    jobs = [_recognizable(_from_now(job, wall)) for job in jobs]
+    theirs.execute(CREATE)
+    theirs.execute(CREATE_INDEX)
+    known = [_answer(theirs, job) for job in jobs] if len(jobs) > 1 else []
+    if any(isinstance(answer, Conflict) for answer in known):
+        return [answer or Receipt(job.id, "deferred", None) for job, answer in zip(jobs, known, strict=True)]
+    return [_write(theirs, job) for job in jobs]
+
+
+def _from_now(job: NewJob, wall: float) -> NewJob:
+    """Have a delay count from now, not from when the relay comes by."""
+    return msgspec.structs.replace(job, delay=0.0, at=wall + job.delay) if job.delay and job.at is None else job
+
+
+def _answer(theirs: sqlite3.Connection, job: NewJob) -> Receipt | Conflict | None:
+    """Give what a key that already waits answers; None if it does not."""
+    for owner, its_print in _rows(theirs, OWNER, (job.queue, job.idempotency_key)):
+        return Receipt(owner, "duplicate", None) if its_print == job.fingerprint else Conflict(owner)
+    return None
+
+
+def _write(theirs: sqlite3.Connection, job: NewJob) -> Receipt | Conflict:
+    known = _answer(theirs, job)  # again: jobs that are written together may share a key
+    if known is not None:
+        return known
+    row = (job.id, msgspec.json.encode(job).decode(), job.queue, job.idempotency_key, job.fingerprint)
+    theirs.execute(INSERT, row)
+    return Receipt(job.id, "deferred", None)
+
+
+def is_connection(given: object) -> bool:
+    """Tell whether this is a connection of sqlite3, without loading it."""
+    return any(kind.__module__ == "sqlite3" for kind in type(given).__mro__)
+
+
+def _sqlite_connection(given: object) -> sqlite3.Connection:
+    library = sys.modules.get("sqlite3")  # whoever has a connection has loaded it
+    if library is None or not isinstance(given, library.Connection):
+        raise ConfigurationError(f"tx must be a connection of sqlite3, not {type(given).__name__}")
+    return given  # type: ignore[no-any-return]
+
+
+def _check_not_ours(store: Store, theirs: sqlite3.Connection) -> None:
+    """Refuse a connection to the store itself: two SQLite libraries on one file drop each other's locks."""
+    for _, _, file in _rows(theirs, "PRAGMA database_list"):
+        if store.is_file(os.fsdecode(file)):
+            raise ConfigurationError(
+                f"{os.fsdecode(file)} is the store itself, which takes jobs without tx=; nothing was written: "
+                "close that connection, and pass one to a database of your own"
+            )
+
+
+def _recognizable(job: NewJob) -> NewJob:
+    """Have a job recognized when it is handed over twice: by its id, or by a key once it is folded into another."""
+    if job.thread_key is None or job.idempotency_key is not None:
+        return job
+    if job.handler == HTTP:
+        raise ConfigurationError("an HTTP job with thread_key and tx needs an idempotency_key too; nothing was written")
+    return msgspec.structs.replace(job, idempotency_key=job.id, fingerprint=fingerprint(job.handler, job.payload))
+
+
+class Row(NamedTuple):
+    """A job that waits in the outbox, and what is wrong with its row, if it could not be read."""
+
+    seq: int
+    job: NewJob
+    wrong: str | None = None
+
+
+class Looping(Protocol):
+    """A background loop."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    async def stop(self) -> None:
+        """End."""
+
+
+Loops = Callable[[str, float, Callable[[], Awaitable[None]]], Looping]
+
+
+class Outbox:
+    """Relays a database's outbox: `async with` does so in the background, `relay` once. One relay per database will do.
+
+    A job whose key belongs to another payload becomes a letter, `idempotency_conflict`; a row that is no job becomes
+    one too, `parse_error`, in a queue of its own. One whose queue is full waits in the outbox, and what follows it in
+    that queue waits behind it.
+    """
+
+    def __init__(
+        self, store: Store, ready: Callable[[], Awaitable[None]], connect: Connect, loops: Loops, every: float
+    ) -> None:
+        if not callable(connect) or is_connection(connect):
+            raise ConfigurationError(
+                f"connect must be a function that opens your database, such as lambda: sqlite3.connect('app.db'), "
+                f"not {connect!r}: the relay reads it in a thread of its own"
+            )
+        self._store = store
+        self._ready = ready
+        self._table = Table(store, connect)
+        self._loop = loops("outbox", every, self._look)
+
+    async def __aenter__(self) -> Self:
+        """Start relaying."""
+        self._loop.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop relaying; what is left waits in the outbox."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop, and let go of the connection."""
+        await self._loop.stop()
+        await self._table.close()
+
+    async def _look(self) -> None:
+        try:
+            await self.relay()
+        except StoreUnavailable as error:
+            log.warning("the outbox cannot be relayed now and will be tried again: %s", error)
+
+    async def relay(self) -> int:
+        """Hand over everything that is committed; give how many jobs left the outbox."""
+        await self._ready()
+        relayed, seen, full = 0, 0, set[str]()
+        while rows := await self._table.read(seen):
+            done = await self._hand_over([row for row in rows if row.job.queue not in full])
+            left = {row.seq for row in rows} - set(done)
+            full |= {row.job.queue for row in rows if row.seq in left}
+            await self._table.delete(done)
+            relayed, seen = relayed + len(done), rows[-1].seq
+        return relayed
+
+    async def _hand_over(self, rows: Sequence[Row]) -> list[int]:
+        """Store jobs; give the rows that are done with."""
+        jobs = [row for row in rows if row.wrong is None]
+        answers = await self._store.enqueue([row.job for row in jobs]) if jobs else []
+        done = []
+        for row, answer in zip(jobs, answers, strict=True):
+            if isinstance(answer, Receipt) or (isinstance(answer, Conflict) and await self._conflicts(row.job, answer)):
+                done.append(row.seq)
+        for row in rows:
+            if row.wrong is not None and await self._bury(row.job, "parse_error", row.wrong):
+                log.error("row %d of the outbox is no job and became the letter %s", row.seq, row.job.id)
+                done.append(row.seq)
+        return done
+
+    async def _conflicts(self, job: NewJob, conflict: Conflict) -> bool:
+        return await self._store.bury(in_conflict(job, conflict, self._store.governance.approval_ttl))
+
+    async def _bury(self, job: NewJob, code: str, told: str) -> bool:
+        return await self._store.bury(burial(job, code, told, self._store.governance.approval_ttl))
+
+
+class Table:
+    """The outbox in the user's database, read and emptied in one thread, through a connection of theirs."""
+
+    def __init__(self, store: Store, connect: Connect) -> None:
+        self._store = store
+        self._connect = connect
+        self._connection: sqlite3.Connection | None = None
+        self._thread = Threads(1, "standfast-outbox")
+
+    async def read(self, after: int) -> list[Row]:
+        """Read the oldest jobs behind a number."""
+        return [_row(*found) for found in await self._run(_read, after)]
+
+    async def delete(self, numbers: Sequence[int]) -> None:
+        """Delete what was handed over."""
+        if numbers:
+            await self._run(_delete, numbers)
+
+    async def close(self) -> None:
+        """Let go of the connection; the next use makes another."""
+        await asyncio.wrap_future(self._thread.submit(self._let_go))
+
+    async def _run(self, work: Callable[[sqlite3.Connection, Any], Any], given: Any) -> Any:
+        return await asyncio.wrap_future(self._thread.submit(self._use, work, given))
+
+    def _use(self, work: Callable[[sqlite3.Connection, Any], Any], given: Any) -> Any:
+        """Do the work; after an error the connection is not trusted any more."""
+        with ExitStack() as broken:
+            broken.callback(self._let_go)
+            if self._connection is None:
+                self._connection = self._connect()
+                _check_not_ours(self._store, self._connection)
+            done = work(self._connection, given)
+            broken.pop_all()
+        return done
+
+    def _let_go(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _row(seq: int, job_id: object, text: Any) -> Row:
+    """Read a row. One that is no job must not stand in the way of those behind it."""
+    try:
+        return Row(seq, _decode(text))
+    except (msgspec.DecodeError, TypeError) as error:
+        kept = canonical(printable(str(text)[:LONGEST_ROW]))
+        return Row(seq, NewJob(id=str(job_id), queue=UNREADABLE, handler=UNREADABLE, payload=kept), str(error))
+
+
+def _rows(connection: sqlite3.Connection, sql: str, given: Sequence[Any] = ()) -> list[Any]:
+    cursor = connection.cursor()
+    cursor.row_factory = None  # their connection may make anything of a row
+    return cursor.execute(sql, given).fetchall()
+
+
+def _read(connection: sqlite3.Connection, after: int) -> list[Any]:
+    there = _rows(connection, IS_THERE)
+    rows = _rows(connection, READ, (after, ROWS_AT_ONCE)) if there else []
+    connection.rollback()  # some connections begin a transaction by themselves, and it would stand in the way
+    return rows
+
+
+def _delete(connection: sqlite3.Connection, numbers: Sequence[int]) -> None:
+    connection.executemany("DELETE FROM standfast_outbox WHERE seq = ?", [(number,) for number in numbers])
+    connection.commit()

@@ -1,0 +1,1 @@
+"""Schedules: jobs enqueued again and again."""

@@ -1,0 +1,289 @@
+"""Scripts for schedules: what is asked for again and again, and each tick of it once, whoever comes first.
+
+A tick is planned outside: which ticks are due and which comes next is arithmetic. The transaction that writes it holds
+the schedule's row, looks whether the plan still fits, and writes the jobs, their ticks and the next run together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from standfast.job import NewJob, Receipt
+from standfast.spine.intake import enqueue
+from standfast.store.hints import TIMETABLE
+from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.wings.threads import scripts as threads
+
+BITE = 1000
+"""How many schedules one look takes up."""
+KEEP_TICKS = 7 * 86400.0
+KEEP_ENDED = 30 * 86400.0
+"""Seconds for which a single time that is over stays in the list."""
+MOST_SHOWN = 50
+SOON = 60.0
+"""Seconds within which a next run wakes the workers."""
+
+
+class Schedule(NamedTuple):
+    """A schedule as the store has it. `last_tick` is wall time."""
+
+    name: str
+    queue: str
+    spec: str
+    timing: str
+    added_by: str
+    anchor: float
+    next_at: float | None
+    next_wall: float | None
+    paused: int
+    last_tick: float | None
+    last_job: str | None
+    runs: int
+    coalesced: int
+    missed: int
+    ended_at: float | None
+
+    @property
+    def following(self) -> float | None:
+        """The next tick, in the time that its kind of schedule goes by."""
+        return self.next_wall if self.next_at is None else self.next_at
+
+
+class Next(NamedTuple):
+    """When a schedule runs next, in queue time or in wall time; neither if it never does."""
+
+    at: float | None = None
+    wall: float | None = None
+
+    def seconds(self, round_: Round) -> float | None:
+        """Give how far that is."""
+        if self.at is not None:
+            return self.at - round_.now
+        return None if self.wall is None else self.wall - round_.now - round_.skew
+
+
+class Put(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule on its way in; `following` counts where its times are new."""
+
+    name: str
+    queue: str
+    spec: str
+    timing: str
+    by: str
+    anchor: float
+    following: Next
+
+
+Change = Literal["added", "changed", "unchanged"]
+
+
+class Pausing(NamedTuple):
+    """A schedule to be paused, or to go on from `following`, as long as its times are still these."""
+
+    name: str
+    timing: str
+    paused: bool
+    following: Next
+
+
+Runs = list[tuple[float, NewJob]]
+"""Ticks, each with its job."""
+
+
+class Ticking(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided about a schedule as it was seen: which ticks run, each as a job, and which comes next."""
+
+    seen: Schedule
+    runs: tuple[tuple[float, NewJob], ...]
+    following: Next
+    told: dict[float, float] = {}
+    """The wall time by which each tick that runs is told."""
+    missed: int = 0
+
+
+# --- asking for something again and again
+
+
+def put(round_: Round, puts: Sequence[Put]) -> Script:
+    """Store schedules, or change them. One whose times did not change keeps its anchor, its pause and its next run."""
+    answers: list[Change] = []
+    yield from threads.lock(round_, [f"schedule:{each.name}" for each in puts])  # one that is not there has no row
+    for each in puts:
+        known = yield from _locked(each.name)
+        if known is not None and known.spec == each.spec:
+            answers.append("unchanged")
+            continue
+        answers.append("added" if known is None else "changed")
+        yield from _write(round_, each, known)
+    return answers
+
+
+def _write(round_: Round, each: Put, known: Schedule | None) -> Script:
+    kept = known if known is not None and known.timing == each.timing else None
+    following = each.following if kept is None else Next(kept.next_at, kept.next_wall)
+    row = {"name": each.name, "queue": each.queue, "spec": each.spec, "timing": each.timing, "by": each.by}
+    yield (
+        "write_schedule",
+        {**row, "anchor": each.anchor if kept is None else kept.anchor, **_stored(round_, following)},
+    )
+    if known is None:
+        round_.told["schedule_added", each.queue].append(each.name)
+    else:
+        round_.told["schedule_changed", each.queue].append(each.name)
+    _hint(round_, following)
+
+
+def _stored(round_: Round, following: Next) -> dict[str, Any]:
+    ended = following == Next()
+    return {"next_at": following.at, "next_wall": following.wall, "ended_at": round_.now if ended else None}
+
+
+def _hint(round_: Round, following: Next) -> None:
+    """Have workers look when a run comes earlier than they may know."""
+    seconds = following.seconds(round_)
+    if seconds is not None and seconds < SOON:
+        round_.work_in(TIMETABLE, seconds)
+
+
+def _locked(name: str) -> Generator[Step, Rows, Schedule | None]:
+    return next((Schedule(*row) for row in (yield "lock_schedule", {"name": name})), None)
+
+
+def pause(round_: Round, pausings: Sequence[Pausing]) -> Script:
+    """Pause schedules or let them go on; answer None for one nobody knows, False where its times are others by now."""
+    answers: list[bool | None] = []
+    for name, timing, paused, following in pausings:
+        known = yield from _locked(name)
+        answers.append(None if known is None else known.timing == timing)
+        if known is None or known.timing != timing or bool(known.paused) == paused:
+            continue
+        stays = known.ended_at is not None or paused
+        then = Next(known.next_at, known.next_wall) if stays else following
+        yield "pause_schedule", {"name": name, "paused": int(paused), **_stored(round_, then)}
+        round_.told["schedule_paused" if paused else "schedule_resumed", known.queue].append(name)
+        if not paused:
+            _hint(round_, then)
+    return answers
+
+
+def remove(round_: Round, names: Sequence[str]) -> Script:
+    """Forget schedules; their ticks stay known, and their jobs go on. False for one nobody knows."""
+    answers = []
+    for name in names:
+        known = yield from _locked(name)
+        if known is not None:
+            yield "delete_schedule", {"name": name}
+            round_.told["schedule_removed", known.queue].append(name)
+        answers.append(known is not None)
+    return answers
+
+
+# --- ticking
+
+
+def tick(round_: Round, tickings: Sequence[Ticking]) -> Script:
+    """Write what was decided about schedules that are still as they were seen; answer which are done with.
+
+    A row that somebody else has is left to them, and one that changed is planned anew.
+    """
+    names = text(sorted({each.seen.name for each in tickings}))
+    rows = yield "lock_free_schedules", {"names": names}
+    free = {row[0]: Schedule(*row) for row in rows}
+    fitting = {each.seen.name: each for each in tickings if _fits(each.seen, free.get(each.seen.name))}
+    fresh: dict[str, Runs] = {}
+    for name, each in fitting.items():
+        fresh[name] = yield from _unknown(each)
+    receipts = yield from _enqueued(round_, [job for runs in fresh.values() for _, job in runs])
+    for name, each in fitting.items():
+        yield from _ticked(round_, each, fresh[name], receipts)
+    done = {name for name, runs in fresh.items() if all(job.id in receipts for _, job in runs)}
+    return [fitting.get(each.seen.name) is each and each.seen.name in done for each in tickings]
+
+
+def _fits(seen: Schedule, now: Schedule | None) -> bool:
+    """Tell whether a schedule is as it was when its tick was planned."""
+    if now is None or now.paused:
+        return False
+    return (seen.spec, seen.anchor, seen.following) == (now.spec, now.anchor, now.following)
+
+
+def _unknown(ticking: Ticking) -> Generator[Step, Rows, Runs]:
+    """Leave out the ticks that ran before: the clock was set back, or the schedule was removed and came again."""
+    if not ticking.runs:
+        return []
+    first, last = ticking.runs[0][0], ticking.runs[-1][0]
+    ran = {tick for (tick,) in (yield "known_ticks", {"name": ticking.seen.name, "first": first, "last": last})}
+    return [(tick, job) for tick, job in ticking.runs if tick not in ran]
+
+
+def _enqueued(round_: Round, jobs: Sequence[NewJob]) -> Generator[Step, Rows, dict[str, Receipt]]:
+    """Store the jobs; give the receipts of those their queues had room for."""
+    if not jobs:
+        return {}
+    answers = yield from enqueue(round_, jobs)
+    return {job.id: answer for job, answer in zip(jobs, answers, strict=True) if isinstance(answer, Receipt)}
+
+
+def _ticked(
+    round_: Round, ticking: Ticking, runs: Sequence[tuple[float, NewJob]], receipts: dict[str, Receipt]
+) -> Script:
+    """Write the ticks that ran, and when the next one does. Where a queue had no room, all is decided anew later."""
+    seen = ticking.seen
+    ran = [(tick, receipts[job.id]) for tick, job in runs if job.id in receipts]
+    if ran:
+        yield "write_ticks", [(seen.name, tick, round_.now, receipt.id) for tick, receipt in ran]
+    whole = len(ran) == len(runs)
+    if not (ran or whole):
+        return
+    following = ticking.following if whole else Next(seen.next_at, seen.next_wall)
+    missed = ticking.missed if whole else 0
+    counts = {"runs": len(ran), "coalesced": sum(it.outcome == "coalesced" for _, it in ran), "missed": missed}
+    last = {"last_tick": ticking.told[ran[-1][0]] if ran else None, "last_job": ran[-1][1].id if ran else None}
+    yield "move_schedule", {"name": seen.name, **_stored(round_, following), **last, **counts}
+    if missed:
+        round_.told["schedule_missed", seen.queue].append(seen.name)
+    if following == Next():
+        round_.told["schedule_ended", seen.queue].append(seen.name)
+
+
+# --- looking, and keeping order
+
+
+def listed() -> Script:
+    """Read all schedules, by name."""
+    return [Schedule(*row) for row in (yield "schedule_rows", {})]
+
+
+def one(name: str) -> Script:
+    """Read one schedule."""
+    return next((Schedule(*row) for row in (yield "schedule_row", {"name": name})), None)
+
+
+def due(now: float, wall: float) -> Script:
+    """Read schedules whose time has come."""
+    return [Schedule(*row) for row in (yield "due_schedules", {"now": now, "wall": wall, "limit": BITE})]
+
+
+def until_next(now: float, wall: float) -> Script:
+    """Read how many seconds are left until the next run of all; None if nothing runs any more."""
+    [(at, wall_at)] = yield "next_ticks", {}
+    ahead = [each for each in (at and at - now, wall_at and wall_at - wall) if each is not None]
+    return min(ahead, default=None)
+
+
+def late(now: float, wall: float, after: float) -> Script:
+    """Read the schedules that should have run so long ago, and those whose queue is paused."""
+    rows = yield "late_schedules", {"now": now - after, "wall": wall - after, "limit": MOST_SHOWN}
+    return [
+        (name, queue, wall - wall_at if at is None else now - at, bool(paused))
+        for name, queue, at, wall_at, paused in rows
+    ]
+
+
+def prune(now: float, limit: int) -> Script:
+    """Forget ticks of long ago, and single times that are long over."""
+    yield "delete_ticks", {"before": now - KEEP_TICKS, "limit": limit}
+    yield "delete_ended_schedules", {"before": now - KEEP_ENDED}

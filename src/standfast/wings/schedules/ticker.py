@@ -1,0 +1,119 @@
+"""Enqueues what schedules ask for, when its time comes. Any worker can, and whoever comes first does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from standfast.concurrency.loops import Loop
+from standfast.concurrency.threads import aside
+from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.store.store import Store
+from standfast.telemetry import Tracing
+from standfast.wings.schedules.scripts import Schedule, Ticking
+from standfast.wings.schedules.ticking import set_back, ticking
+from standfast.worker.traced_attempt import Ticks
+
+log = logging.getLogger("standfast.worker")
+
+LONGEST_WAIT = 10.0
+"""Seconds after which it looks in any case: hints get lost, clocks are set, and timers sleep while the machine does."""
+AFTER_TROUBLE = 1.0
+"""Seconds after which it looks again at what is due and could not be enqueued."""
+STAGGER = 0.05
+"""Seconds over which workers spread: the first one enqueues, and the others find nothing to do."""
+SET_BACK = 1.0
+"""Seconds by which a clock must fall behind to have been set back."""
+
+Decide = Callable[[Schedule, float, float], Ticking | None]
+
+
+class Timetable(Loop):
+    """Sleeps until the next run of all schedules, or until it hears of an earlier one."""
+
+    def __init__(self, store: Store, roll: Callable[[], float] = random.random, tracing: Tracing | None = None) -> None:
+        super().__init__("timetable", LONGEST_WAIT, self.look)
+        self._store = store
+        self._desk = store.schedules
+        self._roll = roll
+        self._tick = self._desk.tick if tracing is None else Ticks(tracing, self._desk.tick).tick
+        self._news = asyncio.Event()
+        self._wait = 0.0
+        self._seen: tuple[float, float] | None = None
+        """When it looked last, by this process's own clock, and what wall time was ahead of that."""
+        self._unreadable: set[str] = set()
+        self._away = False
+
+    def wake(self) -> None:
+        """Look soon; called in the loop."""
+        self._news.set()
+
+    async def _pause(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._wait):
+                await self._news.wait()
+        self._news.clear()
+
+    async def look(self) -> None:
+        """Enqueue what is due, and find out how long to sleep."""
+        self._wait = AFTER_TROUBLE
+        try:
+            await self.run_due()
+            left = await self._desk.until_next()
+        except StoreUnavailable as error:
+            if not self._away:
+                log.warning("schedules cannot be looked at now, and will be again: %s", error)
+            self._away = True
+            return
+        self._away = False
+        self._wait = LONGEST_WAIT if left is None else min(LONGEST_WAIT, left + self._roll() * STAGGER)
+        if left is not None and left <= 0:
+            self._wait = AFTER_TROUBLE  # its queue is full, or somebody else is at it
+
+    async def run_due(self) -> int:
+        """Enqueue everything that is due; give how many schedules that were."""
+        within = self._set_back_within()
+        if within is not None:
+            await self._desk.tick(await self._decided(await self._desk.listed(), partial(set_back, within=within)))
+        went = 0
+        while due := await self._desk.due():
+            done = sum(await self._tick(await self._decided(due, ticking)))
+            went += done
+            if not done:
+                break
+        return went
+
+    def _set_back_within(self) -> float | None:
+        """Tell within how many seconds the clock was set back, if it was; before the first look it may have been."""
+        here = asyncio.get_running_loop().time()
+        now = (here, self._desk.wall() - here)
+        before, self._seen = self._seen or (here, float("inf")), now
+        return here - before[0] if now[1] < before[1] - SET_BACK else None
+
+    async def _decided(self, schedules: Sequence[Schedule], decide: Decide) -> list[Ticking]:
+        """Decide beside the loop: after a long time without workers there is much to count."""
+        waiting = [each for each in schedules if each.following is not None and not each.paused]
+        return await aside(self._decide, waiting, decide) if waiting else []
+
+    def _decide(self, schedules: Sequence[Schedule], decide: Decide) -> list[Ticking]:
+        found = []
+        now, wall = self._desk.now()
+        for each in schedules:
+            try:
+                decided = decide(each, now, wall)
+            except ConfigurationError as error:
+                self._leave(each, error)
+                continue
+            if decided is not None:
+                found.append(decided)
+        return found
+
+    def _leave(self, schedule: Schedule, error: ConfigurationError) -> None:
+        """Leave to others what cannot be reckoned here, as without the data of its zone; say so once."""
+        if schedule.spec not in self._unreadable:
+            self._unreadable.add(schedule.spec)
+            log.error("schedule %s cannot run here and is left to other workers: %s", schedule.name, error)

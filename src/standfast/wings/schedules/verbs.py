@@ -1,0 +1,253 @@
+"""Schedules: what is enqueued again and again, by whichever worker comes first. `add` is meant for every start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any, get_args
+
+import msgspec
+
+from standfast.clock import Clock
+from standfast.errors import ConfigurationError, UnknownSchedule
+from standfast.job import Details, NewJob
+from standfast.rules import seconds
+from standfast.spine.accept import LATEST_MOMENT, LONGEST_SPAN, Acceptor, Duration, When, checked_name, user
+from standfast.store.store import Store
+from standfast.wings.jobs.view import shown_payload
+from standfast.wings.queues.checks import Admission
+from standfast.wings.schedules.rules import Missed, check_cron
+from standfast.wings.schedules.scripts import Next, Pausing, Put, Schedule
+from standfast.wings.schedules.ticking import (
+    OWN_LABELS,
+    Spec,
+    first_run,
+    next_runs,
+    options_of,
+    run_after_pause,
+    spec_of,
+    zone_of,
+)
+
+log = logging.getLogger("standfast.queue")
+
+SHORTEST_INTERVAL = 1.0
+RUNS_SHOWN = 3
+REFUSED = {
+    "first_seen_at": "each tick is new",
+    "idempotency_key": "each tick is a job of its own, and a key would let only the first one in",
+    "delay": "say when with cron, every or at",
+    "expires": "a moment would end every later tick; give the queue a max_age",
+    "otherwise": "workers enqueue ticks, not this call",
+    "tx": "a schedule is stored at once",
+}
+"""Options of `enqueue` that a schedule has no use for, and why."""
+
+
+class Schedules:
+    """Verbs about schedules: `add`, `list`, `remove`, `pause`, `resume`."""
+
+    def __init__(
+        self,
+        store: Store,
+        ready: Callable[[], Awaitable[None]],
+        acceptor: Acceptor,
+        admission: Admission,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._desk = store.schedules
+        self._ready = ready
+        self._acceptor = acceptor
+        self._admission = admission
+
+    async def list(self) -> list[dict[str, Any]]:
+        """Give every schedule with its times in plain words, its next runs, and what became of the last."""
+        await self._ready()
+        return [self._shown(each) for each in await self._desk.listed()]
+
+    async def add(
+        self,
+        name: str,
+        queue: str,
+        payload: Any = None,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        at: When | str | None = None,
+        tz: str = "UTC",
+        missed: Missed = "latest",
+        jitter: Duration = 0,
+        overlap: bool = False,
+        by: str | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Have something enqueued by the clock: give one of `cron`, `every` or `at`. Call it at every start.
+
+        It is an upsert: what is there already as you ask for it is left alone, with its next run and its pause. New
+        times begin anew, anything else (a payload, a priority) holds from the next tick on. `cron` and `at` are wall
+        time in `tz`; `every` counts from when it was added. `missed` says what happens after a time without workers:
+        `latest` runs the last missed tick, `skip` none, `all` the last 100. `jitter` delays each tick by up to so many
+        seconds. Ticks never run side by side, unless `overlap`. `by` is who asks, where that is not the operating
+        system's user: the jobs are theirs, unless `requester` says whose. The rest is as in `enqueue`.
+        """
+        name = checked_name("a schedule's name", name)
+        timing = self._timing(cron=cron, every=every, at=at, tz=tz)
+        policy = _policy(missed=missed, jitter=jitter, overlap=overlap, options=options)
+        job = self._job(queue, payload, options)
+        spec = _spec(job, options, **timing, **policy)
+        await self._admission.admit([job])
+        await self._ready()
+        known = await self._desk.one(name)
+        if known is None or known.spec != spec.text:
+            known = await self._put(name, spec, checked_name("by", by or user()))
+        return self._shown(known)
+
+    async def _put(self, name: str, spec: Spec, by: str) -> Schedule:
+        now, wall = self._desk.now()
+        following = first_run(spec, now, wall)
+        put = Put(
+            name=name,
+            queue=spec.queue,
+            spec=spec.text,
+            timing=spec.timing,
+            by=by,
+            anchor=now,
+            following=following,
+        )
+        change = await self._desk.put(put)
+        if change == "added" and following == Next():
+            log.warning("schedule %s is for a time that is past, and will not run: %s", name, spec.when)
+        return await self._known(name)
+
+    async def remove(self, name: str) -> None:
+        """Forget a schedule; the jobs it has enqueued go on."""
+        await self._ready()
+        if not await self._desk.remove(_named(name)):
+            raise UnknownSchedule.named(name)
+
+    async def pause(self, name: str) -> None:
+        """Enqueue nothing more until `resume`; the jobs it has enqueued go on."""
+        await self._set(name, paused=True)
+
+    async def resume(self, name: str) -> None:
+        """Let a paused schedule go on with its next regular tick; those that came meanwhile are left out."""
+        await self._set(name, paused=False)
+
+    async def _set(self, name: str, *, paused: bool) -> None:
+        await self._ready()
+        landed: bool | None = False
+        while landed is False:  # its times changed between the look and the write
+            known = await self._known(_named(name))
+            following = run_after_pause(spec_of(known.spec), known.anchor, *self._desk.now())
+            landed = await self._desk.pause(Pausing(name, known.timing, paused, following))
+        if landed is None:
+            raise UnknownSchedule.named(name)
+
+    async def _known(self, name: str) -> Schedule:
+        known = await self._desk.one(name)
+        if known is None:
+            raise UnknownSchedule.named(name)
+        return known
+
+    def _shown(self, schedule: Schedule) -> dict[str, Any]:
+        spec = spec_of(schedule.spec)
+        zone = zone_of(spec.tz)
+        times = {"at": spec.at, "last_tick": schedule.last_tick}
+        told = {name: value and datetime.fromtimestamp(round(value, 3), zone) for name, value in times.items()}
+        return {
+            "name": schedule.name,
+            "when": spec.when,
+            "queue": spec.queue,
+            "handler": spec.handler,
+            "payload": shown_payload(spec.handler, spec.payload),
+            **{name: getattr(spec, name) for name in ("cron", "every", "tz", "missed", "jitter", "overlap")},
+            **told,
+            "options": options_of(spec),
+            "added_by": schedule.added_by,
+            "paused": bool(schedule.paused),
+            "done": schedule.ended_at is not None,
+            "next_runs": next_runs(schedule, spec, self._store.skew(), RUNS_SHOWN),
+            "last_job": schedule.last_job,
+            "runs": schedule.runs,
+            "coalesced": schedule.coalesced,
+            "missed_runs": schedule.missed,
+        }
+
+    def _timing(self, *, cron: str | None, every: Duration | None, at: When | str | None, tz: str) -> dict[str, Any]:
+        """Check the times that were asked for."""
+        given = {"cron": cron, "every": every, "at": at}
+        if sum(each is not None for each in given.values()) != 1:
+            said = ", ".join(name for name, each in given.items() if each is not None) or "none of them"
+            raise ConfigurationError(f"a schedule has one of cron, every and at, not {said}; nothing was written")
+        zone = zone_of(tz)
+        if cron is not None:
+            if not isinstance(cron, str):
+                raise ConfigurationError(f"cron must be text such as '0 9 * * 1-5', not {cron!r}")
+            check_cron(cron, zone, self._clock.wall())
+            return {"cron": " ".join(cron.split()), "tz": tz}
+        if every is not None:
+            return {"every": _span("every", every, SHORTEST_INTERVAL), "tz": tz}
+        return {"at": _moment(at, tz), "tz": tz}
+
+    def _job(self, queue: str, payload: Any, options: dict[str, Any]) -> NewJob:
+        """Check what is to be enqueued as `enqueue` does."""
+        for name, why in REFUSED.items():
+            if name in options:
+                raise ConfigurationError(f"a schedule takes no {name}=: {why}; nothing was written")
+        taken = [label for label in OWN_LABELS if label in (options.get("labels") or {})]
+        if taken:
+            raise ConfigurationError(f"the label {taken[0]!r} is the schedule's own, on every job; use another name")
+        [job] = self._acceptor.jobs(queue, (payload,), **options)
+        return job
+
+
+def _policy(*, missed: str, jitter: Duration, overlap: bool, options: dict[str, Any]) -> dict[str, Any]:
+    if missed not in get_args(Missed):
+        raise ConfigurationError.unknown("missed", missed, get_args(Missed))
+    if overlap and options.get("thread_key") is not None:
+        raise ConfigurationError("thread_key= lets one job of it run at a time, and overlap=True several; give one")
+    return {"missed": missed, "jitter": _span("jitter", jitter, 0.0), "overlap": bool(overlap)}
+
+
+def _spec(job: NewJob, options: dict[str, Any], **rest: Any) -> Spec:
+    """Put together what is stored. Who asks counts only where it was said: processes run under many users."""
+    details = msgspec.json.decode(job.details, type=Details)
+    if options.get("requester") is None and options.get("session") is None:
+        details = msgspec.structs.replace(details, requester=None)
+    same = {name: getattr(job, name) for name in ("queue", "handler", "payload", "priority", "budget", "lease")}
+    return Spec(**same, thread_key=job.thread_key, details=msgspec.json.encode(details).decode(), **rest)
+
+
+def _named(name: object) -> str:
+    """Check a name before the store is asked: not every one can be."""
+    return checked_name("a schedule's name", name)
+
+
+def _span(what: str, value: Duration, least: float) -> float:
+    span = value.total_seconds() if isinstance(value, timedelta) else seconds(value)
+    if isinstance(span, bool) or not isinstance(span, int | float) or not least <= span < LONGEST_SPAN:
+        raise ConfigurationError(
+            f"{what} must be a length of time from {least:g} s, such as 900 or '15m', not {value!r}"
+        )
+    return float(span)
+
+
+def _moment(value: When | str | None, tz: str) -> float:
+    """Read a time. One that names no zone is meant in `tz`; one that this zone leaves out is refused."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LATEST_MOMENT:
+        return float(value)
+    try:
+        told = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        told = None
+    if not isinstance(told, datetime):
+        raise ConfigurationError(f"at must be a time such as '2026-12-24T18:00', a datetime or seconds, not {value!r}")
+    if told.utcoffset() is not None:
+        return told.timestamp()
+    moment = told.replace(tzinfo=zone_of(tz)).timestamp()
+    if datetime.fromtimestamp(moment, zone_of(tz)).replace(tzinfo=None, fold=0) != told.replace(fold=0):
+        raise ConfigurationError(f"there is no {told.isoformat(sep=' ')} in {tz}: its clocks go forward past it")
+    return moment

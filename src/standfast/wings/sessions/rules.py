@@ -1,0 +1,102 @@
+"""What a session reads in its inbox: what happened in a sentence, and the next right action in another."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from standfast.failure import Failure, Landed
+from standfast.wings.sessions.words import QUIET
+
+CONSENT = (
+    "It was not begun, and waits for this session's consent. Ask a person for it: once it is granted for {target}, it "
+    "goes on by itself; do not call again."
+)
+HELD = "It waits for a person's answer. Do not call again; look with explain."
+CANCELLED = "It will not run any more. Enqueue it anew if it is wanted after all."
+DENIED = "It stays as it is. Do not ask again without a new reason; tell a person."
+REFUSED = "The policy did not let it go on by itself. Do not ask again; tell a person."
+MAYBE_DONE = "It may have been done all the same: find out whether it was before asking for a retry. {advice}"
+FAILED = "It was not done, and nothing more happens by itself. {advice} Then call retry with its id."
+RESULT_HERE = "Nothing is left to do; its result is here."
+RESULT_THERE = "Nothing is left to do; fetch its result by its id."
+NO_RESULT = "Nothing is left to do."
+
+
+class Told(NamedTuple):
+    """A message in words."""
+
+    message: str
+    hint: str
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job ended, as far as its session is told."""
+
+    kind: str
+    state: str
+    target: str
+    """Its queue/handler."""
+    attempts: int = 0
+    failure: Failure | None = None
+    warning: str | None = None
+    has_result: bool = False
+    carries_result: bool = False
+    by: str | None = None
+    reason: str | None = None
+    answer: str | None = None
+    maybe: bool = False
+    """Whether an earlier run may have done it too; it need not have counted as an attempt."""
+
+
+def worded(end: End) -> Told:
+    """Word a message."""
+    return _done(end) if end.kind in QUIET else Told(_what(end), _next(end))
+
+
+def _done(end: End) -> Told:
+    first = "after a run that was cut off and did not count" if end.maybe else "at the first attempt"
+    tries = first if end.attempts <= 1 else f"after {end.attempts} attempts"
+    how = f"somebody settled it ({end.by})" if end.by else tries
+    warned = f" ({end.warning})" if end.warning else ""
+    hint = (RESULT_HERE if end.carries_result else RESULT_THERE) if end.has_result else NO_RESULT
+    return Told(f"{end.target} is done, {how}{warned}.", hint)
+
+
+def _what(end: End) -> str:
+    told = "" if end.failure is None else end.failure.told or end.failure.reason_code
+    match end.state, end.answer:
+        case "cancelled", _:
+            return f"{end.target} was cancelled{_by(end)}."
+        case "dead", "denied" | "expired" | "void" as answer if end.by or answer != "denied":
+            return f"{end.target} stays dead: its approval is {answer}{_by(end)}. It had failed: {told}."
+        case "held", _:
+            return f"{end.target} is held: {told}."
+        case _:
+            tries = "without being tried" if not end.attempts else f"after {end.attempts} attempts"
+            return f"{end.target} failed for good {tries if end.attempts != 1 else 'at its one attempt'}: {told}."
+
+
+def _by(end: End) -> str:
+    who = f" by {end.by}" if end.by else ""
+    return f"{who}: {end.reason}" if end.reason else who
+
+
+def _next(end: End) -> str:
+    advice = "" if end.failure is None else end.failure.advice
+    match end.state:
+        case "cancelled":
+            return CANCELLED
+        case "held" if end.failure is not None and end.failure.reason_code == "consent_required":
+            return CONSENT.format(target=end.target)
+        case "held":
+            return HELD
+        case _ if end.answer == "denied" and end.by is not None:
+            return DENIED
+        case _ if end.answer is not None and end.by is None:
+            return REFUSED
+        case _ if end.failure is not None and end.failure.landed == Landed.MAYBE:
+            return MAYBE_DONE.format(advice=advice).rstrip()
+        case _:
+            return FAILED.format(advice=advice)

@@ -1,0 +1,250 @@
+"""Scripts for inboxes: what a session is told of a job is written with the job's end, or not at all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.failure import Failure
+from standfast.job import Details
+from standfast.lifecycle import LETTERS, State, Transition
+from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
+from standfast.wings.sessions.words import DEFERRED, Origin, kind_of
+
+ENDS = frozenset({State.COMPLETED, State.CANCELLED, State.DEAD, State.HELD})
+LONGEST_RESULT = 4000
+"""Characters of a result that a message carries itself; a longer one is fetched by the job's id."""
+HISTORY_KEPT = 10
+"""How many of the last lines of a job's history a message carries."""
+MOST_KEPT = 1000
+"""Messages a session has at most; the oldest go first."""
+
+_failure = msgspec.json.Decoder(Failure).decode
+_details = msgspec.json.Decoder(Details).decode
+
+
+class Message(NamedTuple):
+    """A message as the store has it. Field order is the statement's; `body` is a `Body` as JSON text."""
+
+    id: str
+    session: str
+    kind: str
+    job: str
+    queue: str
+    handler: str
+    at: float
+    read_at: float | None
+    body: str
+
+
+class Body(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a job left behind that its session is told of."""
+
+    state: str
+    attempts: int = 0
+    failure: Failure | None = None
+    warning: str | None = None
+    result: str | None = None
+    long: bool = False
+    """Whether there is a result that is too long to be carried here."""
+    by: str | None = None
+    reason: str | None = None
+    """Who ended it and why, where a person did."""
+    answer: str | None = None
+    """How an approval was answered, where that ended it; or what the policy said of its automatic replay."""
+    history: list[msgspec.Raw] = []
+    maybe: bool = False
+    """Whether an earlier run may have done it too."""
+
+
+class Known(NamedTuple):
+    """Whose job it is that ended, how often it was tried, and what it died of before."""
+
+    origin: Origin
+    attempts: int
+    failure: Failure | None = None
+
+
+def tell(round_: Round, moved: Sequence[Transition]) -> Script:
+    """Write what sessions are told of these ends. Jobs without a session cost nothing where a worker ended them."""
+    known = {each.n: Known(each.origin, each.attempt + each.spends) for each in moved if each.origin is not None}
+    others = [each for each in moved if each.source is not State.RUNNING and _may_concern_somebody(each)]
+    if others:
+        known |= yield from _origins(others)
+    told = [(each, known[each.n], kind) for each in moved if each.n in known and (kind := _kind(each, known[each.n]))]
+    if told:
+        lines = yield from _histories([each.n for each, _, _ in told if each.target != State.COMPLETED])
+        rows = [_row(round_, each, whose, kind, lines.get(each.n, [])) for each, whose, kind in told]
+        yield "write_messages", sorted(rows)
+        for each, _, _ in told:
+            round_.told["inbox", each.queue].append(each.id)
+
+
+def _may_concern_somebody(moved: Transition) -> bool:
+    """Tell ends that no attempt made: a sweeper's and a person's know nothing of sessions."""
+    return moved.origin is None and moved.target in ENDS and moved.superseded_by is None
+
+
+def _origins(moved: Sequence[Transition]) -> Generator[Step, Rows, dict[int, Known]]:
+    letters = {each.n for each in moved if each.source in LETTERS}
+    rows = yield "origins_of", {"numbers": text([each.n for each in moved])}
+    return {
+        n: Known(
+            Origin(session, handler, bool(deferred), attempts > 0 or bool(maybe), replays > 0 or n in letters),
+            attempts,
+            failure and _failure(failure),
+        )
+        for n, session, handler, deferred, attempts, replays, failure, maybe in rows
+    }
+
+
+def _kind(moved: Transition, whose: Known) -> str | None:
+    scheduled = moved.triage is not None and moved.triage.replay_status == "scheduled"
+    superseded = moved.superseded_by is not None
+    return kind_of(whose.origin, moved.source, moved.target, superseded=superseded, replays_by_itself=scheduled)
+
+
+def _histories(numbers: Sequence[int]) -> Generator[Step, Rows, dict[int, list[str]]]:
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    if numbers:
+        for n, entry in (yield "history_of", {"numbers": text(numbers)}):
+            found[n].append(entry)
+    return found
+
+
+def _row(round_: Round, moved: Transition, whose: Known, kind: str, lines: Sequence[str]) -> tuple[Any, ...]:
+    body = Body(
+        state=moved.target,
+        attempts=whose.attempts,
+        failure=moved.failure or whose.failure,
+        warning=moved.warning,
+        result=_short(moved.result),
+        long=moved.result is not None and len(moved.result) > LONGEST_RESULT,
+        by=moved.by,
+        reason=moved.reason,
+        answer=None if moved.answers is None else moved.answers.target,
+        history=_last(lines),
+        maybe=whose.origin.maybe,
+    )
+    # Its id is the end's: a job, a token, and how many lines its history has by now.
+    told = (f"{moved.id}.{moved.token}.{len(lines)}", whose.origin.session, kind, moved.id, moved.queue)
+    return (*told, whose.origin.handler, round_.now, text(body))
+
+
+def _last(lines: Sequence[str]) -> list[msgspec.Raw]:
+    return [msgspec.Raw(line.encode()) for line in lines[-HISTORY_KEPT:]]
+
+
+def _short(result: str | None) -> str | None:
+    return None if result is None or len(result) > LONGEST_RESULT else result
+
+
+class Abandoned(NamedTuple):
+    """A letter that would have been replayed by itself, until the policy refused."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    status: str
+
+
+def gave_up(round_: Round, letter: Abandoned) -> Script:
+    """Tell that no automatic replay is left for a letter: until now its death was nobody's business."""
+    round_.told["gave_up", letter.queue].append(letter.id)
+    for n, session, handler, deferred, attempts, _, failure, _ in (yield "origins_of", {"numbers": text([letter.n])}):
+        lines = (yield from _histories([n]))[n]
+        body = Body(
+            state=State.DEAD,
+            attempts=attempts,
+            failure=failure and _failure(failure),
+            answer=letter.status,
+            history=_last(lines),
+        )
+        kind = "submit_failed" if deferred else "retry_exhausted"
+        told = (f"{letter.id}.{letter.token}.gave_up", session, kind, letter.id, letter.queue)
+        yield "write_messages", [(*told, handler, round_.now, text(body))]
+        round_.told["inbox", letter.queue].append(letter.id)
+
+
+class Unheard(NamedTuple):
+    """A job whose caller went away before its reply. Field order is the statement's."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    handler: str
+    state: str
+    attempts: int
+    details: str
+    result: str | None
+    warning: str | None
+    told: bool
+
+
+def keep_replies(round_: Round, jobs: Sequence[str]) -> Script:
+    """Have the ends of jobs be told to their sessions, because whoever called them did not wait for the reply.
+
+    One that is done is told now. One that goes on becomes a deferred submission, whose end is told when it comes.
+    """
+    for job in jobs:
+        for row in (yield "unheard_job", {"id": job}):
+            yield from lock_jobs(round_, [row[0]])
+        for row in (yield "unheard_job", {"id": job}):
+            found = Unheard(*row)
+            details = _details(found.details)
+            if details.session is not None and not found.told:
+                yield from _keep_reply(round_, found, details, details.session)
+    return [None] * len(jobs)
+
+
+def _keep_reply(round_: Round, found: Unheard, details: Details, session: str) -> Script:
+    if found.state not in ENDS:
+        yield "set_details", {"n": found.n, "details": text(msgspec.structs.replace(details, queue_reason=DEFERRED))}
+    elif found.state == State.COMPLETED:  # the session was told of every other end
+        body = Body(
+            state=found.state,
+            attempts=found.attempts,
+            warning=found.warning,
+            result=_short(found.result),
+            long=found.result is not None and len(found.result) > LONGEST_RESULT,
+        )
+        told = (f"{found.id}.{found.token}.unheard", session, "submit_done", found.id, found.queue)
+        yield "write_messages", [(*told, found.handler, round_.now, text(body))]
+        round_.told["inbox", found.queue].append(found.id)
+
+
+# --- reading
+
+
+class Reading(NamedTuple):
+    """Messages that somebody has read; with a session, none but its own."""
+
+    ids: list[str]
+    session: str | None = None
+
+
+def read(round_: Round, readings: Sequence[Reading]) -> Script:
+    """Note that messages were read; answer which of them there are."""
+    answers = []
+    for each in readings:
+        given = {"ids": text(sorted(each.ids)), "session": each.session, "now": round_.now}
+        answers.append([found for (found,) in (yield "read_messages", given)])
+    return answers
+
+
+def messages(session: str, limit: int, *, unread: bool) -> Script:
+    """Read the messages of one session, the newest first."""
+    given = {"session": session, "limit": limit}
+    rows = (yield "unread_messages", given) if unread else (yield "all_messages", given)
+    return [Message(*row) for row in rows]
+
+
+def prune(now: float, limit: int, keep: float, keep_unread: float) -> Script:
+    """Delete what was read long ago, what a session has too much of, and what nobody ever came for."""
+    yield "delete_messages", {"before": now - keep, "limit": limit}
+    yield "delete_surplus_messages", {"most": MOST_KEPT, "limit": limit, "oldest": now - keep_unread}

@@ -1,0 +1,121 @@
+"""The inbox of a session: what became of its jobs after it had stopped looking, kept until somebody has read it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from standfast.errors import ConfigurationError, UnknownRequest
+from standfast.failure import Failure
+from standfast.spine.accept import checked_name
+from standfast.store.store import Store
+from standfast.wings.jobs.view import moments
+from standfast.wings.sessions.rules import End, worded
+from standfast.wings.sessions.scripts import Body, Message, Reading
+from standfast.wings.sessions.words import QUIET
+
+MOST_LISTED = 1000
+
+_body = msgspec.json.Decoder(Body).decode
+
+
+class Inbox:
+    """What sessions are told: `list`, `ack`. A session never sees another's messages."""
+
+    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]]) -> None:
+        self._store = store
+        self._ready = ready
+
+    async def list(self, session: str, unread: bool = True, *, limit: int = 100) -> list[dict[str, Any]]:  # noqa: FBT001, FBT002 - the contract has it so
+        """List a session's messages, the newest first: those nobody has read, or all that are kept.
+
+        What went well (`retry_success`, `submit_done`) is read by being listed; what somebody must act upon
+        (`retry_exhausted`, `submit_failed`) stays unread until it is acknowledged with `ack`.
+        """
+        await self._ready()
+        checked_name("session", session)
+        found = await self._store.agents.messages(session, _within(limit), unread=unread)
+        seen = [each.id for each in found if each.read_at is None and each.kind in QUIET]
+        if seen:
+            await self._store.agents.read(Reading(seen, session))
+        return [self._shown(each) for each in found]
+
+    async def ack(self, id: str, *, session: str | None = None) -> None:
+        """Acknowledge a message: it is read from now on. With `session`, only one of that session's own."""
+        await self._ready()
+        if not isinstance(id, str):
+            raise ConfigurationError(f"a message is named by its id, a text, not by {id!r}")
+        if session is not None:
+            checked_name("session", session)
+        if not await self._store.agents.read(Reading([id], session)):
+            raise UnknownRequest.named("message", id)
+
+    async def keep_reply(self, job_id: str) -> None:
+        """Have the end of a call be in its session's inbox: its caller went away, and nobody received the reply."""
+        await self._ready()
+        await self._store.agents.keep_reply(job_id)
+
+    def _shown(self, message: Message) -> dict[str, Any]:
+        body, moment = _body(message.body), moments(self._store.skew())
+        told = worded(_end(message, body))
+        return {
+            "id": message.id,
+            "kind": message.kind,
+            "job_id": message.job,
+            "read": message.read_at is not None,
+            "at": moment(message.at),
+            "session": message.session,
+            "queue": message.queue,
+            "handler": message.handler,
+            "state": body.state,
+            "attempts": body.attempts,
+            "message": told.message,
+            "hint": told.hint,
+            **_failed(body.failure),
+            **_given(body),
+            **({} if message.kind in QUIET else {"history": [_line(line, moment) for line in body.history]}),
+        }
+
+
+def _end(message: Message, body: Body) -> End:
+    return End(
+        kind=message.kind,
+        state=body.state,
+        target=f"{message.queue}/{message.handler}",
+        attempts=body.attempts,
+        failure=body.failure,
+        warning=body.warning,
+        has_result=body.result is not None or body.long,
+        carries_result=body.result is not None,
+        by=body.by,
+        reason=body.reason,
+        answer=body.answer,
+        maybe=body.maybe,
+    )
+
+
+def _failed(failure: Failure | None) -> dict[str, Any]:
+    if failure is None:
+        return {}
+    said = msgspec.to_builtins(failure)
+    told = ("reason_code", "class", "landed", "error_kind", "advice")
+    return {name: said[name] for name in told if said[name]} | ({"error": failure.message} if failure.message else {})
+
+
+def _given(body: Body) -> dict[str, Any]:
+    said = {"warning": body.warning, "by": body.by, "reason": body.reason, "answer": body.answer}
+    result = {} if body.result is None else {"result": msgspec.json.decode(body.result)}
+    return {name: value for name, value in said.items() if value is not None} | result
+
+
+def _line(line: msgspec.Raw, moment: Callable[[float | None], Any]) -> dict[str, Any]:
+    entry = msgspec.json.decode(line)
+    return {**{name: value for name, value in entry.items() if value is not None}, "at": moment(entry["at"])}
+
+
+def _within(limit: int) -> int:
+    if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
+        raise ConfigurationError(f"limit must be from 1 to {MOST_LISTED}, not {limit!r}")
+    return limit

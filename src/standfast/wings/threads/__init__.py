@@ -1,0 +1,1 @@
+"""Threads: jobs that never run side by side, and may be folded into one."""

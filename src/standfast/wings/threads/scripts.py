@@ -1,0 +1,311 @@
+"""Threads: jobs that belong together never run side by side, and what waits unclaimed can be folded into one job.
+
+Of a thread's due jobs only the one that holds its gate is claimable; the others are parked on the gate and leave the
+claim's index alone. The holder keeps the gate while it runs and between its attempts. When it ends, the gate goes to
+the oldest parked job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from standfast.failure import Landed
+from standfast.job import HTTP, Coalesced, Details, Folded, NewJob
+from standfast.lifecycle import Move, State, Transition
+from standfast.rules import Coalesce, QueueRules
+from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.wings.threads.words import MOST_REQUESTERS, folded, folded_under
+
+SAME_TIME = 0.25
+"""Seconds by which the clocks of two hosts may differ: within it, what comes later counts as newer."""
+KEPT = 50
+"""How many of the jobs that were folded into one are remembered one by one; all of them are counted."""
+NO_CALLERS = "\u00a0"
+"""A space that is not printable, so that no caller's key has it."""
+TICKS = f"ticks of{NO_CALLERS}"
+"""Before a schedule's name, the thread its ticks share."""
+EVERY_TICK = f"every tick of{NO_CALLERS}"
+"""The same, where none of them may be folded into another."""
+IN_ORDER = f"in order{NO_CALLERS}"
+"""Before the name of what alerts say of one thing to one surface: all of it, in order."""
+LARGEST_COLLECTION = 256 * 1024
+"""Bytes of payload that are collected into one job; what comes then begins another."""
+
+_read_details = msgspec.json.Decoder(Details).decode
+
+
+class Member(NamedTuple):
+    """An unfinished job of a thread."""
+
+    n: int
+    token: int
+    id: str
+    handler: str
+    state: str
+    priority: int
+    landed: str | None
+    first_seen_at: float
+    parked_on: str | None
+    asked_expiry: float | None
+    coalesced: str | None
+    created_at: float
+
+    @property
+    def word_of(self) -> float:
+        """When the payload it has now was accepted."""
+        folded = msgspec.json.decode(self.coalesced, type=Coalesced)["last"] if self.coalesced else []
+        return max((self.created_at, *(each["at"].timestamp() for each in folded)))
+
+
+def gate_of(queue: str, thread_key: str) -> str:
+    """Name the gate of a thread. No two threads share one, whatever colons their names hold."""
+    queue = queue.replace("%", "%25").replace(":", "%3A")
+    return f"thread:{queue}:{thread_key}"
+
+
+def mode_of(job: NewJob, rules: QueueRules) -> Coalesce:
+    """Say how a newcomer meets its thread. Requests are not collected: a list of requests is no request."""
+    if rules.coalesce == "collect" and job.handler == HTTP:
+        return "never"
+    return mode_in(gate_of(job.queue, job.thread_key or ""), rules)
+
+
+def mode_in(gate: str, rules: QueueRules) -> Coalesce:
+    """Say how the jobs of a thread meet: as their queue says, unless the thread is one that keeps every job."""
+    return "never" if f":{EVERY_TICK}" in gate or f":{IN_ORDER}" in gate else rules.coalesce
+
+
+def gates_of(jobs: Iterable[NewJob]) -> list[str]:
+    """Name the gates of the threads that newcomers join."""
+    return [gate_of(job.queue, job.thread_key) for job in jobs if job.thread_key is not None]
+
+
+def lock(round_: Round, gates: Iterable[str]) -> Script:
+    """Keep every other transaction out of these threads, and take them in the order that every transaction does.
+
+    Gates come before rows: whoever waits for a gate holds no row that its holder could want.
+    """
+    wanted = set(gates) - round_.gates
+    if wanted:
+        yield "lock_gates", {"gates": text(sorted(wanted))}
+        round_.gates |= wanted
+
+
+def members(gate: str, mode: Coalesce) -> Generator[Step, Rows, list[Member]]:
+    """Read the unfinished jobs of a thread, oldest first. Where every job is kept, they do not matter."""
+    if mode == "never":
+        return []
+    return [Member(*row) for row in (yield "thread_members", {"gate": gate})]
+
+
+def bearer(found: Iterable[Member], job_id: str) -> Member | None:
+    """Give the job that took this one in before, with a commit nobody knew of."""
+    told = f'"by":"{job_id}"'
+    return next((each for each in found if each.coalesced and told in each.coalesced), None)
+
+
+def carrier(found: Sequence[Member], job: NewJob) -> Member | None:
+    """Give the newest job that can still take a newcomer in: same handler, never claimed."""
+    newest = reversed(found)
+    fitting = (each for each in newest if not each.token and each.state == State.QUEUED and each.handler == job.handler)
+    return next(fitting, None)
+
+
+def newer(found: Sequence[Member], job: NewJob, mode: Coalesce, round_: Round) -> Member | None:
+    """Give the job that a latecomer was already replaced by: accepted after it, and stored before."""
+    if mode != "latest" or not round_.late:
+        return None
+    after = round_.now + SAME_TIME
+    return next((each for each in reversed(found) if each.handler == job.handler and each.word_of > after), None)
+
+
+def collected(job: NewJob) -> NewJob:
+    """Lay a newcomer out as a collection of one. It is marked as such: the queue's rules may change while it waits."""
+    details = msgspec.structs.replace(_read_details(job.details), collected=True)
+    return msgspec.structs.replace(job, payload=f"[{job.payload}]", details=text(details))
+
+
+def _joined(held: str, old_details: str, collection: str) -> str:
+    """Append a collection to what waits; what came before its queue collected becomes the first of it."""
+    first = held if _read_details(old_details).collected else f"[{held}]"
+    return f"{first[:-1]},{collection[1:]}"
+
+
+def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Generator[Step, Rows, bool]:
+    """Fold a newcomer into a waiting job: payload and key replace (or join) the old ones. False if it cannot be.
+
+    That is where the whole would be too big, or the handler asks for consent and their sessions differ.
+    """
+    [(held, old_key, old_details)] = yield "body_of", {"n": into.n}
+    newcomer = _read_details(job.details)
+    details = folded(_read_details(old_details), newcomer)
+    if details.session != newcomer.session and (yield from _asks_consent(job)):
+        return False  # a payload must not run under the consent that another session gave
+    if len(details.requesters) > MOST_REQUESTERS:
+        return False
+    payload = job.payload if mode == "latest" else _joined(held, old_details, job.payload)
+    if mode == "collect" and len(payload.encode()) > LARGEST_COLLECTION:
+        return False
+    known = msgspec.json.decode(into.coalesced, type=Coalesced) if into.coalesced else Coalesced(count=0, last=[])
+    last = [*known["last"], _replaced(round_, job.id, held, old_key, old_details)]
+    coalesced = text(Coalesced(count=known["count"] + 1, last=last[-KEPT:]))
+    body = {"payload": payload, "key": job.idempotency_key, "details": text(details), "coalesced": coalesced}
+    yield "fold_body", {"n": into.n, **body}
+    own = first_seen(round_, job)
+    if own is not None and own < into.first_seen_at:
+        yield "date_bodies", [(into.n, own)]
+    yield from _hasten(round_, into, job, _expiry(round_, into, job, mode))
+    yield from _taken_in(round_, into, job)
+    return True
+
+
+def _asks_consent(job: NewJob) -> Generator[Step, Rows, bool]:
+    """Tell whether a job's handler is entered only for sessions that consented."""
+    return bool((yield "asks_consent", {"queue": job.queue, "handler": job.handler}))
+
+
+def _hasten(round_: Round, into: Member, job: NewJob, expiry: float | None) -> Script:
+    """Make a waiting job at least as urgent and as early as the one it takes in."""
+    due = round_.due_at(job.delay, job.at)
+    yield "fold_job", {"n": into.n, "priority": job.priority, "due_at": due, "asked_expiry": expiry}
+    if due <= round_.now and into.parked_on is None:
+        yield "promote_job", {"n": into.n}
+        yield from join(into.n, gate_of(job.queue, job.thread_key or ""), due=True)
+    round_.work_in(job.queue, due - round_.now)
+
+
+def _taken_in(round_: Round, into: Member, job: NewJob) -> Script:
+    """Have the job that took another in answer for it: for its key, its id, and in the journal."""
+    for key in (job.idempotency_key, job.body_key):
+        if key is not None:
+            yield "hand_key_over", {"queue": job.queue, "key": key, "id": into.id}
+    yield "write_aliases", [(job.id, into.id, round_.now)]
+    round_.told["coalesced", job.queue].append(into.id)
+
+
+def fold_under(round_: Round, into: Member, job: NewJob) -> Script:
+    """Fold a latecomer into a job that is newer: that keeps its payload and key, as if they had come in their order."""
+    [(held, key, old_details)] = yield "body_of", {"n": into.n}
+    details = text(folded_under(_read_details(old_details), _read_details(job.details)))
+    known = msgspec.json.decode(into.coalesced, type=Coalesced) if into.coalesced else Coalesced(count=0, last=[])
+    last = [_replaced(round_, job.id, job.payload, job.idempotency_key, job.details), *known["last"]]
+    coalesced = text(Coalesced(count=known["count"] + 1, last=last[-KEPT:]))
+    yield "fold_body", {"n": into.n, "payload": held, "key": key, "details": details, "coalesced": coalesced}
+    first_seen_at = min(into.first_seen_at, first_seen(round_, job) or round_.now)
+    yield "enter_thread", {"n": into.n, "thread_key": job.thread_key, "first_seen_at": first_seen_at}
+    if into.state == State.QUEUED and not into.token:
+        yield from _hasten(round_, into, job, into.asked_expiry)
+    yield from _taken_in(round_, into, job)
+
+
+def _replaced(round_: Round, by: str, payload: str, key: str | None, details: str) -> Folded:
+    entry = Folded(
+        at=datetime.fromtimestamp(round_.now + round_.skew, UTC),
+        by=by,
+        sha256=hashlib.sha256(payload.encode()).hexdigest(),
+    )
+    if key is not None:
+        entry["key"] = key
+    trigger = (_read_details(details).labels or {}).get("trigger")
+    if trigger is not None:
+        entry["trigger"] = trigger
+    return entry
+
+
+def _expiry(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> float | None:
+    """Give the expiry of what a newcomer was folded into: its own, or the latest of all that were collected."""
+    asked = None if job.expires is None else job.expires - round_.skew
+    if mode == "latest" or asked is None or into.asked_expiry is None:
+        return asked if mode == "latest" else None
+    return max(asked, into.asked_expiry)
+
+
+def superseded(found: Iterable[Member], job: NewJob, mode: Coalesce, gate: str) -> list[Transition]:
+    """Let a newcomer take the place of jobs that wait for a repeat, unless their effect may exist."""
+    if mode != "latest":
+        return []
+    return [
+        Transition(each.n, each.token, each.id, job.queue, Move.CANCEL, State.QUEUED, gate=gate, superseded_by=job.id)
+        for each in found
+        if each.state == State.QUEUED and each.token and each.handler == job.handler and each.landed != Landed.MAYBE
+    ]
+
+
+def join(n: int, gate: str, *, due: bool) -> Script:
+    """Let a job join its thread: it takes the free gate or is parked on it; one that is not due yet does neither."""
+    parked = None
+    if due:
+        holders = yield "gate_holder", {"gate": gate}
+        if not holders:
+            yield "take_gate", {"gate": gate, "n": n}
+        elif holders[0][0] != n:
+            parked = gate
+    yield "join_thread", {"n": n, "gate": gate, "parked_on": parked}
+
+
+def admit_due(round_: Round, limit: int) -> Generator[Step, Rows, int]:
+    """Let jobs of threads whose time has come join them; give how many there were.
+
+    A thread that somebody is busy with is left for later.
+    """
+    rows = yield "due_in_threads", {"now": round_.now, "limit": limit}
+    for n, gate in rows:
+        if (yield "try_gate", {"gate": gate}) == [(False,)]:
+            continue
+        [(promoted,)] = yield "promote_job", {"n": n}
+        if promoted:  # or somebody ended it since
+            yield from join(n, gate, due=True)
+    return len(rows)
+
+
+def release(round_: Round, moved: Sequence[Transition]) -> Script:
+    """Hand the gates of jobs that left their threads to the oldest ones parked there."""
+    for each in moved:
+        if each.gate is None:
+            continue
+        if each.target == State.QUEUED:
+            yield from join(each.n, each.gate, due=each.delay <= 0)
+            continue
+        holders = yield "gate_holder", {"gate": each.gate}
+        if holders and holders[0][0] == each.n:
+            yield from _hand_on(round_, each.gate)
+
+
+def _hand_on(round_: Round, gate: str) -> Script:
+    waiting = yield "next_parked", {"gate": gate}
+    if not waiting:
+        yield "drop_gate", {"gate": gate}
+        return
+    [(n, queue)] = waiting
+    yield "hand_gate", {"gate": gate, "n": n}
+    yield "unpark_job", {"n": n, "now": round_.now}
+    round_.work_in(queue, 0.0)
+
+
+def unless_superseded(transition: Transition, mode: Coalesce) -> Generator[Step, Rows, Transition]:
+    """Let a job that would return to its queue make way for a newer one of its thread, unless its effect may exist."""
+    landed = transition.effect == Landed.MAYBE
+    if mode != "latest" or landed or transition.gate is None or transition.move == Move.REPLAY:
+        return transition
+    newer = yield "newest_unclaimed", {"gate": transition.gate, "n": transition.n}
+    if not newer:
+        return transition
+    return msgspec.structs.replace(transition, move=Move.CANCEL, superseded_by=newer[0][0])
+
+
+def first_seen(round_: Round, job: NewJob) -> float | None:
+    """Give since when a newcomer is wanted, as queue time, if that is longer than it is here."""
+    return None if job.first_seen_at is None else min(job.first_seen_at - round_.skew, round_.now)
+
+
+def inherited(round_: Round, found: Sequence[Member], job: NewJob) -> tuple[float | None, int | None]:
+    """Give what a newcomer takes over from older jobs of its thread: the first-seen time and the higher priority."""
+    older = [each for each in found if each.handler == job.handler]
+    own = first_seen(round_, job)
+    known = [each.first_seen_at for each in older] + ([] if own is None else [own])
+    return min(known, default=None), max((each.priority for each in older), default=None)

@@ -1,0 +1,1 @@
+"""Bearer tokens, browser sessions, and who may do what."""

@@ -1,0 +1,70 @@
+"""Browsers that signed in: each gets a secret of its own, which is no token, counts at one address and ends soon."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from standfast.errors import StoreUnavailable
+from standfast.store.store import Store
+from standfast.wings.tokens.session_scripts import NewSession, Renewal
+from standfast.wings.tokens.verbs import Tokens
+from standfast.wings.tokens.words import Grant, fingerprint
+
+RENEWED_AFTER = 0.1
+"""The part of the idle time that must have passed before a use is written down: not every page view is a write."""
+
+
+class BrowserSessions:
+    """Opens, judges and closes sessions. `idle` and `lifetime` are seconds."""
+
+    def __init__(
+        self, store: Store, ready: Callable[[], Awaitable[None]], tokens: Tokens, *, idle: float, lifetime: float
+    ) -> None:
+        self._store = store
+        self._ready = ready
+        self._tokens = tokens
+        self._idle = idle
+        self._lifetime = lifetime
+        self.closed = 0
+        """How many sessions were closed here: whoever remembers what one stands for forgets it with the next."""
+
+    async def open(self, token: str, audience: str, *, replaces: str | None = None) -> str:
+        """Sign a browser in with the token of an id, at an address; give the secret of its new session.
+
+        `replaces` is the secret that the browser showed before: it ends, so that nobody who knew it comes in with it.
+        """
+        secret = secrets.token_urlsafe(32)
+        await self._ready()
+        before = None if replaces is None else fingerprint(replaces)
+        session = NewSession(
+            hash=fingerprint(secret),
+            token=token,
+            audience=audience,
+            replaces=before,
+            idle=self._idle,
+            lifetime=self._lifetime,
+        )
+        await self._store.browser_sessions.open(session)
+        self.closed += replaces is not None
+        return secret
+
+    async def grant(self, secret: str, audience: str, *, renew: bool = True) -> Grant | None:
+        """Tell what a session stands for at an address; None for one that ended, or whose token does not count."""
+        await self._ready()
+        hashed, now = fingerprint(secret), self._store.now()
+        found = await self._store.browser_sessions.one(hashed, audience)
+        if found is None or found.expires_at <= now:
+            return None
+        granted = self._tokens.standing(found.token)
+        if renew and granted is not None and found.expires_at - now < self._idle * (1 - RENEWED_AFTER):
+            with suppress(StoreUnavailable):  # it was read, so that it counts now; the next use tries again
+                await self._store.browser_sessions.renew(Renewal(hashed, self._idle))
+        return granted
+
+    async def close(self, secret: str) -> None:
+        """Sign a browser out, at every server of the store."""
+        await self._ready()
+        await self._store.browser_sessions.close(fingerprint(secret))
+        self.closed += 1

@@ -1,0 +1,141 @@
+"""Scripts for bearer tokens, and their verbs. Making and revoking one is chained in the audit with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.store.engine import Engine
+from standfast.store.steps import Round, Rows, Script, Step
+from standfast.wings.audit import scripts as audit
+from standfast.wings.audit.words import Decision
+
+PATIENCE = 5.0
+"""Seconds a caller waits for the store before it is told."""
+
+
+class TokenRow(NamedTuple):
+    """A token as the store has it."""
+
+    id: str
+    name: str
+    hash: str
+    person: str
+    role: str
+    groups: str
+    queues: str | None
+    created_by: str
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+    sessions: str | None = None
+    created_with: str | None = None
+    """The id of the token that its maker showed."""
+
+
+class NewToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A token to be kept; `seconds` from now it expires, if ever."""
+
+    id: str
+    name: str
+    hash: str
+    person: str
+    role: str
+    groups: str
+    queues: str | None
+    created_by: str
+    seconds: float | None
+    sessions: str | None = None
+    created_with: str | None = None
+
+
+class Revocation(NamedTuple):
+    """A token that shall count no more, by its name."""
+
+    name: str
+    by: str
+
+
+def create(round_: Round, wanted: Sequence[NewToken]) -> Script:
+    """Keep new tokens; False for one whose name another has that still counts."""
+    answers = []
+    for each in wanted:
+        given = msgspec.structs.asdict(each)
+        seconds = given.pop("seconds")
+        until = None if seconds is None else round_.now + seconds
+        yield "free_token_name", {"name": each.name, "now": round_.now}
+        made = yield "create_token", {**given, "now": round_.now, "expires_at": until}
+        if made:
+            detail = {"id": each.id, "name": each.name, "person": each.person, "role": each.role}
+            detail |= {} if each.created_with is None else {"created_with": each.created_with}
+            audit.record(round_, Decision(kind="tokens", by=each.created_by, outcome="created", detail=detail))
+        answers.append(bool(made))
+    return answers
+
+
+def revoke(round_: Round, wanted: Sequence[Revocation]) -> Script:
+    """Have tokens count no more; False where there is none of that name."""
+    answers = []
+    for each in wanted:
+        gone = yield "revoke_token", {"name": each.name, "now": round_.now}
+        for (token,) in gone:
+            detail = {"id": token, "name": each.name}
+            audit.record(round_, Decision(kind="tokens", by=each.by, outcome="revoked", detail=detail))
+        answers.append(bool(gone))
+    return answers
+
+
+def one(token_id: str) -> Generator[Step, Rows, TokenRow | None]:
+    """Read a token."""
+    rows = yield "token", {"id": token_id}
+    return TokenRow(*rows[0]) if rows else None
+
+
+def made_since(token_id: str, since: float) -> Generator[Step, Rows, list[TokenRow]]:
+    """Read a token, the token it was made with, and so on, as far as they were made since then."""
+    found: list[TokenRow] = []
+    wanted: str | None = token_id
+    while wanted is not None:
+        row = yield from one(wanted)
+        if row is None or row.created_at < since:
+            break  # whatever made it is older still
+        found.append(row)
+        wanted = row.created_with
+    return found
+
+
+def listed(now: float) -> Generator[Step, Rows, list[TokenRow]]:
+    """Read all of them that count, the newest first: people make them one by one, and there are few."""
+    rows = yield "tokens", {"now": now}
+    return [TokenRow(*row) for row in rows]
+
+
+class TokenShelf:
+    """The verbs about tokens."""
+
+    def __init__(self, engine: Callable[[], Engine[Any]]) -> None:
+        self._engine = engine
+
+    async def create(self, token: NewToken) -> bool:
+        """Keep a new token; False if its name is taken."""
+        [made] = await self._engine().call(create, [token], seconds=PATIENCE)
+        return made  # type: ignore[no-any-return]
+
+    async def revoke(self, revocation: Revocation) -> bool:
+        """Have a token count no more; False if there is none of that name."""
+        [gone] = await self._engine().call(revoke, [revocation], seconds=PATIENCE)
+        return gone  # type: ignore[no-any-return]
+
+    async def one(self, token_id: str) -> TokenRow | None:
+        """Read a token, revoked ones too."""
+        return await self._engine().read(one(token_id))  # type: ignore[no-any-return]
+
+    async def made_since(self, token_id: str, since: float) -> list[TokenRow]:
+        """Read a token, the token it was made with, and so on, as far as they were made since then."""
+        return await self._engine().read(made_since(token_id, since))  # type: ignore[no-any-return]
+
+    async def listed(self, now: float) -> list[TokenRow]:
+        """Read the tokens that count."""
+        return await self._engine().read(listed(now))  # type: ignore[no-any-return]

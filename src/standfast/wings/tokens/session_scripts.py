@@ -1,0 +1,110 @@
+"""Scripts for the sessions of browsers, and their verbs: each stands for a token at one address, and ends by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.store.engine import Engine
+from standfast.store.steps import Round, Rows, Script, Step
+from standfast.wings.tokens.scripts import TokenRow
+
+PATIENCE = 5.0
+"""Seconds a caller waits for the store before it is told."""
+MOST = 50
+"""Browsers that are signed in with one token at once."""
+
+
+class NewSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session to be kept: it ends after `lifetime` seconds, or after `idle` seconds without use."""
+
+    hash: str
+    token: str
+    audience: str
+    lifetime: float
+    idle: float
+    replaces: str | None = None
+    """The hash of the session that the same browser had before."""
+
+
+class SessionRow(NamedTuple):
+    """A session as the store has it: its token, and when it ends if it stays idle."""
+
+    token: TokenRow
+    expires_at: float
+
+
+class Renewal(NamedTuple):
+    """A session that was used, and how long it may stay idle from now."""
+
+    hash: str
+    idle: float
+
+
+def open_(round_: Round, wanted: Sequence[NewSession]) -> Script:
+    """Keep new sessions; what a browser had before counts no more."""
+    now = round_.now
+    for each in wanted:
+        if each.replaces is not None:
+            yield "close_session", {"hash": each.replaces}
+        row = {"hash": each.hash, "token": each.token, "audience": each.audience, "now": now}
+        ends = {"ends_at": now + each.lifetime, "expires_at": now + min(each.idle, each.lifetime)}
+        yield "open_session", {**row, **ends}
+        yield "trim_sessions", {"token": each.token, "most": MOST, "limit": MOST}
+    return [None] * len(wanted)
+
+
+def renew(round_: Round, wanted: Sequence[Renewal]) -> Script:
+    """Put off the end of sessions that are in use; one that has ended stays ended."""
+    for each in wanted:
+        yield "renew_session", {"hash": each.hash, "until": round_.now + each.idle, "now": round_.now}
+    return [None] * len(wanted)
+
+
+def close(_round: Round, hashes: Sequence[str]) -> Script:
+    """End sessions."""
+    for each in hashes:
+        yield "close_session", {"hash": each}
+    return [None] * len(hashes)
+
+
+def close_all(_round: Round, asked: Sequence[None]) -> Script:
+    """End every session: a restored store must not know browsers that have signed out since its backup."""
+    while (yield "delete_sessions", {"now": float("inf"), "limit": 1000}):
+        pass
+    return [None] * len(asked)
+
+
+def one(hash_: str, audience: str) -> Generator[Step, Rows, SessionRow | None]:
+    """Read a session of an address."""
+    rows = yield "session", {"hash": hash_, "audience": audience}
+    return next((SessionRow(TokenRow(*token), expires_at) for *token, expires_at in rows), None)
+
+
+class SessionShelf:
+    """The verbs about browsers' sessions."""
+
+    def __init__(self, engine: Callable[[], Engine[Any]]) -> None:
+        self._engine = engine
+
+    async def open(self, session: NewSession) -> None:
+        """Keep a new session."""
+        await self._engine().call(open_, [session], seconds=PATIENCE)
+
+    async def renew(self, renewal: Renewal) -> None:
+        """Put off the end of a session."""
+        await self._engine().call(renew, [renewal], seconds=PATIENCE)
+
+    async def close(self, hash_: str) -> None:
+        """End a session."""
+        await self._engine().call(close, [hash_], seconds=PATIENCE)
+
+    def close_all_blocking(self) -> None:
+        """End every session there is."""
+        self._engine().call_blocking(close_all, [None], seconds=PATIENCE)
+
+    async def one(self, hash_: str, audience: str) -> SessionRow | None:
+        """Read a session of an address, ended ones too."""
+        return await self._engine().read(one(hash_, audience))  # type: ignore[no-any-return]

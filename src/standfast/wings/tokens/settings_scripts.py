@@ -1,0 +1,58 @@
+"""Scripts for settings that every process reads in the store, whatever file stands in its own directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from standfast.store.engine import Engine
+from standfast.store.steps import Round, Script
+from standfast.wings.audit import scripts as audit
+from standfast.wings.audit.words import Decision
+
+PATIENCE = 5.0
+"""Seconds a caller waits for the store before it is told."""
+
+
+class SharedSetting(NamedTuple):
+    """A setting to be put in force. `value` is JSON text, of which equal values have one form."""
+
+    name: str
+    value: str
+    by: str
+
+
+def publish(round_: Round, settings: Sequence[SharedSetting]) -> Script:
+    """Put settings in force for every process: the last published wins. A change is chained in the audit."""
+    for each in settings:
+        if (yield "write_shared_setting", {**each._asdict(), "now": round_.now}):
+            detail = {"setting": each.name, "value": msgspec.json.decode(each.value)}
+            audit.record(round_, Decision(kind="settings", by=each.by, outcome="published", detail=detail))
+    return [None] * len(settings)
+
+
+def value(name: str) -> Script:
+    """Read a setting; None if no process ever published it."""
+    rows = yield "shared_setting", {"name": name}
+    return rows[0][0] if rows else None
+
+
+class SharedSettings:
+    """The verbs about such settings."""
+
+    def __init__(self, engine: Callable[[], Engine[Any]]) -> None:
+        self._engine = engine
+
+    def publish_blocking(self, setting: SharedSetting) -> None:
+        """Put a setting in force."""
+        self._engine().call_blocking(publish, [setting], seconds=PATIENCE)
+
+    def value_blocking(self, name: str) -> str | None:
+        """Read a setting, for a caller without a loop."""
+        return self._engine().read_blocking(value(name))  # type: ignore[no-any-return]
+
+    async def value(self, name: str) -> str | None:
+        """Read a setting."""
+        return await self._engine().read(value(name))  # type: ignore[no-any-return]

@@ -1,0 +1,59 @@
+"""Who is in which groups, and which further names hide their values: published by processes that work, read by all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from standfast import redact
+from standfast.spine.accept import user
+from standfast.store.store import Store
+from standfast.wings.queues.declarations import Declarations
+from standfast.wings.tokens.settings_scripts import SharedSetting
+
+GROUPS = "groups"
+HIDDEN_NAMES = "redact"
+
+_groups = msgspec.json.Decoder(dict[str, list[str]]).decode
+_names = msgspec.json.Decoder(list[str]).decode
+
+
+class SharedSettings:
+    """`[groups]` and `[redact]` of this process's file, where it has them, and what the store has of them."""
+
+    def __init__(
+        self,
+        store: Store,
+        declared: Declarations,
+        *,
+        groups: Mapping[str, Sequence[str]] | None,
+        hidden: Sequence[str] | None,
+    ) -> None:
+        self._desk = store.shared_settings
+        self._written: dict[str, Any] = {}
+        if groups is not None:
+            self._written[GROUPS] = {person: sorted(set(theirs)) for person, theirs in groups.items()}
+        if hidden is not None:
+            self._written[HIDDEN_NAMES] = sorted(set(hidden))
+            redact.hide_also(hidden)
+        declared.besides(self.publish_blocking, self.look)
+
+    def publish_blocking(self) -> None:
+        """Put in force what this process's file says, if anything; learn which names hide their values."""
+        for name, value in self._written.items():
+            text = msgspec.json.encode(value, order="sorted").decode()
+            if self._desk.value_blocking(name) != text:
+                self._desk.publish_blocking(SharedSetting(name, text, user()))
+        self.look()
+
+    def look(self) -> None:
+        """Learn which names hide their values."""
+        hidden = self._desk.value_blocking(HIDDEN_NAMES)
+        redact.hide_also(() if hidden is None else _names(hidden))
+
+    async def groups_of(self, person: str) -> Sequence[str]:
+        """Read the groups of a person, as they are published now."""
+        found = await self._desk.value(GROUPS)
+        return () if found is None else _groups(found).get(person, ())

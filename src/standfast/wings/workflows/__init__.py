@@ -1,0 +1,1 @@
+"""Workflows: steps that wait for each other."""

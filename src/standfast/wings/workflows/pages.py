@@ -1,0 +1,84 @@
+"""Pages about what is done in order or at times: workflows as graphs, schedules in plain words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+from standfast.dashboard.page import Drawn, Visit
+from standfast.server import visible as reached
+from standfast.server.seen import all_shown, workflow_shown
+from standfast.wings.workflows.rules import layers
+from standfast.wings.workflows.words import Progress
+
+PAGE = 50
+MOST_DRAWN = 200
+"""Steps that are drawn; a larger workflow is shown as its table alone."""
+WIDTH, HEIGHT, ACROSS, DOWN = 190, 46, 60, 18
+LONGEST_NAME = 22
+
+
+class Box(NamedTuple):
+    """A step in the drawing."""
+
+    name: str
+    x: int
+    y: int
+    step: dict[str, Any]
+
+
+class Drawing(NamedTuple):
+    """A workflow's graph: its size, its steps, and the ways between them as SVG has them."""
+
+    width: int
+    height: int
+    boxes: list[Box]
+    ways: list[str]
+
+
+async def workflows(visit: Visit) -> Drawn:
+    """Show workflows, the newest first."""
+    asked = visit.asked("state").get("state", "")
+    found = await visit.sf.workflows.list(asked if asked in set(Progress) else None, limit=PAGE)
+    if visit.grant.queues is not None:  # a list does not say which queues a workflow's steps are of
+        found = []
+    return Drawn("workflows.html", {"workflows": found, "asked": asked, "states": list(Progress)})
+
+
+async def workflow(visit: Visit) -> Drawn:
+    """Show one as a graph, and its steps as a table."""
+    shown = workflow_shown(await reached.workflow(visit.sf, visit.grant, visit.path["id"]), visit.grant)
+    return Drawn("workflow.html", {"workflow": shown, "drawing": drawing(shown["steps"])})
+
+
+def drawing(steps: dict[str, dict[str, Any]]) -> Drawing | None:
+    """Lay the steps out from left to right, each behind those it waits for; None where they are too many."""
+    if not 0 < len(steps) <= MOST_DRAWN:
+        return None
+    depths = layers({name: step["after"] for name, step in steps.items()})
+    columns: defaultdict[int, list[str]] = defaultdict(list)
+    for name, depth in depths.items():
+        columns[depth].append(name)
+    places = {name: (depth, row) for depth, names in columns.items() for row, name in enumerate(names)}
+    boxes = {name: _box(name, *places[name], steps[name]) for name in steps}
+    ways = [_way(boxes[before], boxes[name]) for name, step in steps.items() for before in step["after"]]
+    width = len(columns) * (WIDTH + ACROSS) - ACROSS + 2
+    height = max(map(len, columns.values())) * (HEIGHT + DOWN) - DOWN + 2
+    return Drawing(width, height, list(boxes.values()), ways)
+
+
+def _box(name: str, column: int, row: int, step: dict[str, Any]) -> Box:
+    return Box(name, column * (WIDTH + ACROSS) + 1, row * (HEIGHT + DOWN) + 1, step)
+
+
+def _way(before: Box, after: Box) -> str:
+    """Draw a curve from a step to one that waits for it."""
+    x1, y1, x2, y2 = before.x + WIDTH, before.y + HEIGHT // 2, after.x, after.y + HEIGHT // 2
+    middle = (x1 + x2) // 2
+    return f"M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"
+
+
+async def schedules(visit: Visit) -> Drawn:
+    """Show what comes by the clock."""
+    found = (each for each in await visit.sf.schedules.list() if visit.grant.reaches(each["queue"]))
+    return Drawn("schedules.html", {"schedules": all_shown(found, visit.grant)})

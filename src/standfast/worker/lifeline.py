@@ -1,0 +1,170 @@
+"""Is a process of this host alive? Each one that works holds a lock on a file of its own, and the kernel lets go of it.
+
+A name never comes twice. A lock that cannot be seen from here, as in another container or on another host, says
+nothing: then leases decide. A frozen process holds its lock. A forked child closes what it inherits, and a program that
+is started never gets it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from standfast.clock import UNKNOWN_BOOT
+from standfast.concurrency.locks import ForkableLock
+from standfast.wings.commands.orphans import Identity, identify, this_boot, whereabouts
+
+KEPT_FOR = 3600.0
+"""Seconds after which the file of a process that is seen dead is removed: until then every store has learnt of it."""
+LARGEST = 4096
+
+Verdict = Literal["alive", "dead", "unknown"]
+
+
+def directories() -> list[Path]:
+    """Name where locks are kept: with the user's state, or with temporary files where that cannot be written.
+
+    Never in a directory that belongs to another user, who could replace what is in it.
+    """
+    return [directory for directory in _places() if not directory.exists() or directory.stat().st_uid == os.getuid()]
+
+
+def _places() -> list[Path]:
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    own = Path(tempfile.gettempdir()) / f"standfast-{os.getuid()}"
+    with suppress(RuntimeError):  # a user without a home
+        return [Path(state).expanduser() / "standfast" / "alive", own / "alive"]
+    return [own / "alive"]
+
+
+class Lifeline:
+    """The lock of one process, taken once and held until it ends."""
+
+    def __init__(self) -> None:
+        self._lock = ForkableLock()
+        self._descriptor = -1
+        self._path: Path | None = None
+        self._tried = False
+
+    def hold(self) -> str | None:
+        """Hold it; give its name, or None where no lock can be held: then leases alone tell of this process."""
+        with self._lock:
+            for directory in [] if self._tried else directories():
+                with suppress(OSError):
+                    self._take(directory)
+                    break
+            self._tried = True
+            return None if self._path is None else self._path.name
+
+    def _take(self, directory: Path) -> None:
+        """Lock a file before it has its name: nobody ever sees a living process's file unlocked."""
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = os.urandom(16).hex()
+        hidden = directory / f".{name}"
+        descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(descriptor, msgspec.json.encode(identify(os.getpid())))
+            hidden.rename(directory / name)
+        except OSError:
+            os.close(descriptor)
+            hidden.unlink(missing_ok=True)
+            raise
+        self._descriptor, self._path = descriptor, directory / name
+
+    def leave(self) -> None:
+        """Remove the file of a process that ends in order; the lock itself ends with it."""
+        if self._path is not None:
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Close what a fork inherited, so that no child keeps a dead parent's lock; its own it takes when it works."""
+        if self._descriptor >= 0:
+            with suppress(OSError):
+                os.close(self._descriptor)
+        self._descriptor, self._path, self._tried = -1, None, False
+
+
+_ours = Lifeline()
+os.register_at_fork(after_in_child=_ours.forget)
+atexit.register(_ours.leave)
+
+
+def hold() -> str | None:
+    """Hold this process's lock; give its name, or None where no lock can be held."""
+    return _ours.hold()
+
+
+def verdict(name: str) -> Verdict:
+    """Tell whether the process that holds, or held, this lock is alive."""
+    for directory in directories():
+        with suppress(OSError), _opened(directory / name) as descriptor:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: those who look do not meet
+            except BlockingIOError:
+                return "alive"
+            return _without_lock(os.read(descriptor, LARGEST))
+    return "unknown"
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _without_lock(written: bytes) -> Verdict:
+    """Judge a process whose lock is free. One that visibly goes on has lost it, to code that closes descriptors."""
+    try:
+        known = msgspec.json.decode(written, type=Identity)
+    except msgspec.DecodeError:
+        return "unknown"
+    if known.boot != this_boot() or known.boot == UNKNOWN_BOOT:
+        return "unknown"  # another machine's, or an earlier boot's: this kernel does not know its locks
+    return "alive" if whereabouts(known) == "runs" else "dead"
+
+
+class DeathWatch:
+    """Looks which processes of this host died: one attempt at each lock that may still be held."""
+
+    def __init__(self) -> None:
+        self._dead: dict[str, float] = {}
+
+    @property
+    def dead(self) -> tuple[str, ...]:
+        """Those that are known to be dead, for as long as their files are kept."""
+        return tuple(self._dead)
+
+    def look(self) -> bool:
+        """Look at every lock; tell whether anybody died since."""
+        known, now = len(self._dead), time.monotonic()
+        for path in self._others():
+            if path.name not in self._dead:
+                if verdict(path.name) == "dead":
+                    self._dead[path.name] = now
+            elif now - self._dead[path.name] > KEPT_FOR:
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+        news = len(self._dead) > known
+        self._dead = {name: at for name, at in self._dead.items() if now - at <= 2 * KEPT_FOR}
+        return news
+
+    def _others(self) -> list[Path]:
+        own, found = hold(), []
+        for directory in directories():
+            with suppress(OSError):
+                found += [path for path in directory.iterdir() if path.name != own and not path.name.startswith(".")]
+        return found

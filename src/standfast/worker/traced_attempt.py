@@ -1,0 +1,106 @@
+"""Attempts inside spans, where traces are on: each from before its handler to what was decided about its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from standfast.application.traced_accept import stamped
+from standfast.job import Claim
+from standfast.lifecycle import State, Transition
+from standfast.outcome import Outcome
+from standfast.spine.run import Running
+from standfast.telemetry import (
+    ATTEMPT,
+    BATCH,
+    CLASS,
+    HANDLER,
+    JOB,
+    LANDED,
+    MAX_ATTEMPTS,
+    OUTCOME,
+    QUEUE,
+    REASON,
+    WORKER,
+    Tracing,
+)
+from standfast.wings.schedules.scripts import Ticking
+
+Run = Callable[[Running], Coroutine[Any, Any, Outcome]]
+Tick = Callable[[Sequence[Ticking]], Coroutine[Any, Any, Sequence[bool]]]
+Whole = Callable[[Running], Coroutine[Any, Any, Transition]]
+
+
+class Spans:
+    """Puts spans around attempts."""
+
+    def __init__(self, tracing: Tracing) -> None:
+        self._tracing = tracing
+
+    def around(self, attempt: Whole) -> Whole:
+        """Give the whole attempt with a span around it; what was decided about its end is its outcome."""
+
+        async def traced(running: Running) -> Transition:
+            claim = running.claim
+            span = running.span = self._tracing.attempt(claim.queue, claim.details.trace, _about(claim))
+            try:
+                end = await attempt(running)
+                span.set_attributes(_outcome(end))
+                failure = end.last_failure or end.failure
+                if failure is not None:
+                    self._tracing.failed(span, failure.error_kind or failure.reason_code)
+            finally:
+                self._tracing.end(span)
+            return end
+
+        return traced
+
+    def inside(self, run: Run) -> Run:
+        """Give the run of a handler, belonging to the attempt's span: what it calls and logs is part of that trace."""
+
+        async def traced(running: Running) -> Outcome:
+            with self._tracing.inside(running.span):
+                return await run(running)
+
+        return traced
+
+
+class Ticks:
+    """Puts a span around what schedules enqueue: the ticks of one look are asked for by that look, and by nobody."""
+
+    def __init__(self, tracing: Tracing, tick: Tick) -> None:
+        self._tracing = tracing
+        self._tick = tick
+
+    async def tick(self, decided: Sequence[Ticking]) -> Sequence[bool]:
+        """Enqueue what was decided; what another worker enqueued meanwhile does not count."""
+        number = sum(len(each.runs) for each in decided)
+        if not number:
+            return await self._tick(decided)
+        with self._tracing.producing("schedules", {BATCH: number}, alone=True) as span:
+            carried = [replace(each, runs=tuple((at, stamped(job, span)) for at, job in each.runs)) for each in decided]
+            went = await self._tick(carried)
+            span.say({OUTCOME: "accepted" if any(went) else "elsewhere"})
+            return went
+
+
+def _about(claim: Claim) -> dict[str, str | int]:
+    return {
+        QUEUE: claim.queue,
+        JOB: claim.id,
+        HANDLER: claim.handler,
+        ATTEMPT: claim.attempts,
+        MAX_ATTEMPTS: claim.max_attempts,
+        WORKER: claim.worker,
+    }
+
+
+def _outcome(end: Transition) -> dict[str, str | int]:
+    """Word an end: the state it leads to, or how it came back into the queue."""
+    said = {OUTCOME: str(end.move if end.target == State.QUEUED else end.target)}
+    failure = end.last_failure or end.failure
+    if failure is None:
+        return {**said}
+    return {**said, REASON: failure.reason_code, CLASS: str(failure.cls), LANDED: str(failure.landed)}
