@@ -50,7 +50,7 @@ class Gate:
         self._open = threading.Event()
         self.reached = threading.Event()
 
-    def __call__(self, _round: Round, items: Sequence[Any]) -> Script:
+    def __call__(self, _round: Round, items: Sequence[Any]) -> Script[Any]:
         self.reached.set()
         self._open.wait(PATIENCE)
         yield "upkeep_times", {}
@@ -98,14 +98,14 @@ def enqueue(store: SqliteEngine, job: NewJob) -> asyncio.Future[Any]:
 
 
 async def journal_length(store: SqliteEngine) -> int:
-    def script() -> Script:
+    def script() -> Script[Any]:
         [(number,)] = yield "last_journal_number", {}
         return number
 
     return int(await store.read(script()))
 
 
-def broken_script(_round: Round, _items: Sequence[Any]) -> Script:
+def broken_script(_round: Round, _items: Sequence[Any]) -> Script[None]:
     yield "upkeep_times", {}
     raise ValueError("a value nobody foresaw")
 

@@ -215,7 +215,7 @@ async def test_a_claim_leaves_what_it_does_not_take_to_others(postgres_url, stor
         assert len(catch.claims) == 4
 
 
-def interrupted(script: Script, after: str, by: Callable[[], None]) -> Script:
+def interrupted(script: Script[Any], after: str, by: Callable[[], None]) -> Script[Any]:
     """Run a script, and have something else happen right after one of its statements."""
     rows: Any = None
     try:

@@ -37,7 +37,7 @@ def _engine(store: Store) -> Any:
     return store._engine  # noqa: SLF001 - no verb shows these rows, and none should
 
 
-def _put_in_order(round_: Round, asked: list[None]) -> Script:
+def _put_in_order(round_: Round, asked: list[None]) -> Script[Any]:
     yield "sum_counters", {}
     return (yield from upkeep.number_journal(round_, asked))
 

@@ -218,7 +218,7 @@ async def test_rules_of_a_version_without_layers_count_as_the_codes(store):
     assert await in_force(store) == (4, 60.0, 900.0)
 
 
-def former(round_: Round, published: Sequence[str]) -> Script:
+def former(round_: Round, published: Sequence[str]) -> Script[Any]:
     for queues in published:
         yield "publish_queues", {"queues": queues, "now": round_.now}
     return [None] * len(published)

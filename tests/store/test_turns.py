@@ -21,7 +21,7 @@ from standfast.wings.policy.scripts import Refusal
 SAID = Decision(kind="quarantine")
 
 
-def locked(script: Script) -> list[list[int]]:
+def locked(script: Script[Any]) -> list[list[int]]:
     """Run a script against nothing, and give which jobs it locks, statement by statement."""
     found: list[list[int]] = []
     try:

@@ -8,7 +8,7 @@ What it wants told goes into the `Round`, which becomes one journal row when the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from standfast.profiles import defaults_for
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.claim import claim_queue, has_suspects
 from standfast.spine.orders import Catch, Order, Publication
-from standfast.store.steps import End, Round, Rows, Script, Step, lock_jobs, text
+from standfast.store.steps import End, Round, Rows, Script, lock_jobs, text
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.words import Standing
 from standfast.wings.audit import scripts as audit
@@ -70,7 +70,7 @@ _states = msgspec.json.Decoder(list[str | None])
 _marked = msgspec.json.Decoder(list[tuple[int, list[str] | None, workflows.Moved | None]])
 
 
-def close(round_: Round) -> Script:
+def close(round_: Round) -> Script[None]:
     """Write the round's journal row, counters and link of the chain; the last statements of every transaction."""
     yield from workflows.settle(round_)
     yield from gates.settle(round_)
@@ -100,14 +100,14 @@ def _journal_rows(told: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[lis
         yield row
 
 
-def _start_calls(round_: Round) -> Script:
+def _start_calls(round_: Round) -> Script[None]:
     """Start what callers brought to run themselves: before a worker's claim, which would take it from them."""
     starts, round_.starts = round_.starts, []
     for start in starts:
         yield from start(round_)
 
 
-def claim(round_: Round, orders: Sequence[Order]) -> Script:
+def claim(round_: Round, orders: Sequence[Order]) -> Script[Any]:
     """Give each worker what it can start now, in the order of `spine.priority`."""
     yield from workflows.settle(round_)
     yield from gates.settle(round_)
@@ -127,7 +127,7 @@ def _sooner(one: float | None, other: float | None) -> float | None:
     return min((each for each in (one, other) if each is not None), default=None)
 
 
-def _make_due_ready(round_: Round, served: Collection[str]) -> Generator[Step, Rows, float | None]:
+def _make_due_ready(round_: Round, served: Collection[str]) -> Script[float | None]:
     """Make claimable what became due, and open the gates whose time has come; give the seconds until the next one's."""
     [(due_at, opens_at)] = yield "next_due", {}
     seen = 0
@@ -145,7 +145,7 @@ def _make_due_ready(round_: Round, served: Collection[str]) -> Generator[Step, R
     return None if following is None else max(0.0, following - round_.now)
 
 
-def _fill(round_: Round, order: Order) -> Generator[Step, Rows, Catch]:
+def _fill(round_: Round, order: Order) -> Script[Catch]:
     queues = [want.queue for want in order.wants]
     known = yield "queue_rules", {"queues": text(queues)}
     open_queues = {name: claims for name, _, paused, claims, _, _ in known if not paused}
@@ -165,7 +165,7 @@ def _fill(round_: Round, order: Order) -> Generator[Step, Rows, Catch]:
     return Catch(claims, rules, again, (yield from policies.kept()) if news else None, tuple(waiting))
 
 
-def rules_in_force(queues: Iterable[str]) -> Generator[Step, Rows, dict[str, QueueRules]]:
+def rules_in_force(queues: Iterable[str]) -> Script[dict[str, QueueRules]]:
     """Read the published rules of these queues; the defaults where nobody declared any."""
     known = yield "queue_rules", {"queues": text(list(queues))}
     return read_rules(queues, known)
@@ -177,7 +177,7 @@ def read_rules(queues: Iterable[str], known: Rows) -> dict[str, QueueRules]:
     return {name: _rules.decode(published[name]) if published.get(name) else defaults_for(name) for name in queues}
 
 
-def apply(round_: Round, transitions: Sequence[Transition]) -> Script:
+def apply(round_: Round, transitions: Sequence[Transition]) -> Script[Any]:
     """Move jobs as decided: the one script that applies every Transition. Answer for each whether it landed.
 
     A death, its reason, its triage, its history line and its notice are in this one transaction.
@@ -192,7 +192,7 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script:
     return (yield from apply_decided(round_, decided))
 
 
-def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Generator[Step, Rows, list[bool]]:
+def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
     """Move jobs, whatever was asked of them meanwhile."""
     standing, places, steps = yield from _standing(transitions)
     allowed = yield from _allowed(transitions)
@@ -212,7 +212,7 @@ def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Generator
     return [_landed(each, state, moved.get(each.n)) for each, state in pairs]
 
 
-def _allowed(transitions: Sequence[Transition]) -> Generator[Step, Rows, list[bool]]:
+def _allowed(transitions: Sequence[Transition]) -> Script[list[bool]]:
     """Tell of each move whether what it was decided by is still so: an approval, a policy, a redrive."""
     stale = yield from approvals.stale(transitions)
     outdated = yield from policies.outdated(transitions)
@@ -225,7 +225,7 @@ def _allowed(transitions: Sequence[Transition]) -> Generator[Step, Rows, list[bo
     ]
 
 
-def _follow(round_: Round, moved: Sequence[Transition], steps: workflows.Known) -> Script:
+def _follow(round_: Round, moved: Sequence[Transition], steps: workflows.Known) -> Script[None]:
     """Move the steps of workflows that waited for these: in this transaction or not at all."""
     released, dropped = yield from workflows.following(round_, moved, steps)
     if released:
@@ -246,7 +246,7 @@ def _end(moved: Transition, places: dict[int, list[str]]) -> End:
     return End(moved.n, moved.id, moved.queue, held, moved.dependency, moved.word, waits, moved.hold)
 
 
-def _move(now: float, transitions: Sequence[Transition]) -> Script:
+def _move(now: float, transitions: Sequence[Transition]) -> Script[None]:
     """Move the jobs; those that move alike (a batch of completions above all) share a statement."""
     alike: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for each in transitions:
@@ -268,7 +268,7 @@ def _times(now: float, delay: float) -> tuple[float | None, float | None, float 
 
 def _standing(
     transitions: Sequence[Transition],
-) -> Generator[Step, Rows, tuple[list[str | None], dict[int, list[str]], workflows.Known]]:
+) -> Script[tuple[list[str | None], dict[int, list[str]], workflows.Known]]:
     """Read the state of each job that still has the mover's token; None where the token has moved on.
 
     A job that already stands where its move leads was moved before an unknown commit: that counts as landed. With it
@@ -281,7 +281,7 @@ def _standing(
     return _states.decode(states), places, {n: step for n, _, step in found if step is not None}
 
 
-def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
+def _write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what the moves leave behind: endings, history, freed keys, notices, decisions."""
     audit.record_moves(round_, moved)
     final = []
@@ -317,7 +317,7 @@ def _write_down(round_: Round, moved: Sequence[Transition]) -> Script:
         yield "release_keys", {"numbers": text(final), "now": round_.now, "keep_keys": DEFAULTS.keep_keys}
 
 
-def _write_effects(round_: Round, moved: Sequence[Transition]) -> Script:
+def _write_effects(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what is known of effects now, and how far their jobs have come."""
     looks = [row for each in moved for row in seen_rows(round_, each.n, each.token, each.attempt, each.looks)]
     if looks:
@@ -375,7 +375,7 @@ def _said(transition: Transition) -> str | None:
     return None if transition.decision is None else DONE_TO_LETTERS.get(transition.decision.kind)
 
 
-def publish(round_: Round, publications: Sequence[Publication]) -> Script:
+def publish(round_: Round, publications: Sequence[Publication]) -> Script[Any]:
     """Put declarations in force for every process: the last published wins. Answer whether a `max_age` changed."""
     ages_changed = False
     for publication in publications:

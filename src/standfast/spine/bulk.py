@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from standfast.job import NewJob
 from standfast.spine.intake import enqueue
@@ -11,7 +12,7 @@ from standfast.store.steps import Round, Script
 from standfast.wings.queues import depth
 
 
-def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Script:
+def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Script[Any]:
     """Store each batch whole, or answer for all of its jobs that their queue is full, or whose key is another job's.
 
     What refuses one job is answered for it; what is answered for the others then means nothing.
@@ -25,13 +26,13 @@ def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Scri
     return answers
 
 
-def stored_together(round_: Round, jobs: Sequence[NewJob]) -> Script:
+def stored_together(round_: Round, jobs: Sequence[NewJob]) -> Script[Any]:
     """Store all of these jobs, or none; tell whether they are in."""
     [answers] = yield from enqueue_together(round_, [jobs])
     return not any(isinstance(answer, Full) for answer in answers)
 
 
-def _all_or_none(round_: Round, jobs: Sequence[NewJob]) -> Script:
+def _all_or_none(round_: Round, jobs: Sequence[NewJob]) -> Script[Any]:
     """Try in a round of its own: what is undone must not be told either."""
     alone = Round(round_.now, round_.skew, round_.boot)
     alone.gates = round_.gates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from standfast.job import Claim
 from standfast.rules import QueueRules
 from standfast.spine.orders import Want
-from standfast.store.steps import Round, Rows, Step, text
+from standfast.store.steps import Round, Rows, Script, text
 from standfast.wings.limits import barriers
 from standfast.wings.limits import probe_scripts as probes
 from standfast.wings.limits.barriers import Barrier
@@ -49,9 +49,7 @@ Stamps = dict[str, tuple[str, float | None, Any]]
 """By the name of a handler, its replay mode, timeout and risk."""
 
 
-def claim_queue(
-    round_: Round, worker: str, want: Want, rules: QueueRules, already: int
-) -> Generator[Step, Rows, Found]:
+def claim_queue(round_: Round, worker: str, want: Want, rules: QueueRules, already: int) -> Script[Found]:
     """Choose, take and read the claims of one queue, no more than the disk has room to end."""
     slots = round_.startable(want.slots)
     if slots == want.slots:
@@ -61,7 +59,7 @@ def claim_queue(
     return found._replace(again=min(MORE_ROOM_AFTER, found.again or MORE_ROOM_AFTER))
 
 
-def _claimed(round_: Round, worker: str, want: Want, rules: QueueRules, already: int) -> Generator[Step, Rows, Found]:
+def _claimed(round_: Round, worker: str, want: Want, rules: QueueRules, already: int) -> Script[Found]:
     if rules.gate is not None and not (yield from _admitted(round_, want, rules, already)):
         return NOTHING
     disabled: Mapping[str, str] = barriers.NONE
@@ -85,7 +83,7 @@ def _claimed(round_: Round, worker: str, want: Want, rules: QueueRules, already:
     return Found((yield from _taken(round_, worker, want.queue, numbers, stamps)), again)
 
 
-def claim_this(round_: Round, worker: str, want: Want, rules: QueueRules, n: int) -> Generator[Step, Rows, list[Claim]]:
+def claim_this(round_: Round, worker: str, want: Want, rules: QueueRules, n: int) -> Script[list[Claim]]:
     """Take one job that waits, unless something stands before it: then it stays, or is parked, as for any claim.
 
     A handler that is disabled is called all the same: its own error decides.
@@ -105,9 +103,7 @@ def claim_this(round_: Round, worker: str, want: Want, rules: QueueRules, n: int
     return (yield from _taken(round_, worker, want.queue, [n], stamps))
 
 
-def _taken(
-    round_: Round, worker: str, queue: str, numbers: Sequence[int], stamps: Stamps
-) -> Generator[Step, Rows, list[Claim]]:
+def _taken(round_: Round, worker: str, queue: str, numbers: Sequence[int], stamps: Stamps) -> Script[list[Claim]]:
     """Count, read and tell of what was taken."""
     yield "count_claims", {"queue": queue, "worker": worker, "claims": len(numbers), "now": round_.now}
     claims = with_risks((yield from held_claims(numbers)), stamps)
@@ -116,17 +112,17 @@ def _taken(
     return claims
 
 
-def _lanes(want: Want) -> Generator[Step, Rows, Rows]:
+def _lanes(want: Want) -> Script[Rows]:
     lanes = "suspect_lanes" if want.alone else "lanes"
     return (yield lanes, {"queue": want.queue, "handlers": text(want.handlers)})
 
 
-def has_suspects(want: Want) -> Generator[Step, Rows, bool]:
+def has_suspects(want: Want) -> Script[bool]:
     """Tell whether a queue has suspects for these handlers."""
     return bool((yield from _lanes(msgspec.structs.replace(want, alone=True))))
 
 
-def _admitted(round_: Round, want: Want, rules: QueueRules, already: int) -> Generator[Step, Rows, bool]:
+def _admitted(round_: Round, want: Want, rules: QueueRules, already: int) -> Script[bool]:
     """Heed what the queue's admission gate said; nobody starts anything without having asked it.
 
     What would start now is parked once for each closing, so that it is seen what it waits for. The rest stays.
@@ -144,7 +140,7 @@ def _admitted(round_: Round, want: Want, rules: QueueRules, already: int) -> Gen
 
 def _take_what_passes(
     round_: Round, worker: str, want: Want, before: Barrier, already: int
-) -> Generator[Step, Rows, tuple[list[int], float | None, Stamps]]:
+) -> Script[tuple[list[int], float | None, Stamps]]:
     """Take what its gates let pass. What they do not is parked and leaves the index: nobody looks at it twice."""
     taken: list[int] = []
     again: list[float] = []
@@ -171,9 +167,7 @@ def _take_what_passes(
     return taken, min(again, default=None), stamps
 
 
-def _pick(
-    round_: Round, want: Want, rules: QueueRules, lanes: Rows, *, already: int, wanted: int
-) -> Generator[Step, Rows, list[int]]:
+def _pick(round_: Round, want: Want, rules: QueueRules, lanes: Rows, *, already: int, wanted: int) -> Script[list[int]]:
     """Choose so many of what waits, in their order."""
     if want.alone:
         chosen = {"queue": want.queue, "handlers": text(want.handlers), "wanted": wanted}
@@ -196,7 +190,7 @@ def _within_reason(boost: float) -> float:
 
 def _choose(
     round_: Round, queue: str, rules: QueueRules, lanes: Rows, *, already: int, wanted: int
-) -> Generator[Step, Rows, list[int]]:
+) -> Script[list[int]]:
     """Choose the longest-waiting for every tenth claim this makes, then the best for the rest."""
     every = LONGEST_WAITING_EVERY
     tenths = (already + wanted) // every - already // every
@@ -207,7 +201,7 @@ def _choose(
     return oldest + best
 
 
-def _heads(among: dict[str, Any], wanted: int) -> Generator[Step, Rows, list[int]]:
+def _heads(among: dict[str, Any], wanted: int) -> Script[list[int]]:
     """Choose so many of what waits; where others are just taking what comes first, look further."""
     found: list[int] = []
     for beyond in (0, HELD_BY_OTHERS):
@@ -218,7 +212,7 @@ def _heads(among: dict[str, Any], wanted: int) -> Generator[Step, Rows, list[int
     return found
 
 
-def handler_stamps(queue: str) -> Generator[Step, Rows, Stamps]:
+def handler_stamps(queue: str) -> Script[Stamps]:
     """Read what was published of a queue's handlers."""
     return {name: (mode, timeout, risk) for name, mode, timeout, risk in (yield "handler_stamps", {"queue": queue})}
 
@@ -233,7 +227,7 @@ def with_risks(claims: list[Claim], stamps: Stamps) -> list[Claim]:
 
 def _take(
     round_: Round, worker: str, queue: str, rules: QueueRules, *, lanes: Rows, numbers: Sequence[int]
-) -> Generator[Step, Rows, Stamps]:
+) -> Script[Stamps]:
     """Raise attempt and token of the chosen jobs, and stamp the rules in force on them; give what is declared."""
     declared = yield from handler_stamps(queue)
     stamps = {"attempts": rules.attempts, "lease": rules.lease}
@@ -246,7 +240,7 @@ def _take(
     return declared
 
 
-def held_claims(numbers: Iterable[int], *, since: int = 1) -> Generator[Step, Rows, list[Claim]]:
+def held_claims(numbers: Iterable[int], *, since: int = 1) -> Script[list[Claim]]:
     """Read running jobs as their worker holds them; with their effects beyond the token `since`."""
     [(claims,)] = yield "held_claims", {"numbers": text(list(numbers)), "since": since, "most": LARGEST_BROUGHT}
     return (yield from workflows.with_parents(_claims.decode(claims)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,12 +13,12 @@ from standfast.lifecycle import State, Transition
 from standfast.spine.apply import apply_decided, rules_in_force
 from standfast.spine.claim import decode_numbers
 from standfast.spine.orders import Conflict, Full
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Rows, Script, text
 from standfast.wings.queues import depth
 from standfast.wings.threads import scripts as threads
 
 
-def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script:
+def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script[Any]:
     """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
     yield from threads.lock(round_, threads.gates_of(jobs))
     known = yield from depth.known_queues({job.queue for job in jobs})
@@ -55,7 +55,7 @@ def _naming(taken_in: dict[str, str | None], answer: Receipt | Conflict | Full) 
     return answer._replace(id=taken_in.get(answer.id or "", answer.id))
 
 
-def _settle_keys(round_: Round, keyed: Sequence[NewJob]) -> Generator[Step, Rows, dict[str, Receipt | Conflict]]:
+def _settle_keys(round_: Round, keyed: Sequence[NewJob]) -> Script[dict[str, Receipt | Conflict]]:
     """Find the keyed jobs that are already here, by the unique index alone."""
     if not keyed:
         return {}
@@ -105,9 +105,7 @@ def _by_terms(jobs: Sequence[NewJob], numbers: Sequence[int]) -> dict[Terms, lis
     return {Terms(*terms): theirs for terms, theirs in alike.items()}
 
 
-def _insert(
-    round_: Round, jobs: Sequence[NewJob], known: depth.Queues, answers: depth.Answers
-) -> Generator[Step, Rows, int]:
+def _insert(round_: Round, jobs: Sequence[NewJob], known: depth.Queues, answers: depth.Answers) -> Script[int]:
     """Write bodies and hot rows of the jobs there is room for; give the first one's number."""
     admitted = yield from depth.admitted(jobs, known, answers)
     if not admitted:
@@ -132,7 +130,7 @@ def _insert(
     return numbers[0]
 
 
-def _came_now(numbers: Sequence[int]) -> Generator[Step, Rows, dict[int, str]]:
+def _came_now(numbers: Sequence[int]) -> Script[dict[int, str]]:
     """Read which bodies are new; the others came before, with a commit nobody knew of, and have their hot rows."""
     return dict((yield "bodies_of", {"numbers": text(numbers)}))
 
@@ -158,9 +156,7 @@ def hot_row(round_: Round, terms: Terms, queue: depth.Known) -> dict[str, Any]:
     }
 
 
-def _enqueue_in_thread(
-    round_: Round, job: NewJob, gate: str, known: depth.Queues
-) -> Generator[Step, Rows, Receipt | Full]:
+def _enqueue_in_thread(round_: Round, job: NewJob, gate: str, known: depth.Queues) -> Script[Receipt | Full]:
     """Fold a job into one of its thread that was never claimed, or let it join the thread as a job of its own."""
     here = yield "state_of", {"id": job.id}
     if here:  # it came before, with a commit nobody knew of
@@ -191,7 +187,7 @@ def _enqueue_in_thread(
 
 def _join_thread(
     round_: Round, n: int, job: NewJob, found: Sequence[threads.Member], superseded: Sequence[Transition]
-) -> Script:
+) -> Script[None]:
     """Make a new row a member of its thread, in the place of those it supersedes."""
     first_seen_at, highest = threads.inherited(round_, found, job)
     yield from apply_decided(round_, superseded)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from standfast.job import Claim
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Script, text
 
 LIVE_FOR = 30.0
 """Seconds after its last heartbeat in which a worker that stands apart keeps others from doing so."""
@@ -30,7 +30,7 @@ class Loss(NamedTuple):
         return self.held == 1 and (self.company == 1 or claim.suspect is not None)
 
 
-def note(round_: Round, workers: Iterable[str], dead: str) -> Generator[Step, Rows, dict[str, Loss]]:
+def note(round_: Round, workers: Iterable[str], dead: str) -> Script[dict[str, Loss]]:
     """Count what lost workers hold, once; give what is known of these."""
     named = text(sorted(workers))
     yield "note_lost", {"workers": named, "dead": dead, "now": round_.now}
@@ -44,7 +44,7 @@ class Apart(NamedTuple):
     queue: str
 
 
-def stand_apart(round_: Round, wishes: Sequence[Apart]) -> Script:
+def stand_apart(round_: Round, wishes: Sequence[Apart]) -> Script[Any]:
     """Let one worker at a time stand apart for a queue; answer for each whether it may."""
     answers = []
     for wish in wishes:
@@ -53,7 +53,7 @@ def stand_apart(round_: Round, wishes: Sequence[Apart]) -> Script:
     return answers
 
 
-def stand_back(_round: Round, workers: Sequence[str]) -> Script:
+def stand_back(_round: Round, workers: Sequence[str]) -> Script[Any]:
     """Let another worker have the turn."""
     for worker in workers:
         yield "stand_back", {"id": worker}

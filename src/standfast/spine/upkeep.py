@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,7 +14,7 @@ from standfast.spine.apply import rules_in_force
 from standfast.spine.claim import decode_numbers, handler_stamps, held_claims, with_risks
 from standfast.spine.losses import Loss
 from standfast.spine.losses import note as note_lost
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Script, text
 from standfast.wings.alerts import conditions
 from standfast.wings.consent import scripts as consents
 from standfast.wings.health import timings
@@ -110,7 +110,7 @@ class WorkerCard(msgspec.Struct, frozen=True):
     """The name of the lock that its process holds, if it can hold one."""
 
 
-def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script:
+def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[Any]:
     """Renew every lease of a worker with one row; answer what the store says it holds now."""
     answers = []
     for worker in workers:
@@ -126,7 +126,7 @@ def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script:
     return answers
 
 
-def retire(_round: Round, workers: Sequence[Counted]) -> Script:
+def retire(_round: Round, workers: Sequence[Counted]) -> Script[Any]:
     """Take a worker off the list; one that still holds jobs stays, so that they lapse in their time."""
     for worker in workers:
         yield from timings.write(worker)
@@ -164,7 +164,7 @@ class Swept(msgspec.Struct, frozen=True):
         return self.losses.get(claim.worker) or Loss(claim.worker, held, held)
 
 
-def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script:
+def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script[Any]:
     """Find what needs a decision. After a gap in the sweeping nothing is reclaimed for one full beat.
 
     A gap means that the machine slept or the store was away: live workers must be able to renew first.
@@ -186,7 +186,7 @@ def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script:
     return answers
 
 
-def _note_clock(round_: Round, times: dict[str, float]) -> Script:
+def _note_clock(round_: Round, times: dict[str, float]) -> Script[None]:
     """Note when the wall clock jumped: what it was ahead of queue time, and since when it is not any more."""
     before = times.get(SKEW)
     if before is not None and abs(round_.skew - before) > LARGEST_SKEW:
@@ -195,14 +195,14 @@ def _note_clock(round_: Round, times: dict[str, float]) -> Script:
         yield "mark_upkeep", {"name": SKEW, "now": round_.skew}
 
 
-def number_journal(_round: Round, asked: Sequence[None]) -> Script:
+def number_journal(_round: Round, asked: Sequence[None]) -> Script[Any]:
     """Give numbers to what was told since, in commit order, unless another transaction is at it."""
     if (yield "try_journal", {}) != [(False,)]:
         yield "number_journal", {}
     return [None] * len(asked)
 
 
-def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Generator[Step, Rows, Swept]:
+def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Script[Swept]:
     limits = {"now": round_.now, "limit": sweep_.limit}
     dead = text(sweep_.dead)
     [(numbers,)] = yield "lapsed_numbers", {**limits, "boot": round_.boot, "reclaim": reclaim, "dead": dead}
@@ -216,7 +216,7 @@ def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Generator[Step, Row
     return msgspec.structs.replace(found, losses=(yield from note_lost(round_, {job.worker for job in lapsed}, dead)))
 
 
-def _with_risks(claims: list[Claim]) -> Generator[Step, Rows, list[Claim]]:
+def _with_risks(claims: list[Claim]) -> Script[list[Claim]]:
     """Tell claims of any queues how risky their handlers are."""
     found: list[Claim] = []
     for queue in {claim.queue for claim in claims}:
@@ -225,7 +225,7 @@ def _with_risks(claims: list[Claim]) -> Generator[Step, Rows, list[Claim]]:
     return found
 
 
-def _forget_queues(now: float, limit: int) -> Script:
+def _forget_queues(now: float, limit: int) -> Script[None]:
     """Forget queues that nobody declared and nobody uses, whose names callers made up."""
     yield "return_queues", {}
     yield "delete_forgotten", {"before": now - IDLE}
@@ -250,7 +250,7 @@ class Prune(msgspec.Struct, frozen=True):
     """How long one is kept that nobody came for."""
 
 
-def prune(round_: Round, prunes: Sequence[Prune]) -> Script:
+def prune(round_: Round, prunes: Sequence[Prune]) -> Script[Any]:
     """Delete what nobody needs any more, a bounded number of rows; answer whether the bound was reached."""
     answers = []
     for prune_ in prunes:

@@ -133,11 +133,11 @@ class Engine(ABC, Generic[Handle]):
         self._line.put(request)
         return block(request)
 
-    async def read(self, script: Script) -> Any:
+    async def read(self, script: Script[Any]) -> Any:
         """Run a reading script beside the writer."""
         return await asyncio.wrap_future(self._read(script))
 
-    def read_blocking(self, script: Script) -> Any:
+    def read_blocking(self, script: Script[Any]) -> Any:
         """Do the same for a caller without a loop."""
         return self._read(script).result()
 
@@ -374,7 +374,7 @@ class Engine(ABC, Generic[Handle]):
         return 0, []
 
     @abstractmethod
-    def _drive(self, connection: Handle, script: Script) -> Any: ...
+    def _drive(self, connection: Handle, script: Script[Any]) -> Any: ...
 
     @abstractmethod
     def _can_go_on_after(self, error: BaseException) -> bool:
@@ -385,7 +385,7 @@ class Engine(ABC, Generic[Handle]):
         return False
 
     @abstractmethod
-    def _read(self, script: Script) -> Future[Any]: ...
+    def _read(self, script: Script[Any]) -> Future[Any]: ...
 
     @abstractmethod
     def _pause_readers(self, seconds: float) -> bool: ...

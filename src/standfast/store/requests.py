@@ -14,7 +14,7 @@ from typing import Any
 from standfast.errors import StoreClosed, StoreUnavailable, WrongAddress
 from standfast.store.steps import Round, Script
 
-ScriptFunction = Callable[[Round, Sequence[Any]], Script]
+ScriptFunction = Callable[[Round, Sequence[Any]], Script[Any]]
 
 NEVER = float("inf")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,7 +19,9 @@ Rows = list[tuple[Any, ...]]
 Batch = Sequence[tuple[Any, ...]]
 Step = tuple[str, dict[str, Any] | Batch]
 """A statement's name with its parameters, or with a batch of rows."""
-Script = Generator[Step, Rows, Any]
+T = TypeVar("T")
+Script = Generator[Step, Rows, T]
+"""Statements to run, each answered with its rows, and at the end a value: no I/O of its own."""
 
 
 class End(NamedTuple):
@@ -62,7 +64,7 @@ class Round:
         """Those it has locked."""
         self.ends: list[End] = []
         """What ended attempts took of gates and say about what they depend on: given back before this closes."""
-        self.starts: list[Callable[[Round], Script]] = []
+        self.starts: list[Callable[[Round], Script[Any]]] = []
         """What waits for nobody and comes when every script has its locks: calls, which start what they brought."""
         self.tallies: dict[str, Tally] = {}
         """By how many the steps of workflows changed: counted before this closes, after every job is locked."""
@@ -107,7 +109,7 @@ class Round:
             self.tally(workflow, changed)
 
 
-def lock_jobs(round_: Round, numbers: Iterable[int]) -> Script:
+def lock_jobs(round_: Round, numbers: Iterable[int]) -> Script[None]:
     """Keep jobs as they are until the commit, with all others that this transaction will lock, in one order."""
     wanted = {*numbers, *round_.jobs} - round_.locked
     if wanted:

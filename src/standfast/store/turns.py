@@ -15,7 +15,7 @@ or a queue, and there is none. The head of the audit chain comes after all of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from standfast.job import NewJob
@@ -24,7 +24,7 @@ from standfast.spine import apply as scripts
 from standfast.spine import bulk as together
 from standfast.spine import intake, losses, upkeep
 from standfast.store.requests import ScriptFunction
-from standfast.store.steps import Round, Rows, Script, Step
+from standfast.store.steps import Round, Script
 from standfast.wings.alerts import conditions
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.approvals import scripts as approvals
@@ -45,7 +45,7 @@ from standfast.wings.sessions import scripts as sessions
 from standfast.wings.threads import scripts as threads
 from standfast.wings.workflows import graphs
 
-Gates = Generator[Step, Rows, list[str]]
+Gates = Script[list[str]]
 
 TURNS: tuple[ScriptFunction, ...] = (
     intake.enqueue,
@@ -122,7 +122,7 @@ def turn(script: ScriptFunction) -> int:
     return _turns.get(script, -1)
 
 
-def lock(round_: Round, calls: Iterable[tuple[ScriptFunction, Sequence[Any]]]) -> Script:
+def lock(round_: Round, calls: Iterable[tuple[ScriptFunction, Sequence[Any]]]) -> Script[None]:
     """Lock the threads of everything that a round will run, and note the jobs."""
     gates: list[str] = []
     for script, items in calls:

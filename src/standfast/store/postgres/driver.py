@@ -47,7 +47,7 @@ TOLD = frozenset(
 """Of the statements that most transactions are made of, those whose answers no script uses."""
 
 
-def drive(connection: Connection, script: Script) -> Any:
+def drive(connection: Connection, script: Script[Any]) -> Any:
     """Run a script on a connection, inside the transaction it is in."""
     rows: Rows | None = None
     try:

@@ -143,7 +143,7 @@ class PostgresEngine(Engine[Connection]):
         except Unanswered as error:
             raise Doubt from error
 
-    def _drive(self, connection: Connection, script: Script) -> Any:
+    def _drive(self, connection: Connection, script: Script[Any]) -> Any:
         return drive(connection, script)
 
     def _can_go_on_after(self, error: BaseException) -> bool:
@@ -161,14 +161,14 @@ class PostgresEngine(Engine[Connection]):
     def _is_in_the_way(self, error: BaseException) -> bool:
         return isinstance(error, IN_THE_WAY)
 
-    async def read(self, script: Script) -> Any:
+    async def read(self, script: Script[Any]) -> Any:
         """Run a reading script beside the writer, within the caller's patience."""
         try:
             return await within(asyncio.wrap_future(self._read(script)), PATIENCE)
         except TimeoutError:
             raise _unread(self._server.address) from None
 
-    def read_blocking(self, script: Script) -> Any:
+    def read_blocking(self, script: Script[Any]) -> Any:
         """Do the same for a caller without a loop."""
         reading = self._read(script)
         try:
@@ -177,7 +177,7 @@ class PostgresEngine(Engine[Connection]):
             reading.cancel()
             raise _unread(self._server.address) from None
 
-    def _read(self, script: Script) -> Future[Any]:
+    def _read(self, script: Script[Any]) -> Future[Any]:
         return self._server.read(script)
 
     def _pause_readers(self, seconds: float) -> bool:

@@ -71,7 +71,7 @@ class Foreign:
             )
         return self._block(self._theirs, self._whole(script, items))
 
-    def _whole(self, script: ScriptFunction, items: Sequence[Any]) -> Script:
+    def _whole(self, script: ScriptFunction, items: Sequence[Any]) -> Script[Any]:
         """Look where this is, go to the store's schema, do the work, tell of it, go back."""
         [row] = yield "facts", {}
         facts = Facts(*row)
@@ -104,7 +104,7 @@ class Foreign:
 
     # --- the two ways to wait
 
-    def _block(self, theirs: Blocking, script: Script) -> Any:
+    def _block(self, theirs: Blocking, script: Script[Any]) -> Any:
         theirs.check()
         theirs.ask(*BEGIN)
         with ExitStack() as always:
@@ -115,7 +115,7 @@ class Foreign:
                 failed.pop_all()
         return results
 
-    def _drive(self, theirs: Blocking, script: Script) -> Any:
+    def _drive(self, theirs: Blocking, script: Script[Any]) -> Any:
         rows = None
         try:
             while True:
@@ -123,7 +123,7 @@ class Foreign:
         except StopIteration as done:
             return done.value
 
-    async def _await(self, theirs: Awaited, script: Script) -> Any:
+    async def _await(self, theirs: Awaited, script: Script[Any]) -> Any:
         await theirs.check()
         await theirs.ask(*BEGIN)
         async with AsyncExitStack() as always:
@@ -134,7 +134,7 @@ class Foreign:
                 failed.pop_all()
         return results
 
-    async def _drive_awaiting(self, theirs: Awaited, script: Script) -> Any:
+    async def _drive_awaiting(self, theirs: Awaited, script: Script[Any]) -> Any:
         rows = None
         while True:
             try:

@@ -91,11 +91,11 @@ class Server:
         """Word what the role may not do."""
         return WrongAddress(f"{self.address} does not let this role in: {str(error).strip()}; {MEND_ADDRESS}")
 
-    def read(self, script: Script) -> Future[Any]:
+    def read(self, script: Script[Any]) -> Future[Any]:
         """Run a reading script on a reader's thread, in one snapshot."""
         return self._readers.submit(self._read, script)
 
-    def _read(self, script: Script) -> Any:
+    def _read(self, script: Script[Any]) -> Any:
         with self._reading:
             try:
                 connection = self._reader_in_transaction()

@@ -39,7 +39,7 @@ ROWS_PER_STATEMENT = 64
 """The largest batch one statement takes. Batches are cut into powers of two, so that few texts need preparing."""
 
 
-def drive(connection: apsw.Connection, script: Script) -> Any:
+def drive(connection: apsw.Connection, script: Script[Any]) -> Any:
     """Run a script on a connection: execute what it yields, send it the rows."""
     rows: Rows | None = None
     try:
@@ -191,7 +191,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         size = self._files.wal.size
         return size, self._files.wal.held_by() if size > LARGEST_WAL else []
 
-    def _drive(self, connection: apsw.Connection, script: Script) -> Any:
+    def _drive(self, connection: apsw.Connection, script: Script[Any]) -> Any:
         return drive(connection, script)
 
     def _can_go_on_after(self, error: BaseException) -> bool:
@@ -199,7 +199,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         in_order = self._connection is not None and not self._connection.in_transaction
         return in_order and isinstance(error, apsw.BusyError)
 
-    def _read(self, script: Script) -> Future[Any]:
+    def _read(self, script: Script[Any]) -> Future[Any]:
         return self._files.read(script, drive)
 
     def _pause_readers(self, seconds: float) -> bool:

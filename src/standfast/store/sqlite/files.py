@@ -43,7 +43,7 @@ from standfast.store.steps import Script
 
 log = logging.getLogger("standfast.store")
 
-Drive = Callable[[apsw.Connection, Script], Any]
+Drive = Callable[[apsw.Connection, Script[Any]], Any]
 
 READERS = 2
 LONGEST_READ = 1.0
@@ -242,11 +242,11 @@ class Files:
             connection.execute("COMMIT")
         return float(found[0])
 
-    def read(self, script: Script, drive: Drive) -> Future[Any]:
+    def read(self, script: Script[Any], drive: Drive) -> Future[Any]:
         """Run a reading script on a reader's thread, in one snapshot."""
         return self._readers.submit(self._read, script, drive)
 
-    def _read(self, script: Script, drive: Drive) -> Any:
+    def _read(self, script: Script[Any], drive: Drive) -> Any:
         with self._reading, self.wal.reading():
             try:
                 connection = self._reader()

@@ -6,12 +6,12 @@ nobody else has looked since. What surfaces are told of is written with the jobs
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from standfast.job import NewJob
 from standfast.spine.bulk import stored_together
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Rows, Script, text
 from standfast.wings.alerts.words import AlertKind, Condition
 
 TURN = "alerts"
@@ -85,7 +85,7 @@ class Word(NamedTuple):
     why: str | None = None
 
 
-def take_turn(round_: Round, turns: Sequence[float]) -> Script:
+def take_turn(round_: Round, turns: Sequence[float]) -> Script[Any]:
     """Let one process look, for so many seconds; None for those that somebody else is before."""
     answers = []
     for seconds in turns:
@@ -94,7 +94,7 @@ def take_turn(round_: Round, turns: Sequence[float]) -> Script:
     return answers
 
 
-def observe(round_: Round, observations: Sequence[Observation]) -> Script:
+def observe(round_: Round, observations: Sequence[Observation]) -> Script[Any]:
     """Write what looks changed, each unless somebody has looked since; tell of each whether it was written."""
     answers = []
     for each in observations:
@@ -106,7 +106,7 @@ def observe(round_: Round, observations: Sequence[Observation]) -> Script:
     return answers
 
 
-def _write(round_: Round, seen: Observation) -> Script:
+def _write(round_: Round, seen: Observation) -> Script[None]:
     for id_, condition in seen.begins:
         if (yield "begin_condition", {"id": id_, **_columns(condition), "now": round_.now}):
             round_.told["alert_started", condition.queue].append(condition.name)
@@ -129,7 +129,7 @@ def _columns(condition: Condition) -> dict[str, Any]:
     return {**named, "message": condition.message, "value": condition.value, "threshold": condition.threshold}
 
 
-def tell(round_: Round, tellings: Sequence[Told]) -> Script:
+def tell(round_: Round, tellings: Sequence[Told]) -> Script[Any]:
     """Store the jobs that tell of alerts, unless somebody else was first; answer of each whether it went.
 
     What the queue that carries them has no room for stays untold.
@@ -145,7 +145,7 @@ def tell(round_: Round, tellings: Sequence[Told]) -> Script:
     return answers
 
 
-def hurt(round_: Round, pains: Sequence[Pain]) -> Script:
+def hurt(round_: Round, pains: Sequence[Pain]) -> Script[Any]:
     """Store the jobs that carry pain signals, unless the same thing hurt lately, or its last signal is still here.
 
     Lately is counted from its delivery, for which it may have waited. One that there is no room for is due again.
@@ -163,7 +163,7 @@ def hurt(round_: Round, pains: Sequence[Pain]) -> Script:
     return answers
 
 
-def note_sinks(round_: Round, words: Sequence[Word]) -> Script:
+def note_sinks(round_: Round, words: Sequence[Word]) -> Script[Any]:
     """Write down which surfaces take nothing, since when and why; one that takes something again is forgotten."""
     for each in words:
         if each.why is None:
@@ -173,7 +173,7 @@ def note_sinks(round_: Round, words: Sequence[Word]) -> Script:
     return [None] * len(words)
 
 
-def prune(now: float, limit: int) -> Script:
+def prune(now: float, limit: int) -> Script[None]:
     """Forget alerts that have been over for long, pains that are, and surfaces that nothing is sent to any more."""
     yield "delete_conditions", {"before": now - KEPT, "limit": limit}
     yield "delete_pains", {"before": now - KEPT, "limit": limit}
@@ -183,24 +183,24 @@ def prune(now: float, limit: int) -> Script:
 # --- reading
 
 
-def last_turn() -> Generator[Step, Rows, float | None]:
+def last_turn() -> Script[float | None]:
     """Read until when somebody has, or had, the turn to look; None if nobody ever looked."""
     times: dict[str, float] = dict((yield "upkeep_times", {}))
     return times.get(TURN)
 
 
-def standing() -> Generator[Step, Rows, list[Open]]:
+def standing() -> Script[list[Open]]:
     """Read the alerts that are open, the oldest first."""
     return _open((yield "open_conditions", {"kinds": _KINDS, "limit": MOST_OPEN}))
 
 
-def untold(now: float) -> Generator[Step, Rows, list[Open]]:
+def untold(now: float) -> Script[list[Open]]:
     """Read the alerts whose beginning or end no surface was told of."""
     given = {"kinds": _KINDS, "since": now - NEWS_FOR, "now": now, "limit": BITE}
     return _open((yield "untold_conditions", given))
 
 
-def hurting(now: float, every: float) -> Generator[Step, Rows, list[Open]]:
+def hurting(now: float, every: float) -> Script[list[Open]]:
     """Read the alerts that are open, whose last signal is not on its way, and came there some time ago."""
     return _open((yield "hurting_conditions", {"kinds": _KINDS, "before": now - every, "limit": BITE}))
 
@@ -209,6 +209,6 @@ def _open(rows: Rows) -> list[Open]:
     return [Open(*row) for row in rows]
 
 
-def sinks() -> Generator[Step, Rows, list[tuple[str, float, str]]]:
+def sinks() -> Script[list[tuple[str, float, str]]]:
     """Read the surfaces that take nothing, since when and why."""
     return [(name, since, why) for name, since, why in (yield "failing_sinks", {})]

@@ -54,7 +54,7 @@ class Telling(NamedTuple):
     jobs: tuple[NewJob, ...]
 
 
-def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script:
+def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script[Any]:
     """Begin to follow at the end of the journal, under each of these names that is new.
 
     What is committed is numbered first, under the lock that everybody numbers under: what is committed later gets a
@@ -67,7 +67,7 @@ def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script:
     return [None] * len(batches)
 
 
-def follow(round_: Round, found: Sequence[Found]) -> Script:
+def follow(round_: Round, found: Sequence[Found]) -> Script[Any]:
     """Count what was found behind the cursor, and move that; answer with where it is. Others may have been further."""
     answers = []
     for each in found:
@@ -86,7 +86,7 @@ def follow(round_: Round, found: Sequence[Found]) -> Script:
     return answers
 
 
-def tell(round_: Round, tellings: Sequence[Telling]) -> Script:
+def tell(round_: Round, tellings: Sequence[Telling]) -> Script[Any]:
     """Store the jobs that tell of alerts, unless somebody else was first; answer of each whether it went.
 
     What the queue that carries them has no room for is not told, and due again.
@@ -102,7 +102,7 @@ def tell(round_: Round, tellings: Sequence[Telling]) -> Script:
     return answers
 
 
-def _tell(round_: Round, each: Telling, known: dict[str, Any]) -> Script:
+def _tell(round_: Round, each: Telling, known: dict[str, Any]) -> Script[Any]:
     until = round_.now + each.window
     if not (yield "alert_told", {**known, "number": each.number, "tell_at": until}):
         return False
@@ -116,16 +116,16 @@ def _tell(round_: Round, each: Telling, known: dict[str, Any]) -> Script:
 # --- reading
 
 
-def followed(name: str) -> Script:
+def followed(name: str) -> Script[Any]:
     """Read how far somebody followed the journal; None before the first time."""
     return next((seq for (seq,) in (yield "follower", {"name": name})), None)
 
 
-def due(now: float) -> Script:
+def due(now: float) -> Script[Any]:
     """Read the alerts whose time to be told has come."""
     return [Alert(*row) for row in (yield "due_alerts", {"now": now, "limit": BITE})]
 
 
-def letters(ids: Sequence[str]) -> Script:
+def letters(ids: Sequence[str]) -> Script[Any]:
     """Read jobs by their ids."""
     return [JobRow(*row) for row in (yield "jobs_by_ids", {"ids": text(list(ids))})]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from standfast.lifecycle import LETTERS, State, Transition
-from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
+from standfast.store.steps import Round, Script, lock_jobs, text
 from standfast.wings.approvals.words import TOLD, Answer, Approval, Bound, Filing, Standing
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
@@ -53,7 +53,7 @@ class Business(NamedTuple):
 # --- parts of other transactions
 
 
-def stale(transitions: Sequence[Transition]) -> Generator[Step, Rows, set[str]]:
+def stale(transitions: Sequence[Transition]) -> Script[set[str]]:
     """Name the approvals that do not stand where a move needs them; the others are kept so until it lands."""
     wanted = {each.answers.id: each.answers.source for each in transitions if each.answers is not None}
     if not wanted:
@@ -62,7 +62,7 @@ def stale(transitions: Sequence[Transition]) -> Generator[Step, Rows, set[str]]:
     return {approval for approval, source in wanted.items() if standing.get(approval) != source}
 
 
-def write_down(round_: Round, moved: Sequence[Transition]) -> Script:
+def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what moves do to approvals: one is carried out, one is asked for, others are overtaken."""
     for each in moved:
         if each.answers is not None:
@@ -78,19 +78,19 @@ def write_down(round_: Round, moved: Sequence[Transition]) -> Script:
             yield from file(round_, Ask(each.n, each.token, each.id, each.queue, each.files))
 
 
-def void(numbers: Iterable[int], why: str) -> Script:
+def void(numbers: Iterable[int], why: str) -> Script[None]:
     """Have the open approvals of these jobs count no more, in this transaction: what they were about has changed."""
     voided = [n for (n,) in (yield "void_approvals", {"numbers": text(list(numbers)), "why": why})]
     if voided:
         yield from _set_status(voided, STATUSES[Standing.VOID])
 
 
-def _set_status(numbers: list[int], status: str, groups: Sequence[str] | None = None) -> Script:
+def _set_status(numbers: list[int], status: str, groups: Sequence[str] | None = None) -> Script[None]:
     named = None if groups is None else text(groups)
     yield "set_replay_status", {"numbers": text(numbers), "status": status, "groups": named}
 
 
-def file(round_: Round, ask: Ask) -> Generator[Step, Rows, str]:
+def file(round_: Round, ask: Ask) -> Script[str]:
     """File an approval for a held letter, unless the same is asked for already; give the one that waits now."""
     for known, state, bound, expires_at, groups, people in (yield "open_approvals", {"numbers": text([ask.n])}):
         same = _bound(bound) == ask.filing.bound and set(_names(groups)) >= set(ask.filing.groups)
@@ -104,14 +104,14 @@ def file(round_: Round, ask: Ask) -> Generator[Step, Rows, str]:
     return ask.filing.id
 
 
-def _join(known: str, people: list[str], filing: Filing) -> Script:
+def _join(known: str, people: list[str], filing: Filing) -> Script[None]:
     """Have whoever asks for what is asked for already be among those who may not answer it."""
     asking = [each for each in (filing.asked_by, *filing.requesters) if each is not None and each not in people]
     if asking:
         yield "set_requesters", {"id": known, "requesters": text([*people, *asking])}
 
 
-def file_for_redrive(round_: Round, filing: Filing) -> Script:
+def file_for_redrive(round_: Round, filing: Filing) -> Script[None]:
     """File the one approval of a whole redrive."""
     yield "file_approvals", [_row(round_, None, filing)]
     round_.told["approval_asked", ""].append("")
@@ -123,7 +123,7 @@ def _row(round_: Round, n: int | None, filing: Filing) -> tuple[Any, ...]:
     return (*asked, *people, text(filing.bound), filing.rule, round_.now, round_.now + filing.ttl)
 
 
-def _answer(round_: Round, answer: Answer) -> Generator[Step, Rows, bool]:
+def _answer(round_: Round, answer: Answer) -> Script[bool]:
     rows = yield "answer_approval", {**msgspec.structs.asdict(answer), "now": round_.now}
     return bool(rows)
 
@@ -131,7 +131,7 @@ def _answer(round_: Round, answer: Answer) -> Generator[Step, Rows, bool]:
 # --- by themselves
 
 
-def ask(round_: Round, asks: Sequence[Ask]) -> Script:
+def ask(round_: Round, asks: Sequence[Ask]) -> Script[Any]:
     """File approvals for letters that are held already; answer each with the id of the one that waits, or None.
 
     None is for a letter that is not held any more.
@@ -144,7 +144,7 @@ def ask(round_: Round, asks: Sequence[Ask]) -> Script:
     return answers
 
 
-def say(round_: Round, sayings: Sequence[Said]) -> Script:
+def say(round_: Round, sayings: Sequence[Said]) -> Script[Any]:
     """Write answers down; tell of each whether it was the first."""
     answers = []
     for each in sayings:
@@ -159,31 +159,31 @@ def say(round_: Round, sayings: Sequence[Said]) -> Script:
 # --- reading
 
 
-def one(approval_id: str) -> Script:
+def one(approval_id: str) -> Script[Any]:
     """Read an approval, or None."""
     rows = yield "approval_by_id", {"id": approval_id}
     return next((_approval(row) for row in rows), None)
 
 
-def listed(state: str | None, queues: Sequence[str] | None, limit: int) -> Script:
+def listed(state: str | None, queues: Sequence[str] | None, limit: int) -> Script[Any]:
     """Read approvals, the newest first; with queues, those of letters of these, and of no redrive."""
     named = None if queues is None else text(list(queues))
     return [_approval(row) for row in (yield "list_approvals", {"state": state, "queues": named, "limit": limit})]
 
 
-def open_for(number: int) -> Script:
+def open_for(number: int) -> Script[Any]:
     """Read the id of a letter's open approval, or None."""
     rows = yield "open_approvals", {"numbers": text([number])}
     return rows[0][0] if rows else None
 
 
-def due(now: float, before: float) -> Script:
+def due(now: float, before: float) -> Script[Any]:
     """Read what nobody answered in time, and what was approved before and not used."""
     rows = yield "due_approvals", {"now": now, "before": before, "limit": BITE}
     return [_approval(row) for row in rows]
 
 
-def business(now: float, before: float) -> Script:
+def business(now: float, before: float) -> Script[Any]:
     """Tell whether a redrive runs, a job waits for consent, an approval needs somebody, an automatic replay is due."""
     [(redrives, asks, approvals, replays)] = yield "standing_business", {"now": now, "before": before}
     return Business(bool(redrives), bool(asks), bool(approvals), bool(replays))

@@ -62,7 +62,7 @@ class Anchor:
         except RuntimeError:  # the interpreter is ending, and the writer still writes
             self._note()
 
-    def catch_up(self, ask: Callable[[Script], Any]) -> None:
+    def catch_up(self, ask: Callable[[Script[Any]], Any]) -> None:
         """Note the head of a store that was just opened, if whoever wrote it could not; `ask` reads in the store.
 
         If what is missing was written over a longer time than a crash explains, lines were taken out, or could not be

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from standfast.lifecycle import Move, Transition
 from standfast.printable import printable
 from standfast.redact import redacted, redacted_text
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Script, text
 from standfast.wings.audit.words import Decision, Head, Kind, Link, following, genesis
 
 ACTS: dict[Move, Kind] = {Move.REPLAY: "replay", Move.RESOLVE: "resolve", Move.DISCARD: "discard"}
@@ -49,7 +50,7 @@ def _safe(decision: Decision) -> Decision:
     return msgspec.structs.replace(decision, by=by, reason=reason, detail=redacted(decision.detail))
 
 
-def note(round_: Round, decisions: Sequence[Decision]) -> Script:
+def note(round_: Round, decisions: Sequence[Decision]) -> Script[Any]:
     """Chain decisions that change nothing else in the store."""
     yield from ()
     for decision in decisions:
@@ -57,7 +58,7 @@ def note(round_: Round, decisions: Sequence[Decision]) -> Script:
     return [None] * len(decisions)
 
 
-def write_link(round_: Round) -> Script:
+def write_link(round_: Round) -> Script[None]:
     """Write what the transaction decided as one link. On PostgreSQL this locks the head: it must come last."""
     wall = round_.now + round_.skew
     noted = yield from head()
@@ -73,20 +74,20 @@ def write_link(round_: Round) -> Script:
     yield "move_head", round_.heads[-1]._asdict()
 
 
-def head() -> Generator[Step, Rows, Noted | None]:
+def head() -> Script[Noted | None]:
     """Read the chain's head, and in a transaction that writes, lock it; None before the first decision."""
     rows = yield "chain_head", {}
     return next((Noted(store, Head(seq, hashed)) for store, seq, hashed in rows), None)
 
 
-def links(after: int, limit: int, job: str | None = None, kind: str | None = None) -> Script:
+def links(after: int, limit: int, job: str | None = None, kind: str | None = None) -> Script[Any]:
     """Read links behind a number; with `job` or `kind`, those in whose text it stands."""
     about = {"job": text(job) if job is not None else "", "kind": f'"kind":{text(kind)}' if kind is not None else ""}
     rows = yield "read_links", {"after": after, "limit": limit, **about}
     return [Link(*row) for row in rows]
 
 
-def lag(after: int) -> Generator[Step, Rows, float]:
+def lag(after: int) -> Script[float]:
     """Read over how many seconds the links behind a number were written."""
     noted = yield from peek()
     first = yield from links(after, 1)
@@ -96,12 +97,12 @@ def lag(after: int) -> Generator[Step, Rows, float]:
     return (datetime.fromisoformat(last[0].at) - datetime.fromisoformat(first[0].at)).total_seconds()
 
 
-def hashes(numbers: Sequence[int]) -> Script:
+def hashes(numbers: Sequence[int]) -> Script[Any]:
     """Read the hashes of these links."""
     return dict((yield "link_hashes", {"numbers": text(list(numbers))}))
 
 
-def peek() -> Script:
+def peek() -> Script[Any]:
     """Read the head without locking it."""
     rows = yield "peek_head", {}
     return next((Noted(store, Head(seq, hashed)) for store, seq, hashed in rows), None)

@@ -6,7 +6,7 @@ like a claim: what stands before it is only tried, and waits for nobody.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from standfast.spine.apply import apply_decided, read_rules
 from standfast.spine.claim import claim_this, handler_stamps, held_claims, with_risks
 from standfast.spine.intake import enqueue
 from standfast.spine.orders import Conflict, Full, Want
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Script, text
 from standfast.wings.limits.words import Closing
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.scripts import Kept
@@ -48,7 +48,7 @@ class Called(msgspec.Struct):
     """The policy in force, where it is another one than the caller knew."""
 
 
-def call(round_: Round, calls: Sequence[Call]) -> Script:
+def call(round_: Round, calls: Sequence[Call]) -> Script[Any]:
     """Store calls; each is started, if it may, before the round ends, and its answer tells."""
     answers = yield from enqueue(round_, [each.job for each in calls])
     called = [Called(answer) for answer in answers]
@@ -58,7 +58,7 @@ def call(round_: Round, calls: Sequence[Call]) -> Script:
     return called
 
 
-def _start(call: Call, called: Called, round_: Round) -> Script:
+def _start(call: Call, called: Called, round_: Round) -> Script[None]:
     """Claim a call for its caller. One that came before, with a commit nobody knew of, may be its caller's already."""
     job = call.job
     known = yield "queue_rules", {"queues": text([job.queue])}
@@ -78,7 +78,7 @@ def _may_start(round_: Round) -> bool:
     return not round_.starts_nothing and bool(round_.startable(1))
 
 
-def _held(n: int, queue: str) -> Generator[Step, Rows, Claim]:
+def _held(n: int, queue: str) -> Script[Claim]:
     [claim] = with_risks((yield from held_claims([n])), (yield from handler_stamps(queue)))
     return claim
 
@@ -93,7 +93,7 @@ class HandedOver(msgspec.Struct, frozen=True):
     timeout: float | None
 
 
-def hand_over(round_: Round, handed: Sequence[HandedOver]) -> Script:
+def hand_over(round_: Round, handed: Sequence[HandedOver]) -> Script[Any]:
     """Store calls that failed already, with the attempt that is spent; answer how each was stored."""
     answers = yield from enqueue(round_, [each.job for each in handed])
     for each, answer in zip(handed, answers, strict=True):
@@ -104,7 +104,7 @@ def hand_over(round_: Round, handed: Sequence[HandedOver]) -> Script:
     return answers
 
 
-def _end(round_: Round, handed: HandedOver, n: int) -> Script:
+def _end(round_: Round, handed: HandedOver, n: int) -> Script[None]:
     """Write down the attempt that was made elsewhere, and what becomes of its job."""
     stamps = {"attempts": handed.rules.attempts, "lease": handed.rules.lease}
     how = {"replay_mode": handed.replay_mode, "timeout": handed.timeout}
@@ -113,11 +113,11 @@ def _end(round_: Round, handed: HandedOver, n: int) -> Script:
     yield from apply_decided(round_, [msgspec.structs.replace(handed.end, n=n, token=1)])
 
 
-def places(name: str) -> Generator[Step, Rows, list[tuple[str, str]]]:
+def places(name: str) -> Script[list[tuple[str, str]]]:
     """Read the handlers that somebody declared and that a name may mean, with their queues."""
     return [(queue, handler) for queue, handler in (yield "handlers_named", {"name": name})]
 
 
-def declared(queue: str, handler: str) -> Generator[Step, Rows, tuple[str, float | None, Any]]:
+def declared(queue: str, handler: str) -> Script[tuple[str, float | None, Any]]:
     """Read a handler's replay mode, timeout and risk, as somebody published them."""
     return (yield from handler_stamps(queue)).get(handler, ("replay", None, None))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from standfast.lifecycle import Move, State, Transition
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Script, text
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.consent.words import Attempt, Grant, Ruling, Use, ruling
@@ -59,7 +59,7 @@ class Taking(msgspec.Struct, frozen=True):
 # --- parts of other transactions
 
 
-def write_down(round_: Round, moved: Sequence[Transition]) -> Script:
+def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """File what jobs are held for, with the move that holds them; what goes another way is asked no more."""
     concerned = [each for each in moved if each.move is Move.HOLD or each.source is State.HELD]
     left = [each.n for each in concerned if each.source == State.HELD]
@@ -75,7 +75,7 @@ def write_down(round_: Round, moved: Sequence[Transition]) -> Script:
         yield from _let_go(round_, released)
 
 
-def _let_go(round_: Round, released: Sequence[Transition]) -> Script:
+def _let_go(round_: Round, released: Sequence[Transition]) -> Script[None]:
     """Have jobs begin anew that got their answer, each with the use of the consent that lets it go."""
     numbers = text([each.n for each in released])
     yield "set_replay_status", {"numbers": numbers, "status": "none", "groups": None}
@@ -84,7 +84,7 @@ def _let_go(round_: Round, released: Sequence[Transition]) -> Script:
         yield from _spend(round_, use)
 
 
-def _spend(round_: Round, use: Use) -> Script:
+def _spend(round_: Round, use: Use) -> Script[None]:
     """Take a use of a grant for a job. Where none is left any more, the job asks again before it is entered."""
     if (yield "count_consent", {"id": use.grant}):
         yield "spend_consent", {"id": use.grant, "job": use.job, "now": round_.now}
@@ -97,7 +97,7 @@ def _wants_consent(moved: Transition) -> bool:
 # --- by themselves
 
 
-def enter(round_: Round, attempts: Sequence[Attempt]) -> Script:
+def enter(round_: Round, attempts: Sequence[Attempt]) -> Script[Any]:
     """Judge attempts by the grants of their sessions, and spend what each needs: two never spend the same use."""
     found: dict[Attempt, Ruling] = {}
     for each in sorted(attempts, key=lambda attempt: attempt.session):
@@ -108,14 +108,14 @@ def enter(round_: Round, attempts: Sequence[Attempt]) -> Script:
     return [found[each] for each in attempts]
 
 
-def _ruled(now: float, attempt: Attempt, statement: str) -> Generator[Step, Rows, Ruling]:
+def _ruled(now: float, attempt: Attempt, statement: str) -> Script[Ruling]:
     rows = yield statement, {"session": attempt.session, "now": now}
     grants = [_grant(row) for row in rows]
     spent = yield "consents_used", {"ids": text([each.id for each in grants]), "job": attempt.job}
     return ruling(attempt, grants, [each for (each,) in spent], now)
 
 
-def give(round_: Round, given: Sequence[Given]) -> Script:
+def give(round_: Round, given: Sequence[Given]) -> Script[Any]:
     """Write down what was said to sessions, each with its decision."""
     rows = [tuple(getattr(each.grant, name) for name in FIELDS) for each in given]
     yield "give_consents", sorted(rows)
@@ -125,7 +125,7 @@ def give(round_: Round, given: Sequence[Given]) -> Script:
     return [None] * len(given)
 
 
-def take_back(round_: Round, takings: Sequence[Taking]) -> Script:
+def take_back(round_: Round, takings: Sequence[Taking]) -> Script[Any]:
     """Have what was said to sessions count no more; answer each with how much that was."""
     answers = []
     for each in takings:
@@ -142,23 +142,23 @@ def take_back(round_: Round, takings: Sequence[Taking]) -> Script:
 # --- reading
 
 
-def judged(attempt: Attempt, now: float) -> Script:
+def judged(attempt: Attempt, now: float) -> Script[Any]:
     """Say what the grants say about an attempt; nothing is spent."""
     return (yield from _ruled(now, attempt, "consents_of"))
 
 
-def listed(session: str | None, now: float, limit: int) -> Script:
+def listed(session: str | None, now: float, limit: int) -> Script[Any]:
     """Read what counts, of one session or of all."""
     rows = yield "list_consents", {"session": session, "now": now, "limit": limit}
     return [_grant(row) for row in rows]
 
 
-def asks(session: str | None, limit: int = BITE) -> Script:
+def asks(session: str | None, limit: int = BITE) -> Script[Any]:
     """Read what jobs are held for, the oldest first."""
     return [Ask(*row) for row in (yield "list_asks", {"session": session, "limit": limit})]
 
 
-def answered(now: float) -> Script:
+def answered(now: float) -> Script[Any]:
     """Read the held jobs that something was said about since, with what that is; each use is counted once."""
     found: list[tuple[Ask, Ruling]] = []
     spent: dict[str, int] = {}
@@ -175,7 +175,7 @@ def answered(now: float) -> Script:
     return found
 
 
-def prune(now: float, limit: int) -> Script:
+def prune(now: float, limit: int) -> Script[None]:
     """Delete what does not count any more."""
     yield "delete_consent_uses", {"before": now, "limit": limit}
     yield "delete_consents", {"before": now, "limit": limit}

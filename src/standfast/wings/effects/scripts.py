@@ -7,12 +7,12 @@ takes is kept in the job's history.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from standfast.job import Entry, Note
 from standfast.lifecycle import Sighting
-from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
+from standfast.store.steps import Round, Script, lock_jobs, text
 
 Row = tuple[int, str, str, str | None, str | None, int, float, int, int | None, int | None]
 LONGEST_QUOTE = 300
@@ -51,7 +51,7 @@ class Standing(NamedTuple):
         return Entry(name, self.state, self.receipt, self.verdict, self.late or 0)  # type: ignore[arg-type]
 
 
-def write(round_: Round, notes: Sequence[Note]) -> Script:
+def write(round_: Round, notes: Sequence[Note]) -> Script[Any]:
     """Write notes down; answer for each how its effect stands then, or None if the note was refused."""
     yield from lock_jobs(round_, (note.n for note in notes))
     answers: dict[int, Entry | None] = {}
@@ -72,7 +72,7 @@ def _apart(notes: Sequence[Note]) -> Iterable[list[int]]:
     return [list(batch.values()) for batch in batches]
 
 
-def _write(round_: Round, notes: dict[int, Note]) -> Generator[Step, Rows, dict[int, Entry | None]]:
+def _write(round_: Round, notes: dict[int, Note]) -> Script[dict[int, Entry | None]]:
     rows = yield "standing_effects", {"effects": text([(note.n, note.name) for note in notes.values()])}
     answers: dict[int, Entry | None] = {}
     written: list[Row] = []
@@ -163,7 +163,7 @@ def _row(round_: Round, note: Note, found: Standing) -> Row:
     return (note.n, note.name, note.state, *receipt, *written, note.token if note.state == "done" else None)
 
 
-def keep_looks(round_: Round, looked: Sequence[Looked]) -> Script:
+def keep_looks(round_: Round, looked: Sequence[Looked]) -> Script[Any]:
     """Keep what attempts saw before they run; answer for each whether it still has its job."""
     yield from lock_jobs(round_, (each.n for each in looked))
     rows = yield "standing_effects", {"effects": text([(each.n, "") for each in looked])}
@@ -183,7 +183,7 @@ def seen_rows(round_: Round, n: int, token: int, attempt: int, looks: Iterable[S
     return [(n, look.key, "seen", look.receipt, look.verdict, token, round_.now, attempt) for look in looks]
 
 
-def receipt(n: int, name: str) -> Script:
+def receipt(n: int, name: str) -> Script[Any]:
     """Read one receipt, as JSON text."""
     rows = yield "receipt_of", {"n": n, "name": name}
     return rows[0][0] if rows else None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from standfast.store.steps import Rows, Step, text
+from standfast.store.steps import Script, text
 
 GROWS = 1.5
 """By how much the share of the large queues must grow for another look at them."""
@@ -41,7 +41,7 @@ def oldest(lanes: Sequence[Lane]) -> dict[str, float]:
     return found
 
 
-def shared_out(statement: str, least: Mapping[str, int], most: int) -> Generator[Step, Rows, Counts]:
+def shared_out(statement: str, least: Mapping[str, int], most: int) -> Script[Counts]:
     """Count one kind of jobs in each queue, about so many in all; no count stops before its queue's `least`.
 
     What small queues leave of it is shared by the large ones.
@@ -65,6 +65,6 @@ def _is_short(count: Count | None, least: int) -> bool:
     return count is None or (count.more and count.number < least)
 
 
-def _counted(statement: str, queues: Sequence[str], most: int) -> Generator[Step, Rows, Counts]:
+def _counted(statement: str, queues: Sequence[str], most: int) -> Script[Counts]:
     rows = yield statement, {"queues": text(queues), "most": most}
     return {queue: Count(number, number >= most) for queue, number in rows}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from standfast.store.steps import Rows, Script, Step, text
+from standfast.store.steps import Rows, Script, text
 from standfast.wings.health.words import Timing
 
 MOST_COUNTED = 10_000
@@ -27,14 +27,14 @@ class Counted(NamedTuple):
     queues: Mapping[str, Timing]
 
 
-def write(counted: Counted) -> Script:
+def write(counted: Counted) -> Script[None]:
     """Write down what a worker counted."""
     if counted.queues:
         rows = [(counted.owner, counted.part, queue, text(each)) for queue, each in sorted(counted.queues.items())]
         yield "write_timings", rows
 
 
-def fold() -> Script:
+def fold() -> Script[None]:
     """Add up what workers counted that are gone."""
     rows = yield "timings_of_the_gone", {}
     owners = sorted({owner for owner, *_ in rows} - {NOBODY})
@@ -44,13 +44,13 @@ def fold() -> Script:
         yield "delete_timings", {"owners": text(owners)}
 
 
-def measured() -> Generator[Step, Rows, tuple[dict[str, Timing], dict[str, int]]]:
+def measured() -> Script[tuple[dict[str, Timing], dict[str, int]]]:
     """Read what metrics need besides health and stats: timings, and how many letters wait for an answer."""
     counted = yield from read()
     return counted, dict((yield "held_counts", {"most": MOST_COUNTED}))
 
 
-def read() -> Generator[Step, Rows, dict[str, Timing]]:
+def read() -> Script[dict[str, Timing]]:
     """Read what everybody counted, by queue."""
     return _sums((yield "timings", {}))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, NamedTuple
 
 from standfast.lifecycle import LETTERS, State
-from standfast.store.steps import Rows, Script, Step, text
+from standfast.store.steps import Script, text
 from standfast.wings.jobs.reads import LOOKED_THROUGH, JobRecord, LetterFilter, with_history
 
 
@@ -49,7 +48,7 @@ BITE_GROWS = 4
 _PAGING = frozenset({"limit", "before", "in_payload"})
 
 
-def jobs(wanted: Filter, now: float) -> Script:
+def jobs(wanted: Filter, now: float) -> Script[Any]:
     """Read a page of jobs; it ends early where too many had to be skipped for it."""
     found, below, scanned = yield from _numbers(wanted, now)
     chosen = found[: wanted.limit]
@@ -58,20 +57,20 @@ def jobs(wanted: Filter, now: float) -> Script:
     return Sought(records, chosen[-1] if len(found) > wanted.limit else below, scanned)
 
 
-def letters(wanted: LetterFilter) -> Script:
+def letters(wanted: LetterFilter) -> Script[Any]:
     """Read a page of letters; it ends early where too many had to be skipped for it. With it, where it then ended."""
     end = yield from looked_at(wanted)
     rows = yield "list_letters", wanted._replace(above=end or 0)._asdict()
     return (yield from with_history(rows, LARGEST_LISTED)), end
 
 
-def looked_at(wanted: LetterFilter) -> Generator[Step, Rows, int | None]:
+def looked_at(wanted: LetterFilter) -> Script[int | None]:
     """Find the number of the last letter that is looked at; None if there are fewer, or if none has to be skipped."""
     beyond = [] if wanted.takes_all else (yield "nth_letter", {"before": wanted.before, "most": LETTERS_LOOKED_THROUGH})
     return beyond[0][0] + 1 if beyond else None
 
 
-def _numbers(wanted: Filter, now: float) -> Generator[Step, Rows, tuple[list[int], int | None, int]]:
+def _numbers(wanted: Filter, now: float) -> Script[tuple[list[int], int | None, int]]:
     """Find one number more than a page has; with it where the walk stopped short, and how many were looked at."""
     walk, named = _walk(wanted)
     asked = _asked(wanted, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,7 +12,7 @@ from standfast.job import HTTP, Entry, Risk
 from standfast.lifecycle import State
 from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
-from standfast.store.steps import Rows, Script, Step, text
+from standfast.store.steps import Script, text
 from standfast.wings.health.counting import Lane, oldest, shared_out
 from standfast.wings.limits.words import Row
 
@@ -110,7 +110,7 @@ class LetterFilter(NamedTuple):
         return not any(each is not None for each in self[:9])
 
 
-def letters(wanted: LetterFilter) -> Script:
+def letters(wanted: LetterFilter) -> Script[Any]:
     """Read a page of letters."""
     rows = yield "list_letters", wanted._asdict()
     return (yield from with_history(rows))
@@ -124,7 +124,7 @@ class JournalRow(NamedTuple):
     entries: str
 
 
-def journal(after: int, limit: int) -> Script:
+def journal(after: int, limit: int) -> Script[Any]:
     """Read what was told after a journal row, oldest first."""
     rows = yield "journal_after", {"after": after, "limit": limit}
     return [JournalRow(*row) for row in rows]
@@ -139,7 +139,7 @@ class Tallies(NamedTuple):
     """What of the first stopped at the bound: every queue may have more of it."""
 
 
-def tallies(now: float) -> Script:
+def tallies(now: float) -> Script[Any]:
     """Read the unfinished jobs by queue, and the counters."""
     counts = yield "queue_counts", {"now": now, "most": MOST_COUNTED, "aside": _aside()}
     counters = yield "counters", {}
@@ -152,7 +152,7 @@ def tallies(now: float) -> Script:
     return Tallies(doing, {(queue, kind): number for queue, kind, number in counters}, at_least)
 
 
-def job(job_id: str, boot: str | None = None) -> Script:
+def job(job_id: str, boot: str | None = None) -> Script[Any]:
     """Read one job, or None; who names the present boot is also told of the worker that runs it."""
     rows = yield "job_by_id", {"id": job_id}
     for record in (yield from with_history(rows)):
@@ -160,7 +160,7 @@ def job(job_id: str, boot: str | None = None) -> Script:
     return None
 
 
-def _holder(row: JobRow, boot: str) -> Generator[Step, Rows, Holder | None]:
+def _holder(row: JobRow, boot: str) -> Script[Holder | None]:
     """Read when the worker of a running job was last heard of; None if the job does not run."""
     if row.state != State.RUNNING:
         return None
@@ -168,13 +168,13 @@ def _holder(row: JobRow, boot: str) -> Generator[Step, Rows, Holder | None]:
     return Holder(*rows[0]) if rows else None
 
 
-def gates(keys: Sequence[str]) -> Script:
+def gates(keys: Sequence[str]) -> Script[Any]:
     """Read the gates of these names that there are, in this order."""
     found = {row[0]: Row(*row) for row in (yield "read_gates", {"gates": text(list(keys))})}
     return [found[key] for key in keys if key in found]
 
 
-def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script:
+def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script[Any]:
     """Put jobs together with their history and effects; receipts with more than so many bytes are left out."""
     found = [JobRow(*row) for row in rows]
     lines = yield "history_of", {"numbers": text([row.n for row in found])}
@@ -188,7 +188,7 @@ def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script:
     return [JobRecord(row, history[row.n], tuple(effects[row.n]), tuple(blockers[row.n])) for row in found]
 
 
-def _blockers(waiting: list[int]) -> Generator[Step, Rows, defaultdict[int, list[tuple[str, str, str | None]]]]:
+def _blockers(waiting: list[int]) -> Script[defaultdict[int, list[tuple[str, str, str | None]]]]:
     """Read what steps wait for that wait for others."""
     found: defaultdict[int, list[tuple[str, str, str | None]]] = defaultdict(list)
     rows = (yield "waits_for", {"numbers": text(waiting), "most": LOOKED_THROUGH}) if waiting else []
@@ -197,7 +197,7 @@ def _blockers(waiting: list[int]) -> Generator[Step, Rows, defaultdict[int, list
     return found
 
 
-def published_rules(queue: str) -> Script:
+def published_rules(queue: str) -> Script[Any]:
     """Read the rules somebody published for a queue, its defaults if only a handler was; None if nothing was."""
     rows = yield "published_rules", {"queue": queue}
     for (rules,) in rows:
@@ -205,24 +205,24 @@ def published_rules(queue: str) -> Script:
     return None
 
 
-def queue_names() -> Script:
+def queue_names() -> Script[Any]:
     """Read the names of the queues."""
     rows = yield "queue_names", {}
     return [name for (name,) in rows]
 
 
-def contents() -> Script:
+def contents() -> Script[Any]:
     """Count everything there is; this reads the whole store."""
     return dict((yield "contents", {}))
 
 
-def last_journal_number() -> Script:
+def last_journal_number() -> Script[Any]:
     """Read the newest journal row's number."""
     [(number,)] = yield "last_journal_number", {}
     return number
 
 
-def survey(now: float, boot: str, *, silent_after: float) -> Script:
+def survey(now: float, boot: str, *, silent_after: float) -> Script[Any]:
     """Read facts and tallies together."""
     found = yield from facts(now, boot, silent_after=silent_after)
     return found, (yield from tallies(now))
@@ -326,7 +326,7 @@ def _aside() -> int:
     return min(MOST_COUNTED, LOOKED_THROUGH)
 
 
-def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | None = None) -> Script:
+def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | None = None) -> Script[Any]:
     """Read what health and stats are made of."""
     lanes = [Lane(*row) for row in (yield "waiting_lanes", {"most": LOOKED_AT})]
     queues = yield from _queues(now, lanes)
@@ -352,7 +352,7 @@ def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | No
     return Facts(queues, live, times, late_ones, unknown, *told, *held_back, callers, missing, suspects)
 
 
-def _queues(now: float, lanes: Sequence[Lane]) -> Generator[Step, Rows, list[QueueRow]]:
+def _queues(now: float, lanes: Sequence[Lane]) -> Script[list[QueueRow]]:
     """Read the queues and count what is in them, far enough that each knows whether it has more than it should."""
     rows = yield "queue_facts", {}
     rules = {name: _read(name, published) for name, published, *_ in rows}
@@ -384,7 +384,7 @@ def _told_apart(found: Sequence[WorkerRow]) -> tuple[tuple[WorkerRow, ...], list
     return callers, [each for each in found if not each.id.startswith(CALLER)]
 
 
-def _held_back(now: float) -> Generator[Step, Rows, tuple[tuple[Row, ...], tuple[tuple[str, int], ...]]]:
+def _held_back(now: float) -> Script[tuple[tuple[Row, ...], tuple[tuple[str, int], ...]]]:
     """Read the gates that count or hold back something, and how many jobs they have held back for long."""
     standing = tuple(Row(*row) for row in (yield "all_gates", {"limit": GATES_SHOWN}))
     since = {"before": now - DEFERRED_LONG, "most": LOOKED_THROUGH}
@@ -392,7 +392,7 @@ def _held_back(now: float) -> Generator[Step, Rows, tuple[tuple[Row, ...], tuple
     return standing, tuple((queue, number) for queue, number in deferred)
 
 
-def _silent(since: float, boot: str, lanes: Sequence[Lane]) -> Generator[Step, Rows, tuple[Silent, frozenset[str]]]:
+def _silent(since: float, boot: str, lanes: Sequence[Lane]) -> Script[tuple[Silent, frozenset[str]]]:
     """Count the jobs that nothing moves; of each lane as many as leave some of the looking to the others."""
     old = [lane for lane in lanes if lane.ready_at <= since]
     bounds = {"share": max(1, LOOKED_THROUGH // max(1, len(old))), "most": LOOKED_THROUGH, "some": LOOKED_AT}

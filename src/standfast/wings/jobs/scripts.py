@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from standfast.lifecycle import FINAL, State, Transition, unwanted
 from standfast.store.hints import STOPS
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Script, text
 from standfast.wings.threads import scripts as threads
 
 
-def ask_to_stop(round_: Round, asked: Sequence[tuple[str, str]]) -> Script:
+def ask_to_stop(round_: Round, asked: Sequence[tuple[str, str]]) -> Script[Any]:
     """Mark running jobs as no longer wanted, and by whom; their workers learn of it with the next heartbeat."""
     answers = []
     for job_id, by in asked:
@@ -25,7 +26,7 @@ def ask_to_stop(round_: Round, asked: Sequence[tuple[str, str]]) -> Script:
     return answers
 
 
-def unless_unwanted(transitions: Sequence[Transition]) -> Generator[Step, Rows, list[Transition]]:
+def unless_unwanted(transitions: Sequence[Transition]) -> Script[list[Transition]]:
     """Have jobs end cancelled that were asked to stop: their workers may not have heard of it, or be gone."""
     stopping = [each.n for each in transitions if each.source == State.RUNNING and each.target not in FINAL]
     if not stopping:
@@ -34,7 +35,7 @@ def unless_unwanted(transitions: Sequence[Transition]) -> Generator[Step, Rows, 
     return [unwanted(each) if each.n in asked else each for each in transitions]
 
 
-def hurry(round_: Round, ids: Sequence[str]) -> Script:
+def hurry(round_: Round, ids: Sequence[str]) -> Script[Any]:
     """Make waiting jobs due now; answer for each whether it was waiting."""
     answers = []
     for job_id in ids:
@@ -49,7 +50,7 @@ def hurry(round_: Round, ids: Sequence[str]) -> Script:
     return answers
 
 
-def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script:
+def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script[Any]:
     """Count calls that went to their fallback while nothing could be stored, and note when the last ones were told."""
     yield "add_counters", [(queue, "fallback", number) for queue, number in counts]
     for queue, _ in sorted(counts):
@@ -57,13 +58,13 @@ def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script:
     return [None] * len(counts)
 
 
-def count_ignored(_: Round, counts: Sequence[tuple[str, int]]) -> Script:
+def count_ignored(_: Round, counts: Sequence[tuple[str, int]]) -> Script[Any]:
     """Count deliveries that asked for nothing, by the queue that they would have gone to."""
     yield "add_counters", [(queue, "ignored", number) for queue, number in counts]
     return [None] * len(counts)
 
 
-def pause(round_: Round, wanted: Sequence[tuple[str, bool]]) -> Script:
+def pause(round_: Round, wanted: Sequence[tuple[str, bool]]) -> Script[Any]:
     """Pause queues or let them go on; answer for each whether the queue is known."""
     answers = []
     for queue, paused in wanted:

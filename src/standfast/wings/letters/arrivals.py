@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from standfast.job import Entry
 from standfast.spine.claim import decode_numbers
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Script, text
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.threads import scripts as threads
@@ -48,7 +48,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     ledger: tuple[Entry, ...] = ()
 
 
-def bring_in(round_: Round, batches: Sequence[Sequence[Arrival]]) -> Script:
+def bring_in(round_: Round, batches: Sequence[Sequence[Arrival]]) -> Script[Any]:
     """Store letters that are not here yet, and were not before; answer what became of each."""
     answers = []
     for arrivals in batches:
@@ -69,7 +69,7 @@ def _arrived(arrival: Arrival, fresh: set[str], keyless: set[str]) -> Arrived:
     return "without_key" if arrival.id in keyless else "imported"
 
 
-def _take_keys(round_: Round, arrivals: Sequence[Arrival]) -> Generator[Step, Rows, dict[str, str]]:
+def _take_keys(round_: Round, arrivals: Sequence[Arrival]) -> Script[dict[str, str]]:
     """Take the keys that are free; give them by job."""
     keyed = [each for each in arrivals if each.key is not None]
     if not keyed:
@@ -81,7 +81,7 @@ def _take_keys(round_: Round, arrivals: Sequence[Arrival]) -> Generator[Step, Ro
     return {each.id: each.key for each in keyed if each.key is not None and each.id in ours}
 
 
-def _write(round_: Round, arrivals: Sequence[Arrival], keys: dict[str, str]) -> Script:
+def _write(round_: Round, arrivals: Sequence[Arrival], keys: dict[str, str]) -> Script[None]:
     if not arrivals:
         return
     numbers = decode_numbers((yield "next_numbers", {"count": len(arrivals)})[0][0])

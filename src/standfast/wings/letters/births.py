@@ -32,7 +32,7 @@ class Burial(NamedTuple):
     """Says what becomes of it, by the policy in force."""
 
 
-def bury(round_: Round, burials: Sequence[Burial]) -> Script:
+def bury(round_: Round, burials: Sequence[Burial]) -> Script[Any]:
     """Store jobs as dead ones, without their keys, which belong to others; False where the queue is full."""
     answers = []
     kept = yield from policies.kept()
@@ -58,7 +58,7 @@ class Holding(NamedTuple):
     """Gives the fingerprint of this cause for a queue and a handler."""
 
 
-def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script:
+def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script[Any]:
     """Hold what was queued or running when the backup was made; answer whether there is more.
 
     Nobody runs it any more, so threads are free and workers are gone.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.apply import apply_decided, rules_in_force
-from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
+from standfast.store.steps import Round, Rows, Script, lock_jobs, text
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
@@ -72,7 +72,7 @@ class Purged(msgspec.Struct, frozen=True):
     deleted: int
 
 
-def amend(round_: Round, amendments: Sequence[Amendment]) -> Script:
+def amend(round_: Round, amendments: Sequence[Amendment]) -> Script[Any]:
     """Give letters another payload; answer of each whether it was still as it was read.
 
     The old key still answers with this job. What was decided before about the old payload counts no more.
@@ -91,7 +91,7 @@ def amend(round_: Round, amendments: Sequence[Amendment]) -> Script:
     return answers
 
 
-def _take_key(round_: Round, amendment: Amendment) -> Generator[Step, Rows, str | None]:
+def _take_key(round_: Round, amendment: Amendment) -> Script[str | None]:
     """Take the amended payload's key; if somebody used that very text for another job, the job's id makes it one."""
     if amendment.key is None:
         return None
@@ -104,7 +104,7 @@ def _take_key(round_: Round, amendment: Amendment) -> Generator[Step, Rows, str 
     raise LookupError(f"no key can be had for job {letter.id}")
 
 
-def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script:
+def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script[Any]:
     """Set letters apart: nothing replays them by itself. Answer of each whether it was still as it was read."""
     yield from lock_jobs(round_, (each.touch.letter.n for each in quarantines))
     answers = []
@@ -116,7 +116,7 @@ def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script:
     return answers
 
 
-def _touched(round_: Round, touch: Touch, word: str, why: str) -> Generator[Step, Rows, bool]:
+def _touched(round_: Round, touch: Touch, word: str, why: str) -> Script[bool]:
     """Write down that something is done to a letter; False if it is not as it was read.
 
     A held one is dead from then on: what it waited for was about the letter as it was. Whoever else decided about it by
@@ -143,7 +143,7 @@ def _touched(round_: Round, touch: Touch, word: str, why: str) -> Generator[Step
 # --- deleting
 
 
-def purge(round_: Round, purges: Sequence[Purge]) -> Script:
+def purge(round_: Round, purges: Sequence[Purge]) -> Script[Any]:
     """Delete letters, as many as the filter's limit, each with its decision; none unless there are as many as said."""
     answers = []
     for each in purges:
@@ -162,7 +162,7 @@ def purge(round_: Round, purges: Sequence[Purge]) -> Script:
     return answers
 
 
-def evict(round_: Round, limit: int) -> Generator[Step, Rows, int]:
+def evict(round_: Round, limit: int) -> Script[int]:
     """Delete dead letters that their queues keep no longer, each with its decision; give how many."""
     names = [name for (name,) in (yield "queue_names", {})]
     rules = yield from rules_in_force(names)
@@ -175,9 +175,7 @@ def evict(round_: Round, limit: int) -> Generator[Step, Rows, int]:
     return evicted
 
 
-def _kept_no_longer(
-    round_: Round, queue: str, rules: QueueRules, limit: int
-) -> Generator[Step, Rows, list[tuple[Rows, str]]]:
+def _kept_no_longer(round_: Round, queue: str, rules: QueueRules, limit: int) -> Script[list[tuple[Rows, str]]]:
     keep, found = rules.keep_dead, []
     if keep is not None and keep.age is not None:
         rows = yield "old_letters", {"queue": queue, "before": round_.now - keep.age, "limit": limit}
@@ -189,14 +187,14 @@ def _kept_no_longer(
     return found
 
 
-def delete_whole(round_: Round, numbers: str) -> Script:
+def delete_whole(round_: Round, numbers: str) -> Script[None]:
     """Delete jobs with everything about them; those that were letters and have ended are remembered by their ids."""
     yield "keep_former_letters", {"numbers": numbers, "now": round_.now}
     for table in TABLES:
         yield table, {"numbers": numbers}
 
 
-def _delete(round_: Round, rows: Rows, decision: Decision, word: str) -> Script:
+def _delete(round_: Round, rows: Rows, decision: Decision, word: str) -> Script[None]:
     """Delete letters, whole. Their keys still answer for as long as those of finished jobs do."""
     if not rows:
         return
@@ -227,7 +225,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     replays: int
 
 
-def walk(wanted: LetterFilter) -> Script:
+def walk(wanted: LetterFilter) -> Script[Any]:
     """Read a bite of letters, newest first, with the histories of those that were replayed; and where to go on."""
     end = yield from looked_at(wanted)
     rows = yield "walk_letters", wanted._replace(above=end or 0)._asdict()
@@ -240,7 +238,7 @@ def walk(wanted: LetterFilter) -> Script:
     return marks, lines, marks[-1].n if len(marks) == wanted.limit else end
 
 
-def stamp(_round: Round, stamps: Sequence[Any]) -> Script:
+def stamp(_round: Round, stamps: Sequence[Any]) -> Script[Any]:
     """Give letters their fingerprints that were written without: number, token, fingerprint."""
     yield "stamp_fingerprints", list(stamps)
     return [None] * len(stamps)

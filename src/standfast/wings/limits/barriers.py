@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import msgspec
 
 from standfast.job import HTTP
 from standfast.rules import QueueRules
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Script, text
 from standfast.wings.limits import holds
 from standfast.wings.limits import scripts as ours
 from standfast.wings.limits import words as gates
@@ -88,7 +88,7 @@ def depends_on(handler: str, payload: Any, rules: QueueRules) -> str | None:
 
 def barrier(
     round_: Round, queue: str, rules: QueueRules, handlers: Collection[str], disabled: Mapping[str, str] = NONE
-) -> Generator[Step, Rows, Barrier | None]:
+) -> Script[Barrier | None]:
     """Look what stands before a queue's jobs: nothing, for most queues, and then this costs nothing."""
     shut: frozenset[str] = frozenset()
     held: frozenset[str] = frozenset()
@@ -102,7 +102,7 @@ def barrier(
     return Barrier(queue, rules, shut, held, disabled)
 
 
-def room_for(round_: Round, before: Barrier) -> Generator[Step, Rows, tuple[int, float | None]]:
+def room_for(round_: Round, before: Barrier) -> Script[tuple[int, float | None]]:
     """Give how many of a queue can start at most, and after how many seconds there may be more, if that is known."""
     whole = before.whole()
     if not whole:
@@ -128,7 +128,7 @@ class Passed(NamedTuple):
     again: float | None
 
 
-def passing(round_: Round, before: Barrier, numbers: Sequence[int], slots: int) -> Generator[Step, Rows, Passed]:
+def passing(round_: Round, before: Barrier, numbers: Sequence[int], slots: int) -> Script[Passed]:
     """Let candidates pass their gates or park them on sight; write down what that takes."""
     rows = yield "candidates", {"numbers": text(list(numbers))}
     candidates = [
@@ -191,7 +191,7 @@ def _after(
 # --- admission
 
 
-def closed(round_: Round, queue: str, answer: Closing, *, holds_back: bool) -> Generator[Step, Rows, bool]:
+def closed(round_: Round, queue: str, answer: Closing, *, holds_back: bool) -> Script[bool]:
     """Take note that a queue's gate is closed; tell whether that is news, so that what would start now is parked.
 
     A gate that holds nothing back leaves no trace.
@@ -211,14 +211,14 @@ def closed(round_: Round, queue: str, answer: Closing, *, holds_back: bool) -> G
     return known is None
 
 
-def park_at_gate(queue: str, numbers: Iterable[int]) -> Script:
+def park_at_gate(queue: str, numbers: Iterable[int]) -> Script[None]:
     """Park what would have started, so that it is seen what it waits for."""
     parked = [(n, gates.of_queue("gate", queue), None, 1) for n in numbers]
     if parked:
         yield "park_jobs", parked
 
 
-def opened(round_: Round, queue: str) -> Script:
+def opened(round_: Round, queue: str) -> Script[None]:
     """Let through what waits at a queue's gate, now that it is open."""
     key = gates.of_queue("gate", queue)
     if not (yield from ours.read_gates([key])) or not (yield from ours.try_gates([key])):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from standfast.store.steps import Round, Rows, Script, Step
+from standfast.store.steps import Round, Script
 from standfast.wings.limits import scripts as ours
 from standfast.wings.limits import words as gates
 from standfast.wings.limits.words import Row
@@ -21,7 +21,7 @@ class Heeded(NamedTuple):
     left: frozenset[str]
 
 
-def heed(round_: Round, queue: str, ready: Mapping[str, str | None]) -> Generator[Step, Rows, Heeded]:
+def heed(round_: Round, queue: str, ready: Mapping[str, str | None]) -> Script[Heeded]:
     """Take note of what a process says of its handlers' probes: None is a yes, a text is why not."""
     keys = {handler: gates.of_key("probe", queue, handler) for handler in sorted(ready)}
     known = yield from ours.read_gates(keys.values())
@@ -43,7 +43,7 @@ def heed(round_: Round, queue: str, ready: Mapping[str, str | None]) -> Generato
     return Heeded(shut, frozenset(name for name, why in ready.items() if why is not None and name not in shut))
 
 
-def _denied(round_: Round, whose: tuple[str, str], row: Row | None, why: str) -> Generator[Step, Rows, Row]:
+def _denied(round_: Round, whose: tuple[str, str], row: Row | None, why: str) -> Script[Row]:
     queue, handler = whose
     after = gates.denied(row, gates.of_key("probe", queue, handler), why, round_.now)
     if after != row:
@@ -53,7 +53,7 @@ def _denied(round_: Round, whose: tuple[str, str], row: Row | None, why: str) ->
     return after
 
 
-def _restored(round_: Round, whose: tuple[str, str], row: Row) -> Script:
+def _restored(round_: Round, whose: tuple[str, str], row: Row) -> Script[None]:
     """Let follow what waits for a handler that is back."""
     queue, handler = whose
     if not gates.disabled(row).up:
@@ -64,7 +64,7 @@ def _restored(round_: Round, whose: tuple[str, str], row: Row) -> Script:
         yield from ours.write_gates([after])
 
 
-def insist(round_: Round, ids: Sequence[str]) -> Script:
+def insist(round_: Round, ids: Sequence[str]) -> Script[Any]:
     """Have jobs called although their handler is disabled, because somebody asked for it; answer whether one waits."""
     answers = []
     for job_id in ids:

@@ -7,10 +7,10 @@ but only after every script of its round that waits for anything else: see `turn
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from standfast.rules import QueueRules
-from standfast.store.steps import End, Round, Rows, Script, Step, text
+from standfast.store.steps import End, Round, Script, text
 from standfast.wings.limits import holds
 from standfast.wings.limits import words as gates
 from standfast.wings.limits.words import Row, Word
@@ -31,19 +31,19 @@ NOTHING = Word(None, 1, 0.0)
 Found = dict[str, Row]
 
 
-def read_gates(keys: Iterable[str]) -> Generator[Step, Rows, Found]:
+def read_gates(keys: Iterable[str]) -> Script[Found]:
     """Read these gates, by key."""
     rows = yield "read_gates", {"gates": text(sorted(keys))}
     return {row[0]: Row(*row) for row in rows}
 
 
-def try_gates(keys: Iterable[str]) -> Generator[Step, Rows, set[str]]:
+def try_gates(keys: Iterable[str]) -> Script[set[str]]:
     """Lock those of these gates that nobody has."""
     wanted = sorted(keys)
     return {key for (key,) in (yield "try_gates", {"gates": text(wanted)})} if wanted else set()
 
 
-def write_gates(rows: Iterable[Row]) -> Script:
+def write_gates(rows: Iterable[Row]) -> Script[None]:
     """Write gates as they are now, and forget those that say nothing any more."""
     changed = sorted(rows)
     if changed:
@@ -56,7 +56,7 @@ def write_gates(rows: Iterable[Row]) -> Script:
 # --- rules
 
 
-def regulate(round_: Round, changed: Mapping[str, QueueRules]) -> Script:
+def regulate(round_: Round, changed: Mapping[str, QueueRules]) -> Script[None]:
     """Put changed rules in force for what already waits: all that is parked may try again, under the new numbers.
 
     Limits keep their rows: what runs still takes places, and whoever is parked next writes the new limit there. At the
@@ -75,9 +75,7 @@ def regulate(round_: Round, changed: Mapping[str, QueueRules]) -> Script:
 # --- letting through
 
 
-def let_through(
-    round_: Round, wanted: dict[str, int], *, ticket: bool = True, after: int = 0
-) -> Generator[Step, Rows, Counter[str]]:
+def let_through(round_: Round, wanted: dict[str, int], *, ticket: bool = True, after: int = 0) -> Script[Counter[str]]:
     """Make the oldest jobs that wait at these gates claimable, so many of each; give how many there were."""
     moved: Counter[str] = Counter()
     asked = {key: number for key, number in wanted.items() if number > 0}
@@ -95,7 +93,7 @@ def let_through(
     return moved
 
 
-def free_places(round_: Round, freed: Counter[str], queues: dict[str, str]) -> Script:
+def free_places(round_: Round, freed: Counter[str], queues: dict[str, str]) -> Script[None]:
     """Free places of limits, and give them to those who wait for them longest. The gates are locked."""
     rows = [row for row in (yield from read_gates(freed)).values() if row.kind == "limit"]
     used = {row.key: max(0, row.used - freed[row.key]) for row in rows}
@@ -106,7 +104,7 @@ def free_places(round_: Round, freed: Counter[str], queues: dict[str, str]) -> S
     yield from write_gates(row._replace(used=used[row.key] + moved[row.key]) for row in rows)
 
 
-def open_due(round_: Round, served: Collection[str]) -> Script:
+def open_due(round_: Round, served: Collection[str]) -> Script[None]:
     """Open the gates whose time has come: rates that have tokens again, breakers that may be probed or are back.
 
     `served` are the queues that somebody claims from just now.
@@ -119,7 +117,7 @@ def open_due(round_: Round, served: Collection[str]) -> Script:
             yield from write_gates([(yield from _opened(round_, row, served))])
 
 
-def _opened(round_: Round, row: Row, served: Collection[str]) -> Generator[Step, Rows, Row]:
+def _opened(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
     if row.kind == "rate":
         found = gates.meter(row)
         tokens = found.tokens(round_.now)
@@ -140,12 +138,12 @@ def _opened(round_: Round, row: Row, served: Collection[str]) -> Generator[Step,
             return row._replace(opens_at=round_.now + gates.PROBE_PATIENCE)
 
 
-def _anyone(key: str) -> Generator[Step, Rows, bool]:
+def _anyone(key: str) -> Script[bool]:
     [(waiting,)] = yield "anyone_parked", {"gate": key}
     return bool(waiting)
 
 
-def _probe(round_: Round, row: Row, served: Collection[str]) -> Generator[Step, Rows, Row]:
+def _probe(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
     """Let one job through, and never the same twice in a row while there are others.
 
     Of several queues behind one breaker, a paused one must not keep it shut for the others: nobody claims its jobs.
@@ -167,7 +165,7 @@ def _probe(round_: Round, row: Row, served: Collection[str]) -> Generator[Step, 
     return gates.probing(row, n, round_.now)
 
 
-def _follow(round_: Round, row: Row) -> Generator[Step, Rows, Row]:
+def _follow(round_: Round, row: Row) -> Script[Row]:
     """Let the next batch of those follow that waited for a destination, and forget it once nobody waits."""
     batch = holds.read(row).batch
     moved = yield from let_through(round_, {row.key: batch}, ticket=False)
@@ -176,7 +174,7 @@ def _follow(round_: Round, row: Row) -> Generator[Step, Rows, Row]:
     return holds.next_batch(row, round_.now)
 
 
-def _recover(round_: Round, row: Row) -> Generator[Step, Rows, Row]:
+def _recover(round_: Round, row: Row) -> Script[Row]:
     """Let the next batch follow a probe that was answered."""
     batch = gates.circuit(row).batch
     moved = yield from let_through(round_, {row.key: batch}, ticket=False)
@@ -188,7 +186,7 @@ def _recover(round_: Round, row: Row) -> Generator[Step, Rows, Row]:
 # --- ends
 
 
-def settle(round_: Round) -> Script:
+def settle(round_: Round) -> Script[None]:
     """Give back what the ends of this round had taken, and hear what they say: the last locks that are waited for."""
     ends, round_.ends = round_.ends, []
     if ends:
@@ -203,7 +201,7 @@ def settle(round_: Round) -> Script:
         yield from _mend(round_)
 
 
-def _heard(round_: Round, ends: Sequence[End]) -> Script:
+def _heard(round_: Round, ends: Sequence[End]) -> Script[None]:
     """Tell the breakers. What answers and has no breaker yet is nothing new, and nothing is locked for it."""
     named = {key for end in ends for key in (*end.places, end.dependency) if key and key.startswith("breaker:")}
     if not named:
@@ -219,7 +217,7 @@ def _heard(round_: Round, ends: Sequence[End]) -> Script:
         yield from _judged(round_, known.get(key, Row(key, "breaker")), theirs)
 
 
-def _judged(round_: Round, row: Row, ends: Sequence[End]) -> Script:
+def _judged(round_: Round, row: Row, ends: Sequence[End]) -> Script[None]:
     """Have a breaker hear the ends of attempts, in their order."""
     was = gates.circuit(row).state
     for end in ends:
@@ -243,7 +241,7 @@ def _held(ends: Sequence[End]) -> set[str]:
     return {end.hold.gate for end in ends if end.hold is not None}
 
 
-def _hold_back(round_: Round, ends: Sequence[End]) -> Script:
+def _hold_back(round_: Round, ends: Sequence[End]) -> Script[None]:
     """Have destinations left alone for as long as they asked; whoever is chosen for them meanwhile is parked."""
     asked = [(end, end.hold) for end in ends if end.hold is not None]
     if not asked:
@@ -259,7 +257,7 @@ def _hold_back(round_: Round, ends: Sequence[End]) -> Script:
 # --- mending
 
 
-def _mend(round_: Round) -> Script:
+def _mend(round_: Round) -> Script[None]:
     """Compare the gates with what runs, and let nobody wait for what will not come. This waits for no lock."""
     since = {"before": round_.now - UNTAKEN_AFTER, "limit": MENDED_PER_SWEEP}
     stale = yield "stale_tickets", since
@@ -276,7 +274,7 @@ def _mend(round_: Round) -> Script:
         yield from _mended(round_, row, taken.get(row.key, 0))
 
 
-def _mended(round_: Round, row: Row, taken: int) -> Script:
+def _mended(round_: Round, row: Row, taken: int) -> Script[None]:
     if row.kind == "limit":
         moved = yield from let_through(round_, {row.key: (row.capacity or 0) - taken})
         if taken + moved[row.key] != row.used:

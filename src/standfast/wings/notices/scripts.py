@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from standfast.job import NewJob
 from standfast.spine.bulk import stored_together
@@ -19,7 +19,7 @@ class Carrying(NamedTuple):
     jobs: tuple[NewJob, ...] = ()
 
 
-def carry(round_: Round, carryings: Sequence[Carrying]) -> Script:
+def carry(round_: Round, carryings: Sequence[Carrying]) -> Script[Any]:
     """Store the jobs and move on, if nobody else has meanwhile and there is room; answer with how far it is."""
     answers = []
     for each in carryings:

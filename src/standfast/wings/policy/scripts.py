@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from standfast.lifecycle import LETTERS, Transition
-from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
+from standfast.store.steps import Round, Rows, Script, lock_jobs, text
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.policy import rules
@@ -54,7 +54,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-def publish(round_: Round, offers: Sequence[Offer]) -> Script:
+def publish(round_: Round, offers: Sequence[Offer]) -> Script[Any]:
     """Put policies in force for every process: the last published one holds. Answer each with what is in force then.
 
     One that cannot be used changes nothing but what is said about it: the last good one stays.
@@ -73,7 +73,7 @@ def publish(round_: Round, offers: Sequence[Offer]) -> Script:
     return answers
 
 
-def _put_in_force(round_: Round, offer: Offer, known: Kept) -> Script:
+def _put_in_force(round_: Round, offer: Offer, known: Kept) -> Script[None]:
     given = {"snapshot": offer.snapshot, "source": offer.source, "text": offer.text, "rules": offer.rules}
     yield "write_policy", {**given, "by": offer.by, "now": round_.now}
     if offer.snapshot != known.snapshot:
@@ -85,7 +85,7 @@ def _put_in_force(round_: Round, offer: Offer, known: Kept) -> Script:
         round_.told["policy_changed", ""].append("")
 
 
-def _note_problem(round_: Round, offer: Offer, known: Kept) -> Script:
+def _note_problem(round_: Round, offer: Offer, known: Kept) -> Script[None]:
     if known.problem == offer.problem:
         return
     yield "write_policy_problem", {"problem": offer.problem, "now": round_.now}
@@ -95,7 +95,7 @@ def _note_problem(round_: Round, offer: Offer, known: Kept) -> Script:
     round_.told["policy_broken", ""].append("")
 
 
-def outdated(transitions: Sequence[Transition]) -> Generator[Step, Rows, set[str | None]]:
+def outdated(transitions: Sequence[Transition]) -> Script[set[str | None]]:
     """Name the policies that moves were decided under and that are in force no more; the one that is stays so."""
     decided = {each.ruled_under for each in transitions} - {None}
     if not decided:
@@ -104,7 +104,7 @@ def outdated(transitions: Sequence[Transition]) -> Generator[Step, Rows, set[str
     return decided - {snapshot for (snapshot,) in present or [(BUILT_IN,)]}
 
 
-def kept() -> Generator[Step, Rows, Kept]:
+def kept() -> Script[Kept]:
     """Read the policy in force."""
     return _kept((yield "policy_row", {}))
 
@@ -113,7 +113,7 @@ def _kept(rows: Rows) -> Kept:
     return next((Kept(*row) for row in rows), Kept())
 
 
-def unless_known(mark: str | None) -> Script:
+def unless_known(mark: str | None) -> Script[Any]:
     """Read the policy in force, unless it is the one of this mark: then None."""
     found = next((mark for (mark,) in (yield "policy_mark", {})), None)
     return None if found == mark else (yield from kept())
@@ -131,7 +131,7 @@ class Refusal(msgspec.Struct, frozen=True):
     decision: Decision
 
 
-def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script:
+def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script[Any]:
     """Write down that letters may not be replayed; tell of each whether it is still the letter that was asked about."""
     yield from lock_jobs(round_, (each.n for each in refusals))
     [(states, *_)] = yield "standing_states", {"held": text([(each.n, each.token) for each in refusals])}
@@ -144,7 +144,7 @@ def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script:
     return answers
 
 
-def _refuse(round_: Round, refusal: Refusal) -> Script:
+def _refuse(round_: Round, refusal: Refusal) -> Script[None]:
     [(status, _, refused_at)] = (yield "last_refusal", {"n": refusal.n}) or [(None, None, None)]
     given = {"status": refusal.status, "snapshot": refusal.snapshot, "now": round_.now}
     yield "refuse_replays", {"n": refusal.n, **given}
@@ -156,7 +156,7 @@ def _refuse(round_: Round, refusal: Refusal) -> Script:
         audit.record(round_, refusal.decision)
 
 
-def due(now: float) -> Script:
+def due(now: float) -> Script[Any]:
     """Read the numbers of letters whose automatic replay is due: their time has come, or another policy is in force."""
     return [n for (n,) in (yield "due_replays", {"now": now, "limit": BITE})]
 
@@ -171,7 +171,7 @@ class Turn(msgspec.Struct, frozen=True):
     held: float | None = None
 
 
-def take_turn(round_: Round, turns: Sequence[Turn]) -> Script:
+def take_turn(round_: Round, turns: Sequence[Turn]) -> Script[Any]:
     """Let one worker have the turn; answer with what it has, or None for those that somebody else is before."""
     answers = []
     for turn in turns:
@@ -180,13 +180,13 @@ def take_turn(round_: Round, turns: Sequence[Turn]) -> Script:
     return answers
 
 
-def tidy(round_: Round, asked: Sequence[None]) -> Script:
+def tidy(round_: Round, asked: Sequence[None]) -> Script[Any]:
     """Forget automatic replays of what is no letter that waits for one any more."""
     yield "idle_replays", {"now": round_.now, "limit": BITE}
     return [None] * len(asked)
 
 
-def replay_modes() -> Script:
+def replay_modes() -> Script[Any]:
     """Read the replay mode of every handler, by queue and name."""
     return {(queue, name): mode for queue, name, mode in (yield "replay_modes", {})}
 
@@ -199,7 +199,7 @@ class Doings(NamedTuple):
     refusals: dict[str, int]
 
 
-def doings(now: float, *, letters_within: float, refusals_within: float) -> Script:
+def doings(now: float, *, letters_within: float, refusals_within: float) -> Script[Any]:
     """Read how letters and refusals grow."""
     most = {"most": MOST_COUNTED}
     letters: dict[str, int] = dict((yield "recent_letters", {"since": now - letters_within, **most}))

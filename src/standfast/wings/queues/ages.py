@@ -7,6 +7,7 @@ not come to an end, the sweepers do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from standfast.store.steps import Round, Script
 
@@ -16,7 +17,7 @@ BITE = 2000
 """How many jobs one transaction looks at."""
 
 
-def mark(round_: Round, queues: Iterable[str]) -> Script:
+def mark(round_: Round, queues: Iterable[str]) -> Script[None]:
     """Write down that the jobs of these queues must get another expiry."""
     for queue in queues:
         yield "mark_upkeep", {"name": f"{MARK}0 {queue}", "now": round_.now}
@@ -27,7 +28,7 @@ def marked(upkeep: Iterable[str]) -> bool:
     return any(name.startswith(MARK) for name in upkeep)
 
 
-def restamp(round_: Round, asked: Sequence[None]) -> Script:
+def restamp(round_: Round, asked: Sequence[None]) -> Script[Any]:
     """Take a bite; answer whether there is more to do. What somebody else is at is left to them."""
     more = False
     for (name,) in (yield "age_marks", {}):

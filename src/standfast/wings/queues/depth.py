@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from standfast.job import NewJob, Receipt
 from standfast.spine.orders import Conflict, Full
-from standfast.store.steps import Rows, Script, Step, text
+from standfast.store.steps import Script, text
 
 Answers = dict[str, Any]
 """A Receipt, a Conflict or a Full for each job that has its answer, by id."""
@@ -24,7 +24,7 @@ class Known(NamedTuple):
 Queues = Mapping[str, Known]
 
 
-def known_queues(queues: set[str]) -> Generator[Step, Rows, dict[str, Known]]:
+def known_queues(queues: set[str]) -> Script[dict[str, Known]]:
     """Read what newcomers to these queues must know; a queue nobody declared is written down."""
     rows = yield "known_queues", {"queues": text(sorted(queues))}
     known = {name: Known(*rest) for name, *rest in rows}
@@ -33,13 +33,13 @@ def known_queues(queues: set[str]) -> Generator[Step, Rows, dict[str, Known]]:
     return {queue: known.get(queue, Known()) for queue in queues}
 
 
-def lock(known: Queues) -> Script:
+def lock(known: Queues) -> Script[None]:
     """Let nobody else hand in to the queues that hold only so much, and take them in the order everybody does."""
     for queue in sorted(queue for queue, facts in known.items() if facts.max_depth is not None):
         yield "lock_queue", {"queue": queue}
 
 
-def admitted(jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Generator[Step, Rows, Sequence[NewJob]]:
+def admitted(jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Script[Sequence[NewJob]]:
     """Give the jobs their queues have room for, in the order they came; the others are answered with Full."""
     limited = {queue: facts.max_depth for queue, facts in known.items() if facts.max_depth is not None}
     for queue, most in limited.items():
@@ -48,7 +48,7 @@ def admitted(jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Generat
     return [job for job in jobs if job.id not in answers] if limited else jobs
 
 
-def _beyond(queue: str, most: int, ids: list[str]) -> Generator[Step, Rows, list[str]]:
+def _beyond(queue: str, most: int, ids: list[str]) -> Script[list[str]]:
     """Give the jobs there is no room for. One that came before, with a commit nobody knew of, needs none."""
     [(due,)] = yield "count_due", {"queue": queue, "most": most}
     if due + len(ids) <= most:
@@ -57,7 +57,7 @@ def _beyond(queue: str, most: int, ids: list[str]) -> Generator[Step, Rows, list
     return [job_id for job_id in ids if job_id not in here][max(0, most - due) :]
 
 
-def take_back(answers: Answers) -> Generator[Step, Rows, None]:
+def take_back(answers: Answers) -> Script[None]:
     """Free the keys that refused jobs had taken, and refuse whoever was told that such a job has them."""
     full = {job_id: answer for job_id, answer in answers.items() if isinstance(answer, Full)}
     if not full:

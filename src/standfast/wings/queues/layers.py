@@ -6,7 +6,7 @@ what another process's code declared, and so that a rule which is gone from the 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
 from standfast.spine.orders import Publication
-from standfast.store.steps import Rows, Step, text
+from standfast.store.steps import Script, text
 
 
 class FileRule(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ def stored(queue: str, rules: str | None, declared: str | None, overlay: str | N
     return layers if layers.in_force(queue) == in_force else Layers(in_force)
 
 
-def merge(publication: Publication) -> Generator[Step, Rows, tuple[dict[str, QueueRules], set[str]]]:
+def merge(publication: Publication) -> Script[tuple[dict[str, QueueRules], set[str]]]:
     """Write down the layers that a process publishes; give the rules they amount to, and the queues that were there."""
     coded = {*publication.queues, *(each["queue"] for each in msgspec.to_builtins(publication.handlers))}
     names = sorted(coded | publication.named.keys())
@@ -82,7 +82,7 @@ def merge(publication: Publication) -> Generator[Step, Rows, tuple[dict[str, Que
     return {name: found[name].in_force(name) for name in names if name in spoken_of}, set(there)
 
 
-def _locked(names: Iterable[str]) -> Generator[Step, Rows, dict[str, Layers]]:
+def _locked(names: Iterable[str]) -> Script[dict[str, Layers]]:
     rows = yield "lock_layers", {"queues": text(list(names))}
     return {name: stored(name, *rest) for name, *rest in rows}
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from standfast.lifecycle import Move, Transition
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Script, text
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.scripts import Said
 from standfast.wings.approvals.words import TOLD, Answer, Filing, Standing
@@ -142,7 +142,7 @@ class Steer(msgspec.Struct, frozen=True):
     """The worker that decided it: nobody else may drive the redrive by then."""
 
 
-def plan(round_: Round, plans: Sequence[Plan]) -> Script:
+def plan(round_: Round, plans: Sequence[Plan]) -> Script[Any]:
     """Keep plans, each with its letters."""
     rows = [(each.id, "planned", each.wanted, each.foreseen, each.snapshot, "{}", round_.now) for each in plans]
     yield "insert_redrives", rows
@@ -152,7 +152,7 @@ def plan(round_: Round, plans: Sequence[Plan]) -> Script:
     return [None] * len(plans)
 
 
-def start(round_: Round, starts: Sequence[Start]) -> Script:
+def start(round_: Round, starts: Sequence[Start]) -> Script[Any]:
     """Start plans as they are, or tell what drifted and start nothing."""
     answers: list[Started] = []
     for each in starts:
@@ -160,7 +160,7 @@ def start(round_: Round, starts: Sequence[Start]) -> Script:
     return answers
 
 
-def _start(round_: Round, wanted: Start) -> Script:
+def _start(round_: Round, wanted: Start) -> Script[Any]:
     row = yield from _locked(wanted.id)
     if row is None or row.state != "planned":
         return Started(first=False, row=row)
@@ -171,7 +171,7 @@ def _start(round_: Round, wanted: Start) -> Script:
     return Started(first=True, row=(yield from _locked(wanted.id)))
 
 
-def _begin(round_: Round, wanted: Start) -> Script:
+def _begin(round_: Round, wanted: Start) -> Script[None]:
     state = "running" if wanted.filing is None else "approval_pending"
     approval = wanted.filing and wanted.filing.id
     asked = {"by": wanted.by, "reason": wanted.reason, "approval": approval, "now": round_.now}
@@ -196,12 +196,12 @@ def _tell(round_: Round, redrive: str, decision: Decision) -> None:
     round_.told[f"redrive_{decision.outcome}", ""].append(redrive)
 
 
-def _locked(redrive: str) -> Script:
+def _locked(redrive: str) -> Script[Any]:
     rows = yield "locked_redrive", {"id": redrive}
     return next((RedriveRow(*row) for row in rows), None)
 
 
-def take(round_: Round, takes: Sequence[Take]) -> Script:
+def take(round_: Round, takes: Sequence[Take]) -> Script[Any]:
     """Give each worker the next redrive that nobody else drives, and how its letters fare."""
     answers = []
     for each in takes:
@@ -213,13 +213,13 @@ def take(round_: Round, takes: Sequence[Take]) -> Script:
     return answers
 
 
-def mark(round_: Round, marks: Sequence[Mark]) -> Script:
+def mark(round_: Round, marks: Sequence[Mark]) -> Script[Any]:
     """Write down what became of letters of redrives."""
     yield "mark_redriven", [_marked(round_, each) for each in marks]
     return [None] * len(marks)
 
 
-def mark_moved(round_: Round, moved: Sequence[Transition]) -> Script:
+def mark_moved(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write down, with the moves themselves, that letters of redrives went."""
     legs = [(each.leg, each.move) for each in moved if each.leg is not None]
     if legs:
@@ -232,7 +232,7 @@ def _marked(round_: Round, done: Mark) -> tuple[Any, ...]:
     return (done.leg.redrive, done.leg.place, state, done.outcome, done.leg.episode, round_.now, done.source)
 
 
-def stopped(transitions: Sequence[Transition]) -> Generator[Step, Rows, set[Leg | None]]:
+def stopped(transitions: Sequence[Transition]) -> Script[set[Leg | None]]:
     """Name the legs of redrives that stand still or that somebody else drives by now; the others stay so."""
     legs = {each.leg for each in transitions if each.leg is not None}
     if not legs:
@@ -241,7 +241,7 @@ def stopped(transitions: Sequence[Transition]) -> Generator[Step, Rows, set[Leg 
     return {leg for leg in legs if leg.redrive not in driven or driven[leg.redrive] != leg.driver}
 
 
-def advance(round_: Round, advances: Sequence[Advance]) -> Script:
+def advance(round_: Round, advances: Sequence[Advance]) -> Script[Any]:
     """Give a driver the next letters, none if it drives no longer."""
     answers = []
     for each in advances:
@@ -253,7 +253,7 @@ def advance(round_: Round, advances: Sequence[Advance]) -> Script:
     return answers
 
 
-def steer(round_: Round, steers: Sequence[Steer]) -> Script:
+def steer(round_: Round, steers: Sequence[Steer]) -> Script[Any]:
     """Change where redrives stand; tell of each whether it stood where it had to."""
     answers = []
     for each in steers:
@@ -268,13 +268,13 @@ def steer(round_: Round, steers: Sequence[Steer]) -> Script:
     return answers
 
 
-def _void_approval(round_: Round, redrive: str) -> Script:
+def _void_approval(round_: Round, redrive: str) -> Script[None]:
     """Have the approval of a redrive count no more, if it is open."""
     if (yield "void_plans_approval", {"redrive": redrive, "why": "its redrive was cancelled"}):
         round_.told[TOLD[Standing.VOID], ""].append("")
 
 
-def withdraw(round_: Round, sayings: Sequence[Said]) -> Script:
+def withdraw(round_: Round, sayings: Sequence[Said]) -> Script[Any]:
     """Answer the approvals of redrives with a no, and end those that waited for them."""
     answers = []
     for each in sayings:
@@ -286,7 +286,7 @@ def withdraw(round_: Round, sayings: Sequence[Said]) -> Script:
     return answers
 
 
-def carry_out(round_: Round, sayings: Sequence[Said]) -> Script:
+def carry_out(round_: Round, sayings: Sequence[Said]) -> Script[Any]:
     """Answer the approvals of redrives with a yes, and let those go that waited for them."""
     answers = []
     for each in sayings:
@@ -303,13 +303,13 @@ def carry_out(round_: Round, sayings: Sequence[Said]) -> Script:
     return answers
 
 
-def _waiting_for(approval: str) -> Generator[Step, Rows, RedriveRow | None]:
+def _waiting_for(approval: str) -> Script[RedriveRow | None]:
     """Read the redrive that an approval is for, and keep it as it is."""
     found = yield from approvals.one(approval)
     return None if found is None or found.redrive is None else (yield from _locked(found.redrive))
 
 
-def _go_on(round_: Round, row: RedriveRow, answer: Answer, target: Phase, note: str | None) -> Script:
+def _go_on(round_: Round, row: RedriveRow, answer: Answer, target: Phase, note: str | None) -> Script[None]:
     """Let a redrive take its turn with the answer it waited for."""
     decision = Decision(
         kind="redrive",
@@ -322,7 +322,7 @@ def _go_on(round_: Round, row: RedriveRow, answer: Answer, target: Phase, note: 
     yield from steer(round_, [Steer(row.id, "approval_pending", target, decision, note)])
 
 
-def prune(now: float) -> Script:
+def prune(now: float) -> Script[None]:
     """Forget plans that nobody carried out, and redrives and approvals that ended long ago."""
     ended = {"ended_before": now - KEEP_REDRIVES}
     before = {"plans_before": now - KEEP_PLANS, **ended}
@@ -331,7 +331,7 @@ def prune(now: float) -> Script:
     yield "delete_approvals", ended
 
 
-def rest() -> Script:
+def rest() -> Script[None]:
     """Have nothing go on by itself in a store that was restored: what it had decided may be done since."""
     yield "pause_redrives", {"note": RESTORED}
     approved = yield from approvals.due(now=-1.0, before=EVER)
@@ -341,7 +341,7 @@ def rest() -> Script:
 # --- reading
 
 
-def one(redrive: str) -> Script:
+def one(redrive: str) -> Script[Any]:
     """Read a redrive with its counts, by state, outcome and episode, and with what is on its way."""
     rows = yield "redrive_by_id", {"id": redrive}
     if not rows:
@@ -351,17 +351,17 @@ def one(redrive: str) -> Script:
     return RedriveRow(*rows[0]), [(*row,) for row in counts], [(*row,) for row in released]
 
 
-def listed(limit: int) -> Script:
+def listed(limit: int) -> Script[Any]:
     """Read the redrives that were started, the newest first."""
     return [RedriveRow(*row) for row in (yield "list_redrives", {"limit": limit})]
 
 
-def halted() -> Script:
+def halted() -> Script[Any]:
     """Read the redrives that failures stopped, with why."""
     return [(*row,) for row in (yield "halted_redrives", {"limit": MOST_HALTED})]
 
 
-def tally(redrive: str, episode: int) -> Script:
+def tally(redrive: str, episode: int) -> Script[Any]:
     """Read how far a redrive has come in this episode."""
     numbers: Counter[str] = Counter()
     for state, outcome, at, number in (yield "redrive_tally", {"redrive": redrive}):
@@ -378,7 +378,7 @@ def _counted_as(state: str, outcome: str | None, *, now: bool) -> str:
     return state if state == "waiting" else f"{outcome}" if now else "earlier"
 
 
-def letters(numbers: Sequence[int]) -> Script:
+def letters(numbers: Sequence[int]) -> Script[Any]:
     """Read jobs by number, whole, and the numbers of those whose threads went on without them."""
     rows = yield "letters_by_number", {"numbers": text(list(numbers))}
     records = yield from reads.with_history(rows)
@@ -386,7 +386,7 @@ def letters(numbers: Sequence[int]) -> Script:
     return records, moved
 
 
-def first_letter(redrive: str) -> Script:
+def first_letter(redrive: str) -> Script[Any]:
     """Read the first letter of a redrive that waits, or None."""
     planned = yield "next_redriven", {"redrive": redrive, "limit": 1}
     records, _ = yield from letters([n for _, n, *_ in planned])

@@ -7,16 +7,16 @@ again, it is known, even if its job is long gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from standfast.errors import StandfastError
 from standfast.job import NewJob
 from standfast.spine.apply import rules_in_force
 from standfast.spine.intake import enqueue
 from standfast.spine.orders import Conflict
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Rows, Script, text
 from standfast.wings.letters.births import Burial, bury
 from standfast.wings.threads import scripts as threads
 
@@ -41,7 +41,7 @@ class Forward(NamedTuple):
     """How to bury it if it may have been here before: nobody can tell once what was completed then is pruned."""
 
 
-def forward(round_: Round, brought: Sequence[Forward]) -> Script:
+def forward(round_: Round, brought: Sequence[Forward]) -> Script[Any]:
     """Store what is not known yet; when this is committed, all of it is."""
     jobs = [each.job for each in brought]
     yield from threads.lock(round_, threads.gates_of(jobs))
@@ -52,7 +52,7 @@ def forward(round_: Round, brought: Sequence[Forward]) -> Script:
     return [None] * len(brought)
 
 
-def _bury_forgotten(round_: Round, brought: Sequence[Forward]) -> Generator[Step, Rows, set[str]]:
+def _bury_forgotten(round_: Round, brought: Sequence[Forward]) -> Script[set[str]]:
     """Bury what the store may have had and pruned; give their ids, and those of jobs whose key tells that they ran."""
     unsure = [each for each in brought if each.unsure is not None]
     if not unsure:
@@ -89,7 +89,7 @@ def _alike(first: Forward, each: Forward) -> bool:
     return plain and 0 <= each.accepted_at - first.accepted_at <= SAME_TIME
 
 
-def _accept(round_: Round, together: Sequence[Forward]) -> Script:
+def _accept(round_: Round, together: Sequence[Forward]) -> Script[None]:
     then = Round(min(together[0].accepted_at, round_.now), round_.skew, round_.boot, late=True)
     then.gates = round_.gates
     answers = yield from _without_limit(enqueue(then, [each.job for each in together]))
@@ -104,7 +104,7 @@ def _accept(round_: Round, together: Sequence[Forward]) -> Script:
     round_.absorb(then)
 
 
-def _without_limit(script: Script) -> Script:
+def _without_limit(script: Script[Any]) -> Script[Any]:
     """Have a script know no `max_depth`: that refuses new jobs, and these were accepted."""
     rows: Rows | None = None
     try:

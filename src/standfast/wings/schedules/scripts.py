@@ -6,7 +6,7 @@ the schedule's row, looks whether the plan still fits, and writes the jobs, thei
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from standfast.job import NewJob, Receipt
 from standfast.spine.intake import enqueue
 from standfast.store.hints import TIMETABLE
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Script, text
 from standfast.wings.threads import scripts as threads
 
 BITE = 1000
@@ -107,7 +107,7 @@ class Ticking(msgspec.Struct, frozen=True, kw_only=True):
 # --- asking for something again and again
 
 
-def put(round_: Round, puts: Sequence[Put]) -> Script:
+def put(round_: Round, puts: Sequence[Put]) -> Script[Any]:
     """Store schedules, or change them. One whose times did not change keeps its anchor, its pause and its next run."""
     answers: list[Change] = []
     yield from threads.lock(round_, [f"schedule:{each.name}" for each in puts])  # one that is not there has no row
@@ -121,7 +121,7 @@ def put(round_: Round, puts: Sequence[Put]) -> Script:
     return answers
 
 
-def _write(round_: Round, each: Put, known: Schedule | None) -> Script:
+def _write(round_: Round, each: Put, known: Schedule | None) -> Script[None]:
     kept = known if known is not None and known.timing == each.timing else None
     following = each.following if kept is None else Next(kept.next_at, kept.next_wall)
     row = {"name": each.name, "queue": each.queue, "spec": each.spec, "timing": each.timing, "by": each.by}
@@ -148,11 +148,11 @@ def _hint(round_: Round, following: Next) -> None:
         round_.work_in(TIMETABLE, seconds)
 
 
-def _locked(name: str) -> Generator[Step, Rows, Schedule | None]:
+def _locked(name: str) -> Script[Schedule | None]:
     return next((Schedule(*row) for row in (yield "lock_schedule", {"name": name})), None)
 
 
-def pause(round_: Round, pausings: Sequence[Pausing]) -> Script:
+def pause(round_: Round, pausings: Sequence[Pausing]) -> Script[Any]:
     """Pause schedules or let them go on; answer None for one nobody knows, False where its times are others by now."""
     answers: list[bool | None] = []
     for name, timing, paused, following in pausings:
@@ -169,7 +169,7 @@ def pause(round_: Round, pausings: Sequence[Pausing]) -> Script:
     return answers
 
 
-def remove(round_: Round, names: Sequence[str]) -> Script:
+def remove(round_: Round, names: Sequence[str]) -> Script[Any]:
     """Forget schedules; their ticks stay known, and their jobs go on. False for one nobody knows."""
     answers = []
     for name in names:
@@ -184,7 +184,7 @@ def remove(round_: Round, names: Sequence[str]) -> Script:
 # --- ticking
 
 
-def tick(round_: Round, tickings: Sequence[Ticking]) -> Script:
+def tick(round_: Round, tickings: Sequence[Ticking]) -> Script[Any]:
     """Write what was decided about schedules that are still as they were seen; answer which are done with.
 
     A row that somebody else has is left to them, and one that changed is planned anew.
@@ -210,7 +210,7 @@ def _fits(seen: Schedule, now: Schedule | None) -> bool:
     return (seen.spec, seen.anchor, seen.following) == (now.spec, now.anchor, now.following)
 
 
-def _unknown(ticking: Ticking) -> Generator[Step, Rows, Runs]:
+def _unknown(ticking: Ticking) -> Script[Runs]:
     """Leave out the ticks that ran before: the clock was set back, or the schedule was removed and came again."""
     if not ticking.runs:
         return []
@@ -219,7 +219,7 @@ def _unknown(ticking: Ticking) -> Generator[Step, Rows, Runs]:
     return [(tick, job) for tick, job in ticking.runs if tick not in ran]
 
 
-def _enqueued(round_: Round, jobs: Sequence[NewJob]) -> Generator[Step, Rows, dict[str, Receipt]]:
+def _enqueued(round_: Round, jobs: Sequence[NewJob]) -> Script[dict[str, Receipt]]:
     """Store the jobs; give the receipts of those their queues had room for."""
     if not jobs:
         return {}
@@ -229,7 +229,7 @@ def _enqueued(round_: Round, jobs: Sequence[NewJob]) -> Generator[Step, Rows, di
 
 def _ticked(
     round_: Round, ticking: Ticking, runs: Sequence[tuple[float, NewJob]], receipts: dict[str, Receipt]
-) -> Script:
+) -> Script[None]:
     """Write the ticks that ran, and when the next one does. Where a queue had no room, all is decided anew later."""
     seen = ticking.seen
     ran = [(tick, receipts[job.id]) for tick, job in runs if job.id in receipts]
@@ -252,29 +252,29 @@ def _ticked(
 # --- looking, and keeping order
 
 
-def listed() -> Script:
+def listed() -> Script[Any]:
     """Read all schedules, by name."""
     return [Schedule(*row) for row in (yield "schedule_rows", {})]
 
 
-def one(name: str) -> Script:
+def one(name: str) -> Script[Any]:
     """Read one schedule."""
     return next((Schedule(*row) for row in (yield "schedule_row", {"name": name})), None)
 
 
-def due(now: float, wall: float) -> Script:
+def due(now: float, wall: float) -> Script[Any]:
     """Read schedules whose time has come."""
     return [Schedule(*row) for row in (yield "due_schedules", {"now": now, "wall": wall, "limit": BITE})]
 
 
-def until_next(now: float, wall: float) -> Script:
+def until_next(now: float, wall: float) -> Script[Any]:
     """Read how many seconds are left until the next run of all; None if nothing runs any more."""
     [(at, wall_at)] = yield "next_ticks", {}
     ahead = [each for each in (at and at - now, wall_at and wall_at - wall) if each is not None]
     return min(ahead, default=None)
 
 
-def late(now: float, wall: float, after: float) -> Script:
+def late(now: float, wall: float, after: float) -> Script[Any]:
     """Read the schedules that should have run so long ago, and those whose queue is paused."""
     rows = yield "late_schedules", {"now": now - after, "wall": wall - after, "limit": MOST_SHOWN}
     return [
@@ -283,7 +283,7 @@ def late(now: float, wall: float, after: float) -> Script:
     ]
 
 
-def prune(now: float, limit: int) -> Script:
+def prune(now: float, limit: int) -> Script[None]:
     """Forget ticks of long ago, and single times that are long over."""
     yield "delete_ticks", {"before": now - KEEP_TICKS, "limit": limit}
     yield "delete_ended_schedules", {"before": now - KEEP_ENDED}

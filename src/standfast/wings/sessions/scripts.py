@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from standfast.failure import Failure
 from standfast.job import Details
 from standfast.lifecycle import LETTERS, State, Transition
-from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
+from standfast.store.steps import Round, Script, lock_jobs, text
 from standfast.wings.sessions.words import DEFERRED, Origin, kind_of
 
 ENDS = frozenset({State.COMPLETED, State.CANCELLED, State.DEAD, State.HELD})
@@ -68,7 +68,7 @@ class Known(NamedTuple):
     failure: Failure | None = None
 
 
-def tell(round_: Round, moved: Sequence[Transition]) -> Script:
+def tell(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what sessions are told of these ends. Jobs without a session cost nothing where a worker ended them."""
     known = {each.n: Known(each.origin, each.attempt + each.spends) for each in moved if each.origin is not None}
     others = [each for each in moved if each.source is not State.RUNNING and _may_concern_somebody(each)]
@@ -88,7 +88,7 @@ def _may_concern_somebody(moved: Transition) -> bool:
     return moved.origin is None and moved.target in ENDS and moved.superseded_by is None
 
 
-def _origins(moved: Sequence[Transition]) -> Generator[Step, Rows, dict[int, Known]]:
+def _origins(moved: Sequence[Transition]) -> Script[dict[int, Known]]:
     letters = {each.n for each in moved if each.source in LETTERS}
     rows = yield "origins_of", {"numbers": text([each.n for each in moved])}
     return {
@@ -107,7 +107,7 @@ def _kind(moved: Transition, whose: Known) -> str | None:
     return kind_of(whose.origin, moved.source, moved.target, superseded=superseded, replays_by_itself=scheduled)
 
 
-def _histories(numbers: Sequence[int]) -> Generator[Step, Rows, dict[int, list[str]]]:
+def _histories(numbers: Sequence[int]) -> Script[dict[int, list[str]]]:
     found: defaultdict[int, list[str]] = defaultdict(list)
     if numbers:
         for n, entry in (yield "history_of", {"numbers": text(numbers)}):
@@ -152,7 +152,7 @@ class Abandoned(NamedTuple):
     status: str
 
 
-def gave_up(round_: Round, letter: Abandoned) -> Script:
+def gave_up(round_: Round, letter: Abandoned) -> Script[None]:
     """Tell that no automatic replay is left for a letter: until now its death was nobody's business."""
     round_.told["gave_up", letter.queue].append(letter.id)
     for n, session, handler, deferred, attempts, _, failure, _ in (yield "origins_of", {"numbers": text([letter.n])}):
@@ -186,7 +186,7 @@ class Unheard(NamedTuple):
     told: bool
 
 
-def keep_replies(round_: Round, jobs: Sequence[str]) -> Script:
+def keep_replies(round_: Round, jobs: Sequence[str]) -> Script[Any]:
     """Have the ends of jobs be told to their sessions, because whoever called them did not wait for the reply.
 
     One that is done is told now. One that goes on becomes a deferred submission, whose end is told when it comes.
@@ -202,7 +202,7 @@ def keep_replies(round_: Round, jobs: Sequence[str]) -> Script:
     return [None] * len(jobs)
 
 
-def _keep_reply(round_: Round, found: Unheard, details: Details, session: str) -> Script:
+def _keep_reply(round_: Round, found: Unheard, details: Details, session: str) -> Script[None]:
     if found.state not in ENDS:
         yield "set_details", {"n": found.n, "details": text(msgspec.structs.replace(details, queue_reason=DEFERRED))}
     elif found.state == State.COMPLETED:  # the session was told of every other end
@@ -228,7 +228,7 @@ class Reading(NamedTuple):
     session: str | None = None
 
 
-def read(round_: Round, readings: Sequence[Reading]) -> Script:
+def read(round_: Round, readings: Sequence[Reading]) -> Script[Any]:
     """Note that messages were read; answer which of them there are."""
     answers = []
     for each in readings:
@@ -237,14 +237,14 @@ def read(round_: Round, readings: Sequence[Reading]) -> Script:
     return answers
 
 
-def messages(session: str, limit: int, *, unread: bool) -> Script:
+def messages(session: str, limit: int, *, unread: bool) -> Script[Any]:
     """Read the messages of one session, the newest first."""
     given = {"session": session, "limit": limit}
     rows = (yield "unread_messages", given) if unread else (yield "all_messages", given)
     return [Message(*row) for row in rows]
 
 
-def prune(now: float, limit: int, keep: float, keep_unread: float) -> Script:
+def prune(now: float, limit: int, keep: float, keep_unread: float) -> Script[None]:
     """Delete what was read long ago, what a session has too much of, and what nobody ever came for."""
     yield "delete_messages", {"before": now - keep, "limit": limit}
     yield "delete_surplus_messages", {"most": MOST_KEPT, "limit": limit, "oldest": now - keep_unread}

@@ -8,7 +8,7 @@ the oldest parked job.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from standfast.failure import Landed
 from standfast.job import HTTP, Coalesced, Details, Folded, NewJob
 from standfast.lifecycle import Move, State, Transition
 from standfast.rules import Coalesce, QueueRules
-from standfast.store.steps import Round, Rows, Script, Step, text
+from standfast.store.steps import Round, Script, text
 from standfast.wings.threads.words import MOST_REQUESTERS, folded, folded_under
 
 SAME_TIME = 0.25
@@ -85,7 +85,7 @@ def gates_of(jobs: Iterable[NewJob]) -> list[str]:
     return [gate_of(job.queue, job.thread_key) for job in jobs if job.thread_key is not None]
 
 
-def lock(round_: Round, gates: Iterable[str]) -> Script:
+def lock(round_: Round, gates: Iterable[str]) -> Script[None]:
     """Keep every other transaction out of these threads, and take them in the order that every transaction does.
 
     Gates come before rows: whoever waits for a gate holds no row that its holder could want.
@@ -96,7 +96,7 @@ def lock(round_: Round, gates: Iterable[str]) -> Script:
         round_.gates |= wanted
 
 
-def members(gate: str, mode: Coalesce) -> Generator[Step, Rows, list[Member]]:
+def members(gate: str, mode: Coalesce) -> Script[list[Member]]:
     """Read the unfinished jobs of a thread, oldest first. Where every job is kept, they do not matter."""
     if mode == "never":
         return []
@@ -136,7 +136,7 @@ def _joined(held: str, old_details: str, collection: str) -> str:
     return f"{first[:-1]},{collection[1:]}"
 
 
-def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Generator[Step, Rows, bool]:
+def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Script[bool]:
     """Fold a newcomer into a waiting job: payload and key replace (or join) the old ones. False if it cannot be.
 
     That is where the whole would be too big, or the handler asks for consent and their sessions differ.
@@ -164,12 +164,12 @@ def fold(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> Generator[
     return True
 
 
-def _asks_consent(job: NewJob) -> Generator[Step, Rows, bool]:
+def _asks_consent(job: NewJob) -> Script[bool]:
     """Tell whether a job's handler is entered only for sessions that consented."""
     return bool((yield "asks_consent", {"queue": job.queue, "handler": job.handler}))
 
 
-def _hasten(round_: Round, into: Member, job: NewJob, expiry: float | None) -> Script:
+def _hasten(round_: Round, into: Member, job: NewJob, expiry: float | None) -> Script[None]:
     """Make a waiting job at least as urgent and as early as the one it takes in."""
     due = round_.due_at(job.delay, job.at)
     yield "fold_job", {"n": into.n, "priority": job.priority, "due_at": due, "asked_expiry": expiry}
@@ -179,7 +179,7 @@ def _hasten(round_: Round, into: Member, job: NewJob, expiry: float | None) -> S
     round_.work_in(job.queue, due - round_.now)
 
 
-def _taken_in(round_: Round, into: Member, job: NewJob) -> Script:
+def _taken_in(round_: Round, into: Member, job: NewJob) -> Script[None]:
     """Have the job that took another in answer for it: for its key, its id, and in the journal."""
     for key in (job.idempotency_key, job.body_key):
         if key is not None:
@@ -188,7 +188,7 @@ def _taken_in(round_: Round, into: Member, job: NewJob) -> Script:
     round_.told["coalesced", job.queue].append(into.id)
 
 
-def fold_under(round_: Round, into: Member, job: NewJob) -> Script:
+def fold_under(round_: Round, into: Member, job: NewJob) -> Script[None]:
     """Fold a latecomer into a job that is newer: that keeps its payload and key, as if they had come in their order."""
     [(held, key, old_details)] = yield "body_of", {"n": into.n}
     details = text(folded_under(_read_details(old_details), _read_details(job.details)))
@@ -236,7 +236,7 @@ def superseded(found: Iterable[Member], job: NewJob, mode: Coalesce, gate: str) 
     ]
 
 
-def join(n: int, gate: str, *, due: bool) -> Script:
+def join(n: int, gate: str, *, due: bool) -> Script[None]:
     """Let a job join its thread: it takes the free gate or is parked on it; one that is not due yet does neither."""
     parked = None
     if due:
@@ -248,7 +248,7 @@ def join(n: int, gate: str, *, due: bool) -> Script:
     yield "join_thread", {"n": n, "gate": gate, "parked_on": parked}
 
 
-def admit_due(round_: Round, limit: int) -> Generator[Step, Rows, int]:
+def admit_due(round_: Round, limit: int) -> Script[int]:
     """Let jobs of threads whose time has come join them; give how many there were.
 
     A thread that somebody is busy with is left for later.
@@ -263,7 +263,7 @@ def admit_due(round_: Round, limit: int) -> Generator[Step, Rows, int]:
     return len(rows)
 
 
-def release(round_: Round, moved: Sequence[Transition]) -> Script:
+def release(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Hand the gates of jobs that left their threads to the oldest ones parked there."""
     for each in moved:
         if each.gate is None:
@@ -276,7 +276,7 @@ def release(round_: Round, moved: Sequence[Transition]) -> Script:
             yield from _hand_on(round_, each.gate)
 
 
-def _hand_on(round_: Round, gate: str) -> Script:
+def _hand_on(round_: Round, gate: str) -> Script[None]:
     waiting = yield "next_parked", {"gate": gate}
     if not waiting:
         yield "drop_gate", {"gate": gate}
@@ -287,7 +287,7 @@ def _hand_on(round_: Round, gate: str) -> Script:
     round_.work_in(queue, 0.0)
 
 
-def unless_superseded(transition: Transition, mode: Coalesce) -> Generator[Step, Rows, Transition]:
+def unless_superseded(transition: Transition, mode: Coalesce) -> Script[Transition]:
     """Let a job that would return to its queue make way for a newer one of its thread, unless its effect may exist."""
     landed = transition.effect == Landed.MAYBE
     if mode != "latest" or landed or transition.gate is None or transition.move == Move.REPLAY:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from standfast.store.engine import Engine
-from standfast.store.steps import Round, Rows, Script, Step
+from standfast.store.steps import Round, Script
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 
@@ -58,7 +58,7 @@ class Revocation(NamedTuple):
     by: str
 
 
-def create(round_: Round, wanted: Sequence[NewToken]) -> Script:
+def create(round_: Round, wanted: Sequence[NewToken]) -> Script[Any]:
     """Keep new tokens; False for one whose name another has that still counts."""
     answers = []
     for each in wanted:
@@ -75,7 +75,7 @@ def create(round_: Round, wanted: Sequence[NewToken]) -> Script:
     return answers
 
 
-def revoke(round_: Round, wanted: Sequence[Revocation]) -> Script:
+def revoke(round_: Round, wanted: Sequence[Revocation]) -> Script[Any]:
     """Have tokens count no more; False where there is none of that name."""
     answers = []
     for each in wanted:
@@ -87,13 +87,13 @@ def revoke(round_: Round, wanted: Sequence[Revocation]) -> Script:
     return answers
 
 
-def one(token_id: str) -> Generator[Step, Rows, TokenRow | None]:
+def one(token_id: str) -> Script[TokenRow | None]:
     """Read a token."""
     rows = yield "token", {"id": token_id}
     return TokenRow(*rows[0]) if rows else None
 
 
-def made_since(token_id: str, since: float) -> Generator[Step, Rows, list[TokenRow]]:
+def made_since(token_id: str, since: float) -> Script[list[TokenRow]]:
     """Read a token, the token it was made with, and so on, as far as they were made since then."""
     found: list[TokenRow] = []
     wanted: str | None = token_id
@@ -106,7 +106,7 @@ def made_since(token_id: str, since: float) -> Generator[Step, Rows, list[TokenR
     return found
 
 
-def listed(now: float) -> Generator[Step, Rows, list[TokenRow]]:
+def listed(now: float) -> Script[list[TokenRow]]:
     """Read all of them that count, the newest first: people make them one by one, and there are few."""
     rows = yield "tokens", {"now": now}
     return [TokenRow(*row) for row in rows]

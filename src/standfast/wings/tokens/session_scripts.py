@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from standfast.store.engine import Engine
-from standfast.store.steps import Round, Rows, Script, Step
+from standfast.store.steps import Round, Script
 from standfast.wings.tokens.scripts import TokenRow
 
 PATIENCE = 5.0
@@ -43,7 +43,7 @@ class Renewal(NamedTuple):
     idle: float
 
 
-def open_(round_: Round, wanted: Sequence[NewSession]) -> Script:
+def open_(round_: Round, wanted: Sequence[NewSession]) -> Script[Any]:
     """Keep new sessions; what a browser had before counts no more."""
     now = round_.now
     for each in wanted:
@@ -56,28 +56,28 @@ def open_(round_: Round, wanted: Sequence[NewSession]) -> Script:
     return [None] * len(wanted)
 
 
-def renew(round_: Round, wanted: Sequence[Renewal]) -> Script:
+def renew(round_: Round, wanted: Sequence[Renewal]) -> Script[Any]:
     """Put off the end of sessions that are in use; one that has ended stays ended."""
     for each in wanted:
         yield "renew_session", {"hash": each.hash, "until": round_.now + each.idle, "now": round_.now}
     return [None] * len(wanted)
 
 
-def close(_round: Round, hashes: Sequence[str]) -> Script:
+def close(_round: Round, hashes: Sequence[str]) -> Script[Any]:
     """End sessions."""
     for each in hashes:
         yield "close_session", {"hash": each}
     return [None] * len(hashes)
 
 
-def close_all(_round: Round, asked: Sequence[None]) -> Script:
+def close_all(_round: Round, asked: Sequence[None]) -> Script[Any]:
     """End every session: a restored store must not know browsers that have signed out since its backup."""
     while (yield "delete_sessions", {"now": float("inf"), "limit": 1000}):
         pass
     return [None] * len(asked)
 
 
-def one(hash_: str, audience: str) -> Generator[Step, Rows, SessionRow | None]:
+def one(hash_: str, audience: str) -> Script[SessionRow | None]:
     """Read a session of an address."""
     rows = yield "session", {"hash": hash_, "audience": audience}
     return next((SessionRow(TokenRow(*token), expires_at) for *token, expires_at in rows), None)

@@ -24,7 +24,7 @@ class SharedSetting(NamedTuple):
     by: str
 
 
-def publish(round_: Round, settings: Sequence[SharedSetting]) -> Script:
+def publish(round_: Round, settings: Sequence[SharedSetting]) -> Script[Any]:
     """Put settings in force for every process: the last published wins. A change is chained in the audit."""
     for each in settings:
         if (yield "write_shared_setting", {**each._asdict(), "now": round_.now}):
@@ -33,7 +33,7 @@ def publish(round_: Round, settings: Sequence[SharedSetting]) -> Script:
     return [None] * len(settings)
 
 
-def value(name: str) -> Script:
+def value(name: str) -> Script[Any]:
     """Read a setting; None if no process ever published it."""
     rows = yield "shared_setting", {"name": name}
     return rows[0][0] if rows else None

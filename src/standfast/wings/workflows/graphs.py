@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +15,7 @@ from standfast.spine.claim import decode_numbers
 from standfast.spine.intake import Terms, hot_row
 from standfast.spine.orders import Conflict, Full
 from standfast.store.hints import STOPS
-from standfast.store.steps import Batch, Round, Rows, Script, Step, text
+from standfast.store.steps import Batch, Round, Rows, Script, text
 from standfast.wings.audit.words import Decision
 from standfast.wings.letters import scripts as letters
 from standfast.wings.queues import depth
@@ -49,7 +49,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
 
 
-def start(round_: Round, starts: Sequence[Start]) -> Script:
+def start(round_: Round, starts: Sequence[Start]) -> Script[Any]:
     """Store workflows; answer for each the id it has, a Conflict, or the name of a full queue with its Full."""
     answers = []
     for each in starts:
@@ -65,7 +65,7 @@ def start(round_: Round, starts: Sequence[Start]) -> Script:
     return answers
 
 
-def _key_taken(round_: Round, each: Start, key: str) -> Generator[Step, Rows, str | Conflict | None]:
+def _key_taken(round_: Round, each: Start, key: str) -> Script[str | Conflict | None]:
     """Take the workflow's key; if it belongs to another one, give that, or say that it is not the same."""
     mine = (KEYS + each.name, key, each.id)
     owners: Rows = []
@@ -78,7 +78,7 @@ def _key_taken(round_: Round, each: Start, key: str) -> Generator[Step, Rows, st
     return owner if fingerprint == each.fingerprint else Conflict(owner)
 
 
-def _full(each: Start, known: depth.Queues) -> Generator[Step, Rows, tuple[str, Full] | None]:
+def _full(each: Start, known: depth.Queues) -> Script[tuple[str, Full] | None]:
     """Name a queue that has no room for the steps that begin at once, if one has not."""
     first = [job for job, parents in zip(each.jobs, each.parents, strict=True) if not parents]
     refused: depth.Answers = {}
@@ -86,7 +86,7 @@ def _full(each: Start, known: depth.Queues) -> Generator[Step, Rows, tuple[str, 
     return next(((job.queue, refused[job.id]) for job in first if job.id in refused), None)
 
 
-def _store(round_: Round, each: Start, known: depth.Queues) -> Script:
+def _store(round_: Round, each: Start, known: depth.Queues) -> Script[None]:
     numbers = sorted(decode_numbers((yield "next_numbers", {"count": len(each.jobs)})[0][0]))
     queues, total = text(sorted(known)), len(numbers)
     extent = (numbers[0], numbers[-1], total, total)
@@ -149,7 +149,7 @@ class Cancellation(NamedTuple):
     by: str
 
 
-def cancel(round_: Round, cancellations: Sequence[Cancellation]) -> Script:
+def cancel(round_: Round, cancellations: Sequence[Cancellation]) -> Script[Any]:
     """End what is not final of workflows, and ask what runs to stop; answer for each whether it is known."""
     answers = []
     for workflow, by in cancellations:
@@ -160,7 +160,7 @@ def cancel(round_: Round, cancellations: Sequence[Cancellation]) -> Script:
     return answers
 
 
-def _cancel(round_: Round, workflow: WorkflowRow, by: str) -> Script:
+def _cancel(round_: Round, workflow: WorkflowRow, by: str) -> Script[None]:
     rows = yield "unfinished_steps", {"id": workflow.id, "first": workflow.first_n, "last": workflow.last_n}
     running = [row for row in rows if row[4] == State.RUNNING]
     if running:
@@ -222,7 +222,7 @@ class StepRow(NamedTuple):
     finished_at: float | None
 
 
-def one(workflow: str) -> Script:
+def one(workflow: str) -> Script[Any]:
     """Read a workflow with its steps, in the order of the graph; None if there is none of this id."""
     found = yield "workflow_by_id", {"id": workflow}
     if not found:
@@ -241,19 +241,19 @@ def one(workflow: str) -> Script:
         after = rows[-1].n
 
 
-def listed(state: str | None, limit: int, before: str | None) -> Script:
+def listed(state: str | None, limit: int, before: str | None) -> Script[Any]:
     """Read workflows, the newest first, older than the one of an id."""
     last = before or "\U0010ffff"
     rows = yield "list_workflows", {"state": state, "limit": limit, "before": last}
     return [WorkflowRow(*row) for row in rows]
 
 
-def stuck(limit: int) -> Script:
+def stuck(limit: int) -> Script[Any]:
     """Read the workflows that stopped steps hold up: id, name, how many stopped, how many are not final."""
     return [(*row,) for row in (yield "stuck_workflows", {"limit": limit})]
 
 
-def result(n: int) -> Script:
+def result(n: int) -> Script[Any]:
     """Read the result of one step."""
     rows = yield "result_of_step", {"n": n}
     return rows[0][0] if rows else None
@@ -262,7 +262,7 @@ def result(n: int) -> Script:
 # --- forgetting
 
 
-def prune(round_: Round, limit: int) -> Generator[Step, Rows, int]:
+def prune(round_: Round, limit: int) -> Script[int]:
     """Delete workflows that are kept no longer, each with all its steps; give how many rows that were."""
     deleted = 0
     for workflow, first, last, total in (yield "prunable_workflows", {"now": round_.now, "limit": limit}):

@@ -9,7 +9,7 @@ every job, in the order of their ids.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ import msgspec
 from standfast.job import Claim, Parent
 from standfast.lifecycle import FINAL, LETTERS, MOVES, Move, State, Transition
 from standfast.rules import DEFAULTS
-from standfast.store.steps import Round, Rows, Script, Step, lock_jobs, text
+from standfast.store.steps import Round, Rows, Script, lock_jobs, text
 from standfast.wings.workflows.words import ENDED, TOLD, Progress, Tally
 
 LARGEST_HAND_OVER = 4 << 20
@@ -45,7 +45,7 @@ class Moved(NamedTuple):
 Known = Mapping[int, Moved]
 
 
-def following(round_: Round, moved: Sequence[Transition], steps: Known) -> Generator[Step, Rows, Moves]:
+def following(round_: Round, moved: Sequence[Transition], steps: Known) -> Script[Moves]:
     """Count what moved, and give the moves that follow from it: who was released by that, and who is to end with it.
 
     A repeat holds up what is behind it, and changes nothing else.
@@ -68,7 +68,7 @@ def _change(move: Move, source: State) -> Tally | None:
     return change if any(change) else None
 
 
-def _released(round_: Round, completed: Sequence[Moved]) -> Generator[Step, Rows, list[Transition]]:
+def _released(round_: Round, completed: Sequence[Moved]) -> Script[list[Transition]]:
     """Count down what waits for completed steps, which releases those that wait for nothing more; give their moves."""
     behind = Counter(child for step in completed for child in _numbers(step.children or "[]"))
     if not behind:
@@ -87,7 +87,7 @@ def _released(round_: Round, completed: Sequence[Moved]) -> Generator[Step, Rows
     ]
 
 
-def _dropped(cancelled: Mapping[int, str]) -> Generator[Step, Rows, list[Transition]]:
+def _dropped(cancelled: Mapping[int, str]) -> Script[list[Transition]]:
     """Give the moves that end everything that waits for steps, given by name, which never will be completed."""
     if not cancelled:
         return []
@@ -101,7 +101,7 @@ def _dropped(cancelled: Mapping[int, str]) -> Generator[Step, Rows, list[Transit
     ]
 
 
-def settle(round_: Round) -> Script:
+def settle(round_: Round) -> Script[None]:
     """Count the workflows of this round: they are locked after every job, and before the gates that ends give back."""
     tallies, round_.tallies = round_.tallies, {}
     changed = [(workflow, *tally) for workflow, tally in sorted(tallies.items()) if any(tally)]
@@ -113,7 +113,7 @@ def settle(round_: Round) -> Script:
             yield from _progress(round_, workflow, progress)
 
 
-def _progress(round_: Round, workflow: str, progress: Progress) -> Script:
+def _progress(round_: Round, workflow: str, progress: Progress) -> Script[None]:
     round_.told[TOLD[progress], ""].append(workflow)
     if progress not in ENDED:
         yield "set_progress", {"id": workflow, "state": progress}
@@ -126,7 +126,7 @@ def _progress(round_: Round, workflow: str, progress: Progress) -> Script:
 # --- what a step is given
 
 
-def with_parents(claims: list[Claim]) -> Generator[Step, Rows, list[Claim]]:
+def with_parents(claims: list[Claim]) -> Script[list[Claim]]:
     """Give the steps among claims what came of the steps before them; without any, this asks nothing."""
     steps = [claim.n for claim in claims if claim.pending is not None]
     if not steps:
@@ -135,7 +135,7 @@ def with_parents(claims: list[Claim]) -> Generator[Step, Rows, list[Claim]]:
     return [_with(claim, found.get(claim.n)) for claim in claims]
 
 
-def parents(steps: Sequence[int]) -> Generator[Step, Rows, dict[int, dict[str, Parent]]]:
+def parents(steps: Sequence[int]) -> Script[dict[int, dict[str, Parent]]]:
     """Read what came of the steps before these, by number and name; a result that many wait for is read once."""
     found: dict[int, dict[str, Parent]] = {n: {} for n in steps}
     for n, name, whose, size, result in (yield "parents_of", {"numbers": text(steps), "most": LARGEST_HAND_OVER}):
