@@ -18,6 +18,7 @@ from standfast.lifecycle import Standing, State, Transition
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
+from standfast.spine import claim as claiming
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
 from standfast.store.engine import Engine
@@ -95,7 +96,7 @@ def _standing(engine: Engine[Any], job_id: str) -> Standing:
 
 def _end(engine: Engine[Any], told: Path, outcomes: dict[str, Outcome]) -> None:
     """Claim what can be claimed, and end what has an outcome, in one transaction."""
-    [catch] = engine.call_blocking(scripts.claim, [Order("worker", (Want("post", ("post",), 9),))], seconds=None)
+    [catch] = engine.call_blocking(claiming.claim, [Order("worker", (Want("post", ("post",), 9),))], seconds=None)
     moves = [settle(claim, outcomes[claim.id], DEFAULTS, 0.0) for claim in catch.claims if claim.id in outcomes]
     assert len(moves) == len(outcomes)
     engine.call_blocking(scripts.apply, moves, seconds=None)

@@ -23,6 +23,7 @@ from standfast.lifecycle import Move, State, Transition
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
+from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
@@ -103,7 +104,7 @@ def _accept(store: SqliteEngine, told: Path, ids: list[str]) -> None:
 
 
 def _end(store: SqliteEngine, told: Path) -> None:
-    [catch] = store.call_blocking(scripts.claim, [ORDER], seconds=None)
+    [catch] = store.call_blocking(claiming.claim, [ORDER], seconds=None)
     report(told, claimed={claim.id: claim.token for claim in catch.claims})
     outcomes: list[Outcome] = [Succeeded('{"sent":true}'), Failed(REFUSED)]
     moves = [settle(claim, outcome, DEFAULTS, 0.0) for claim, outcome in zip(catch.claims, outcomes, strict=True)]
@@ -186,7 +187,7 @@ def _govern(store: Engine[Any], told: Path) -> None:
 
 
 def _die_governed(store: Engine[Any], told: Path, queue: str) -> None:
-    [catch] = store.call_blocking(scripts.claim, [Order("worker", (Want(queue, (queue,), 2),))], seconds=None)
+    [catch] = store.call_blocking(claiming.claim, [Order("worker", (Want(queue, (queue,), 2),))], seconds=None)
     present = Present(GOVERNED, store.now())
     moves = [_filed(settle(claim, Failed(REFUSED), DEFAULTS, 0.0, present)) for claim in catch.claims]
     store.call_blocking(scripts.apply, moves, seconds=None)

@@ -15,6 +15,7 @@ from standfast.lifecycle import Standing, State, Transition
 from standfast.outcome import Failed, Outcome, Succeeded, Unconsented
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
+from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
@@ -81,7 +82,7 @@ def _enqueue(store: Engine[Any], queue: str, number: int) -> None:
 
 def _claims(store: Engine[Any], queue: str) -> list[Claim]:
     order = Order("worker", (Want(queue, (queue,), 3),))
-    return list(store.call_blocking(scripts.claim, [order], seconds=None)[0].claims)
+    return list(store.call_blocking(claiming.claim, [order], seconds=None)[0].claims)
 
 
 def _end(store: Engine[Any], told: Path, queue: str, outcome: Outcome) -> None:

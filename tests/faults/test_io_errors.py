@@ -23,6 +23,7 @@ from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
+from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
@@ -81,7 +82,7 @@ def scenario(store: SqliteEngine, told: Told, patience: float) -> None:
             return
         told.accepted.update(ids)
         try:
-            [catch] = store.call_blocking(scripts.claim, [ORDER], seconds=patience)
+            [catch] = store.call_blocking(claiming.claim, [ORDER], seconds=patience)
             end(store, told, catch.claims, patience)
         except StoreUnavailable:
             return

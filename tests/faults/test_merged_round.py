@@ -24,6 +24,7 @@ from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Lapsed, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
+from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
@@ -210,7 +211,7 @@ def from_(script: Any) -> IsIt:
 
 def is_a_claim(answer: Answer) -> bool:
     request, result = answer
-    return request.script is scripts.claim and any(catch.claims for catch in result)
+    return request.script is claiming.claim and any(catch.claims for catch in result)
 
 
 @pytest.mark.parametrize("key", [None, "key"])
@@ -228,7 +229,7 @@ async def test_an_enqueue_that_landed_unanswered_is_stored_and_told_once(store, 
 
 async def test_an_end_that_landed_unanswered_is_written_once(store, path, lose_answer):
     await enqueue(store, new_job("job"))
-    [catch] = await store.call(scripts.claim, [Order("worker", (Want("post", ("post",), 1),))], seconds=PATIENCE)
+    [catch] = await store.call(claiming.claim, [Order("worker", (Want("post", ("post",), 1),))], seconds=PATIENCE)
     death = settle(catch.claims[0], Failed(REFUSED), DEFAULTS, 0.0)
     lose_answer(from_(scripts.apply))
     assert await store.call(scripts.apply, [death], seconds=PATIENCE) == [True]
@@ -318,7 +319,7 @@ async def until(fact: Callable[[], object]) -> None:
 
 async def test_two_ends_of_one_attempt_in_one_round_leave_one(store, path):
     await enqueue(store, new_job("job"))
-    [catch] = await store.call(scripts.claim, [Order("worker", (Want("post", ("post",), 1),))], seconds=PATIENCE)
+    [catch] = await store.call(claiming.claim, [Order("worker", (Want("post", ("post",), 1),))], seconds=PATIENCE)
     ends = [settle(catch.claims[0], outcome, DEFAULTS, 0.0) for outcome in (Succeeded(), Lapsed(), Failed(REFUSED))]
     async with behind_a_gate(store):
         calls = [store.call(scripts.apply, [end], seconds=PATIENCE) for end in ends]

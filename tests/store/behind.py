@@ -7,10 +7,10 @@ from typing import Any
 
 import apsw
 
-from standfast.spine import upkeep
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
+from standfast.worker import upkeep
 from tests.postgres import connect, in_schema
 
 

@@ -19,12 +19,12 @@ from standfast.spine.orders import Catch, Order, Publication, Want
 from standfast.spine.payload import fingerprint
 from standfast.spine.registry import Declaration
 from standfast.spine.settle import settle
-from standfast.spine.upkeep import Beat, Sweep, Swept, WorkerCard
 from standfast.store.store import Store
 from standfast.wings.jobs.rules import cancel, replay
 from standfast.wings.jobs.view import job_view
 from standfast.wings.letters.returning import standing
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.upkeep import Beat, Sweep, Swept, WorkerCard
 
 Look = Callable[[str], list[tuple[Any, ...]]]
 """Looks behind the verbs: rows of a plain SELECT."""

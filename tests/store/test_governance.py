@@ -8,7 +8,6 @@ import msgspec
 
 from standfast.failure import Class
 from standfast.lifecycle import Move, Transition
-from standfast.spine.upkeep import Prune
 from standfast.store.store import Store
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.rules import asked_for, turned_down
@@ -19,6 +18,7 @@ from standfast.wings.letters.births import Holding
 from standfast.wings.letters.returning import standing
 from standfast.wings.redrives.scripts import KEEP_PLANS, KEEP_REDRIVES, Advance, Mark, Plan, Planned, Start, Take
 from standfast.wings.redrives.words import Course, Leg, Outcome
+from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, ended, failed, one, seen
 
 

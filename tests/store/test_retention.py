@@ -7,9 +7,9 @@ import pytest
 from standfast.failure import Class
 from standfast.lifecycle import Move, State, Transition
 from standfast.rules import QueueRules, Retention
-from standfast.spine.upkeep import Prune
 from standfast.wings.audit.words import decisions_of
 from standfast.worker.pruner import Pruner
+from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, ended, everything, failed, journal, new_job, one, publish
 
 DAY = 86400.0

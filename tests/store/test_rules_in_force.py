@@ -12,9 +12,9 @@ from standfast.outcome import NotEntered
 from standfast.rules import DEFAULTS, QueueRules, exponential, fixed
 from standfast.spine.orders import Publication
 from standfast.spine.registry import Declaration
-from standfast.spine.upkeep import WorkerCard
 from standfast.store.steps import Round, Script, text
 from standfast.store.store import Store
+from standfast.worker.upkeep import WorkerCard
 from tests.store.suite import catch, claim_one, ended, enqueued, failed, new_job, one, publish, seen, sweep
 
 STRICT = QueueRules(attempts=2, lease=30.0, timeout=20.0)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from standfast.application.wings import RIDERS
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.spine import apply as scripts
 from standfast.store import turns
@@ -47,7 +48,7 @@ def refused(n: int) -> Refusal:
 
 
 def test_the_first_that_locks_jobs_locks_those_of_all():
-    round_ = Round(0.0, 0.0, "boot")
+    round_ = Round(0.0, 0.0, "boot", RIDERS)
     calls: list[tuple[ScriptFunction, list[Any]]] = [
         (letters.quarantine, [apart(5), apart(2)]),
         (scripts.apply, [moved(9), moved(1)]),

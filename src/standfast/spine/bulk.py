@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from standfast.job import NewJob
-from standfast.spine.intake import enqueue
+from standfast.spine.intake import enqueue, known_queues
 from standfast.spine.orders import Conflict, Full
 from standfast.store.steps import Round, Script
-from standfast.wings.queues import depth
 
 
 def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Script[Any]:
@@ -19,7 +18,7 @@ def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Scri
     """
     answers = []
     for jobs in batches:
-        known = yield from depth.known_queues({job.queue for job in jobs})
+        known = yield from known_queues({job.queue for job in jobs})
         limited = any(facts.max_depth is not None for facts in known.values())
         refusable = limited or any(job.idempotency_key is not None for job in jobs)
         answers.append((yield from _all_or_none(round_, jobs) if refusable else enqueue(round_, jobs)))
@@ -34,8 +33,7 @@ def stored_together(round_: Round, jobs: Sequence[NewJob]) -> Script[Any]:
 
 def _all_or_none(round_: Round, jobs: Sequence[NewJob]) -> Script[Any]:
     """Try in a round of its own: what is undone must not be told either."""
-    alone = Round(round_.now, round_.skew, round_.boot)
-    alone.gates = round_.gates
+    alone = round_.part(round_.now)
     yield "begin_batch", {}
     answers = yield from enqueue(alone, jobs)
     full = [answer for answer in answers if isinstance(answer, Full)]

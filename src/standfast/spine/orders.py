@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from standfast.job import Claim
 from standfast.rules import QueueRules
-from standfast.wings.limits.words import Closing
-from standfast.wings.policy.scripts import Kept
 
 
 class Conflict(msgspec.Struct, frozen=True):
@@ -31,8 +29,8 @@ class Want(msgspec.Struct, frozen=True):
     queue: str
     handlers: tuple[str, ...]
     slots: int
-    admission: Literal["open"] | Closing | None = None
-    """What the queue's gate said: that work may start, or why not."""
+    admission: Any = None
+    """What the queue's gate said: "open", or why it is closed (`limits.Closing`)."""
     ready: dict[str, str | None] | None = None
     """What the probes say of those handlers that require anything: why not, or None for a yes."""
     alone: bool = False
@@ -54,7 +52,7 @@ class Catch(msgspec.Struct, frozen=True):
     claims: list[Claim]
     rules: dict[str, QueueRules]
     next_due: float | None
-    policy: Kept | None = None
+    policy: Any = None
     """The policy in force, where it is another one than the worker knew."""
     suspects: tuple[str, ...] = ()
     """The queues that have suspects for this worker's handlers."""

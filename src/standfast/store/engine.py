@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from standfast.clock import Clock
 from standfast.concurrency.threads import start
 from standfast.errors import ConfigurationError, StoreDamaged, StoreUnusable, WrongAddress
-from standfast.spine import apply as scripts
+from standfast.spine.close import close
 from standfast.store import requests, turns
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
@@ -213,7 +213,7 @@ class Engine(ABC, Generic[Handle]):
                 self._line.join(pending, MOST_ITEMS)
             round_ = self._new_round(connection)
             answers = self._run_scripts(connection, round_, self._admitted(connection, round_, pending))
-            self._drive(connection, scripts.close(round_))
+            self._drive(connection, close(round_))
         self._commit(connection)
         return answers, round_
 
@@ -353,7 +353,7 @@ class Engine(ABC, Generic[Handle]):
     def _begin(self, connection: Handle, *, in_haste: bool = False) -> None: ...
 
     def _new_round(self, connection: Handle) -> Round:  # noqa: ARG002 - some look into the database first
-        return Round(self.now(), self.skew(), self.boot())
+        return Round(self.now(), self.skew(), self.boot(), turns.riders())
 
     def _without_room(self, connection: Handle, round_: Round, pending: list[Request]) -> list[Answer]:  # noqa: ARG002
         """Give the requests that the disk has no room for, with what their callers are told."""

@@ -14,11 +14,12 @@ from standfast.errors import StoreClosed, StoreUnavailable
 from standfast.job import NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
-from standfast.spine import apply as scripts
+from standfast.spine import apply as applying
 from standfast.spine import bulk as together
-from standfast.spine import intake, upkeep
+from standfast.spine import claim as claiming
+from standfast.spine import intake
+from standfast.spine.known_rules import rules_in_force
 from standfast.spine.orders import Catch, Conflict, Full, Order, Publication
-from standfast.spine.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
 from standfast.store import shared, spools
 from standfast.store.engine import Engine
 from standfast.store.facades.agents import Agents
@@ -48,11 +49,14 @@ from standfast.wings.letters.births import Burial, Holding
 from standfast.wings.limits.words import Row
 from standfast.wings.notices.scripts import Carrying, carry
 from standfast.wings.queues import ages
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.relay import scripts as forward
 from standfast.wings.relay.scripts import Forward, Unforwardable
 from standfast.wings.tokens.scripts import TokenShelf
 from standfast.wings.tokens.session_scripts import SessionShelf
 from standfast.wings.tokens.settings_scripts import SharedSettings
+from standfast.worker import upkeep
+from standfast.worker.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
 
 Accepted = Receipt | Conflict | Full
 """What is answered for a new job: it is stored, or why it is not."""
@@ -251,16 +255,16 @@ class Store:
 
     async def claim(self, order: Order) -> Catch:
         """Claim what a worker can start now."""
-        [catch] = await self._engine.call(scripts.claim, [order], seconds=PATIENCE, room=ROOM_TO_CLAIM)
+        [catch] = await self._engine.call(claiming.claim, [order], seconds=PATIENCE, room=ROOM_TO_CLAIM)
         return catch  # type: ignore[no-any-return]
 
     async def apply(self, transitions: Sequence[Transition]) -> list[bool]:
         """Move jobs as decided, however long it takes; answer for each whether it landed."""
-        return await self._engine.call(scripts.apply, transitions, seconds=None)  # type: ignore[no-any-return]
+        return await self._engine.call(applying.apply, transitions, seconds=None)  # type: ignore[no-any-return]
 
     def publish_blocking(self, publication: Publication) -> None:
         """Put declarations in force, also for jobs that wait: where those are many, sweepers do the rest."""
-        [ages_changed] = self._engine.call_blocking(scripts.publish, [publication], seconds=PATIENCE)
+        [ages_changed] = self._engine.call_blocking(queue_scripts.publish, [publication], seconds=PATIENCE)
         give_up = time.monotonic() + PATIENCE
         with suppress(StoreUnavailable):  # the declarations are in force, and the sweepers go on
             while ages_changed and time.monotonic() < give_up:
@@ -350,7 +354,7 @@ class Store:
 
     async def rules(self, queue: str) -> QueueRules:
         """Read the rules in force for a queue."""
-        found = await self._engine.read(scripts.rules_in_force([queue]))
+        found = await self._engine.read(rules_in_force([queue]))
         return found[queue]  # type: ignore[no-any-return]
 
     def published_rules_blocking(self, queue: str) -> QueueRules | None:

@@ -20,9 +20,11 @@ from typing import Any
 
 from standfast.job import NewJob
 from standfast.lifecycle import Transition
-from standfast.spine import apply as scripts
+from standfast.spine import apply as applying
 from standfast.spine import bulk as together
-from standfast.spine import intake, losses, upkeep
+from standfast.spine import claim as claiming
+from standfast.spine import intake
+from standfast.spine.riders import Riders
 from standfast.store.requests import ScriptFunction
 from standfast.store.steps import Round, Script
 from standfast.wings.alerts import conditions
@@ -38,12 +40,14 @@ from standfast.wings.limits import probe_scripts as probes
 from standfast.wings.notices import scripts as carrying
 from standfast.wings.policy import scripts as policies
 from standfast.wings.queues import ages
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.relay import scripts as forward
 from standfast.wings.schedules import scripts as schedules
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.threads import scripts as threads
 from standfast.wings.workflows import graphs
+from standfast.worker import losses, upkeep
 
 Gates = Script[list[str]]
 
@@ -64,7 +68,7 @@ TURNS: tuple[ScriptFunction, ...] = (
     calls.hand_over,
     ledger.write,
     ledger.keep_looks,
-    scripts.apply,
+    applying.apply,
     graphs.cancel,
     letters.amend,
     letters.quarantine,
@@ -97,14 +101,14 @@ TURNS: tuple[ScriptFunction, ...] = (
     upkeep.beat,
     upkeep.retire,
     upkeep.number_journal,
-    scripts.claim,
+    claiming.claim,
 )
 _turns = {script: place for place, script in enumerate(TURNS)}
 
 SCHEDULES: tuple[ScriptFunction, ...] = (schedules.put, schedules.pause, schedules.remove, schedules.tick)
 APART: frozenset[ScriptFunction] = frozenset(
     {
-        scripts.publish,
+        queue_scripts.publish,
         policies.publish,
         ages.restamp,
         operations.pause,
@@ -115,6 +119,13 @@ APART: frozenset[ScriptFunction] = frozenset(
     }
 )
 """Scripts that lock what all others use; each gets a transaction of its own."""
+
+
+def riders() -> Riders:
+    """Give the wings that take part in every round."""
+    from standfast.application.wings import RIDERS  # noqa: PLC0415 - the application stands above the store
+
+    return RIDERS
 
 
 def turn(script: ScriptFunction) -> int:
@@ -173,7 +184,7 @@ def _of_ids(ids: Sequence[str]) -> Gates:
 _JOBS: dict[ScriptFunction, Callable[[Any], int]] = {
     ledger.write: lambda note: note.n,
     ledger.keep_looks: lambda looked: looked.n,
-    scripts.apply: lambda transition: transition.n,
+    applying.apply: lambda transition: transition.n,
     letters.amend: lambda amendment: amendment.touch.letter.n,
     letters.quarantine: lambda quarantine: quarantine.touch.letter.n,
     approvals.ask: lambda ask: ask.n,
@@ -188,6 +199,6 @@ _GATES: dict[ScriptFunction, Callable[[Any], Gates]] = {
     calls.call: _of_calls,
     conditions.tell: _of_tellings,
     schedules.tick: _of_ticks,
-    scripts.apply: _of_moves,
+    applying.apply: _of_moves,
     operations.hurry: _of_ids,
 }

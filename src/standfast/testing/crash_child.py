@@ -14,7 +14,6 @@ import msgspec
 from standfast.application import Standfast
 from standfast.job import JobView
 from standfast.lifecycle import State
-from standfast.spine.upkeep import Sweep
 from standfast.store.places import place as place_of
 from standfast.testing.clock import LapsingClock
 from standfast.testing.kit import move
@@ -24,6 +23,7 @@ from standfast.testing.steps import Steps, watch_commits, watch_handlers, watch_
 from standfast.testing.verdict import VANISHED, Fate
 from standfast.testing.world import World
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.upkeep import Sweep
 
 log = logging.getLogger(__name__)
 

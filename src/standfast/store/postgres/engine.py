@@ -14,7 +14,6 @@ import psycopg
 from standfast.clock import Clock
 from standfast.concurrency.threads import within
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
-from standfast.spine import upkeep
 from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
@@ -34,6 +33,7 @@ from standfast.store.steps import Script
 from standfast.wings.audit.anchor import Anchor
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.reads import JournalRow
+from standfast.worker import upkeep
 
 PATIENCE = 5.0
 """Seconds a caller waits for what it reads."""

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from standfast.clock import Clock
 from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError
-from standfast.spine import apply as scripts
+from standfast.spine.close import close
+from standfast.store import turns
 from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.bell import channel, messages
@@ -78,9 +79,9 @@ class Foreign:
         self._check(facts)
         [(readable_by, _)] = yield "enter", {}
         check_readable("postgres", readable_by, str(self._address))
-        round_ = Round(self._clock.of_server(facts.now), 0.0, "")
+        round_ = Round(self._clock.of_server(facts.now), 0.0, "", turns.riders())
         results = yield from script(round_, items)
-        yield from scripts.close(round_)
+        yield from close(round_)
         for message in messages(round_.work):
             yield "notify", {"channel": channel(self._address), "message": message}
         yield "use_schema", {"path": facts.path}

@@ -62,6 +62,12 @@ def stale(transitions: Sequence[Transition]) -> Script[set[str]]:
     return {approval for approval, source in wanted.items() if standing.get(approval) != source}
 
 
+def groundless(transitions: Sequence[Transition]) -> Script[set[int]]:
+    """Give the places of moves whose approval does not stand where they need it."""
+    known = yield from stale(transitions)
+    return {place for place, each in enumerate(transitions) if each.answers is not None and each.answers.id in known}
+
+
 def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what moves do to approvals: one is carried out, one is asked for, others are overtaken."""
     for each in moved:

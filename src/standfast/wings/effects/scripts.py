@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from standfast.job import Entry, Note
-from standfast.lifecycle import Sighting
+from standfast.job import DOUBTED, Entry, Note
+from standfast.lifecycle import Sighting, Transition
 from standfast.store.steps import Round, Script, lock_jobs, text
 
 Row = tuple[int, str, str, str | None, str | None, int, float, int, int | None, int | None]
@@ -187,3 +187,19 @@ def receipt(n: int, name: str) -> Script[Any]:
     """Read one receipt, as JSON text."""
     rows = yield "receipt_of", {"n": n, "name": name}
     return rows[0][0] if rows else None
+
+
+def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
+    """Write what moves tell of effects, and how far their jobs have come."""
+    looks = [row for each in moved for row in seen_rows(round_, each.n, each.token, each.attempt, each.looks)]
+    if looks:
+        yield "write_verdicts", looks
+    reopened = [(each.n, name) for each in moved for name in each.reopens]
+    if reopened:
+        yield "reopen_effects", {"effects": text(reopened), "doubted": DOUBTED}
+    progressed = [each.n for each in moved if each.progress]
+    if progressed:
+        yield "keep_progress", {"numbers": text(progressed)}
+    failed = [each.n for each in moved if each.look_failed]
+    if failed:
+        yield "count_looks", {"numbers": text(failed), "failed": True}

@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from standfast.job import ASKED
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.spine.apply import apply_decided, rules_in_force
+from standfast.spine.apply import apply_decided
+from standfast.spine.known_rules import rules_in_force
 from standfast.store.steps import Round, Rows, Script, lock_jobs, text
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.audit import scripts as audit
@@ -206,6 +208,28 @@ def _delete(round_: Round, rows: Rows, decision: Decision, word: str) -> Script[
     for _, job_id, queue in rows:
         audit.record(round_, msgspec.structs.replace(decision, job=job_id, queue=queue))
         round_.told[word, queue].append(job_id)
+
+
+# --- moves of letters
+
+
+def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
+    """Open a round for letters that are replayed, and close the books of those that are discarded."""
+    replayed = [each.n for each in moved if each.move == Move.REPLAY]
+    if replayed:
+        asked = [each.n for each in moved if each.move == Move.REPLAY and _is_a_persons(each)]
+        yield "release_intents", {"numbers": text(asked), "asked": ASKED}
+        yield "open_round", {"numbers": text(replayed), "now": round_.now}
+        yield "count_replays", {"numbers": text(replayed)}
+    discarded = [each.n for each in moved if each.move == Move.DISCARD]
+    if discarded:
+        yield "set_replay_status", {"numbers": text(discarded), "status": "discarded", "groups": None}
+        yield "fence_jobs", {"numbers": text(discarded)}
+
+
+def _is_a_persons(replay: Transition) -> bool:
+    """Tell a replay that a person asked for: a policy that replays by itself knows nothing of the world."""
+    return replay.by is not None and (replay.decision is None or replay.decision.kind != "auto_replay")
 
 
 # --- looking for what stopped alike

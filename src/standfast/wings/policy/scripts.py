@@ -104,6 +104,12 @@ def outdated(transitions: Sequence[Transition]) -> Script[set[str | None]]:
     return decided - {snapshot for (snapshot,) in present or [(BUILT_IN,)]}
 
 
+def groundless(transitions: Sequence[Transition]) -> Script[set[int]]:
+    """Give the places of moves that a policy allowed which is in force no more."""
+    known = yield from outdated(transitions)
+    return {place for place, each in enumerate(transitions) if each.ruled_under in known}
+
+
 def kept() -> Script[Kept]:
     """Read the policy in force."""
     return _kept((yield "policy_row", {}))

@@ -241,6 +241,12 @@ def stopped(transitions: Sequence[Transition]) -> Script[set[Leg | None]]:
     return {leg for leg in legs if leg.redrive not in driven or driven[leg.redrive] != leg.driver}
 
 
+def groundless(transitions: Sequence[Transition]) -> Script[set[int]]:
+    """Give the places of moves whose redrive stands still, or has another driver."""
+    known = yield from stopped(transitions)
+    return {place for place, each in enumerate(transitions) if each.leg in known}
+
+
 def advance(round_: Round, advances: Sequence[Advance]) -> Script[Any]:
     """Give a driver the next letters, none if it drives no longer."""
     answers = []

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from standfast.errors import StandfastError
 from standfast.job import NewJob
-from standfast.spine.apply import rules_in_force
 from standfast.spine.intake import enqueue
+from standfast.spine.known_rules import rules_in_force
 from standfast.spine.orders import Conflict
 from standfast.store.steps import Round, Rows, Script, text
 from standfast.wings.letters.births import Burial, bury
@@ -90,8 +90,7 @@ def _alike(first: Forward, each: Forward) -> bool:
 
 
 def _accept(round_: Round, together: Sequence[Forward]) -> Script[None]:
-    then = Round(min(together[0].accepted_at, round_.now), round_.skew, round_.boot, late=True)
-    then.gates = round_.gates
+    then = round_.part(min(together[0].accepted_at, round_.now), late=True)
     answers = yield from _without_limit(enqueue(then, [each.job for each in together]))
     aliases = []
     for each, answer in zip(together, answers, strict=True):

@@ -12,8 +12,9 @@ from standfast.job import NewJob
 from standfast.lifecycle import LETTERS, Move, State, Transition
 from standfast.spine.apply import apply_decided
 from standfast.spine.claim import decode_numbers
-from standfast.spine.intake import Terms, hot_row
+from standfast.spine.intake import Terms, hot_row, known_queues
 from standfast.spine.orders import Conflict, Full
+from standfast.spine.riders import Answers, Queues
 from standfast.store.hints import STOPS
 from standfast.store.steps import Batch, Round, Rows, Script, text
 from standfast.wings.audit.words import Decision
@@ -53,7 +54,7 @@ def start(round_: Round, starts: Sequence[Start]) -> Script[Any]:
     """Store workflows; answer for each the id it has, a Conflict, or the name of a full queue with its Full."""
     answers = []
     for each in starts:
-        known = yield from depth.known_queues({job.queue for job in each.jobs})
+        known = yield from known_queues({job.queue for job in each.jobs})
         yield from depth.lock(known)
         taken = None if each.key is None else (yield from _key_taken(round_, each, each.key))
         full = (yield from _full(each, known)) if taken is None else None
@@ -78,15 +79,15 @@ def _key_taken(round_: Round, each: Start, key: str) -> Script[str | Conflict | 
     return owner if fingerprint == each.fingerprint else Conflict(owner)
 
 
-def _full(each: Start, known: depth.Queues) -> Script[tuple[str, Full] | None]:
+def _full(each: Start, known: Queues) -> Script[tuple[str, Full] | None]:
     """Name a queue that has no room for the steps that begin at once, if one has not."""
     first = [job for job, parents in zip(each.jobs, each.parents, strict=True) if not parents]
-    refused: depth.Answers = {}
+    refused: Answers = {}
     yield from depth.admitted(first, known, refused)
     return next(((job.queue, refused[job.id]) for job in first if job.id in refused), None)
 
 
-def _store(round_: Round, each: Start, known: depth.Queues) -> Script[None]:
+def _store(round_: Round, each: Start, known: Queues) -> Script[None]:
     numbers = sorted(decode_numbers((yield "next_numbers", {"count": len(each.jobs)})[0][0]))
     queues, total = text(sorted(known)), len(numbers)
     extent = (numbers[0], numbers[-1], total, total)
@@ -111,7 +112,7 @@ def _bodies(round_: Round, each: Start, numbers: Sequence[int]) -> Iterator[tupl
         yield (n, job.id, job.payload, job.details, round_.now, each.id, each.steps[place], *links)
 
 
-def _hot_rows(round_: Round, each: Start, numbers: Sequence[int], known: depth.Queues) -> Iterator[tuple[Any, ...]]:
+def _hot_rows(round_: Round, each: Start, numbers: Sequence[int], known: Queues) -> Iterator[tuple[Any, ...]]:
     rows: dict[Terms, dict[str, Any]] = {}
     for n, job, parents in zip(numbers, each.jobs, each.parents, strict=True):
         terms = Terms(job.queue, job.handler, job.priority, job.delay, job.at, job.expires, job.budget, job.lease)

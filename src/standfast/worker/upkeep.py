@@ -10,22 +10,23 @@ import msgspec
 from standfast.job import Claim, Risk
 from standfast.lifecycle import Standing, State
 from standfast.rules import DEFAULTS, QueueRules, ReplayMode
-from standfast.spine.apply import rules_in_force
 from standfast.spine.claim import decode_numbers, handler_stamps, held_claims, with_risks
-from standfast.spine.losses import Loss
-from standfast.spine.losses import note as note_lost
+from standfast.spine.known_rules import rules_in_force
 from standfast.store.steps import Round, Script, text
 from standfast.wings.alerts import conditions
 from standfast.wings.consent import scripts as consents
 from standfast.wings.health import timings
 from standfast.wings.health.timings import Counted
 from standfast.wings.letters import scripts as letters
+from standfast.wings.limits import scripts as limits
 from standfast.wings.policy.scripts import Kept, kept
 from standfast.wings.queues import ages
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.schedules import scripts as schedules
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.workflows import graphs
+from standfast.worker.losses import Loss
+from standfast.worker.losses import note as note_lost
 
 SKEW = "skew"
 """Under this name stands what wall time was ahead of queue time at the last look, rather than a time."""
@@ -182,7 +183,7 @@ def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script[Any]:
         yield "sum_counters", {}
         found = yield from _find(round_, sweep_, reclaim=reclaim)
         answers.append(msgspec.structs.replace(found, ages_changed=ages.marked(times)))
-        round_.mends = True
+        yield from limits.ask_to_mend(round_)
     return answers
 
 
@@ -206,7 +207,7 @@ def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Script[Swept]:
     limits = {"now": round_.now, "limit": sweep_.limit}
     dead = text(sweep_.dead)
     [(numbers,)] = yield "lapsed_numbers", {**limits, "boot": round_.boot, "reclaim": reclaim, "dead": dead}
-    lapsed = yield from _with_risks((yield from held_claims(decode_numbers(numbers), since=0)))
+    lapsed = yield from _with_risks((yield from held_claims(round_, decode_numbers(numbers), since=0)))
     expired = yield "expired_jobs", limits
     rules = yield from rules_in_force({claim.queue for claim in lapsed})
     policy = (yield from kept()) if lapsed or expired else None
