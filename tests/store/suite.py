@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from standfast.failure import Class, Failure, Landed
-from standfast.job import Claim, JobView, NewJob, Receipt
+from standfast.job import Claim, NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Outcome
 from standfast.rules import DEFAULTS, QueueRules
@@ -20,6 +20,7 @@ from standfast.spine.payload import fingerprint
 from standfast.spine.registry import Declaration
 from standfast.spine.settle import settle
 from standfast.store.store import Store
+from standfast.views import JobView
 from standfast.wings.jobs.rules import cancel, replay
 from standfast.wings.jobs.view import job_view
 from standfast.wings.letters.returning import standing

@@ -11,11 +11,11 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 from standfast.application import Standfast
 from standfast.errors import StandfastError
-from standfast.job import JobView
 from standfast.mcp.identity import Identity
 from standfast.mcp.outside import fenced, shown_to_agents
 from standfast.server import visible as reached
 from standfast.server.seen import left_out
+from standfast.views import JobView
 from standfast.wings.tokens.words import Right
 
 Reads = Callable[[str], Awaitable[str]]

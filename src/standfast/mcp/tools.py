@@ -19,7 +19,6 @@ from pydantic import Field, ValidationError
 
 from standfast.application import Standfast
 from standfast.errors import PolicyDenied, StandfastError
-from standfast.job import JobView
 from standfast.lifecycle import FINAL, State
 from standfast.mcp import shapes
 from standfast.mcp.arguments import misfits
@@ -27,6 +26,7 @@ from standfast.mcp.identity import Identity
 from standfast.mcp.outside import answer, refused
 from standfast.server import visible as reached
 from standfast.server.seen import left_out
+from standfast.views import JobView
 from standfast.wings.calls.replies import NOT_YOURS, reply, stands_still
 from standfast.wings.calls.verbs import worded
 from standfast.wings.tokens.words import Right

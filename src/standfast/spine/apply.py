@@ -41,7 +41,40 @@ _marked = msgspec.json.Decoder(list[tuple[int, list[str] | None, list[str | None
 
 
 def apply(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
-    """Move jobs as decided; answer for each whether it landed."""
+    """Move jobs as decided; answer for each whether it landed.
+
+    Plain completions take the short way. What that leaves, because the token moved on or a job is more than plain,
+    takes the long way with all others, where a job that stands at its target under this token counts as landed.
+    """
+    done = yield from _complete(round_, [each for each in transitions if each.plain])
+    left = [each for each in transitions if not (each.plain and each.n in done)]
+    if not left:
+        return [True] * len(transitions)
+    landed = iter((yield from _apply_all(round_, left)))
+    return [(each.plain and each.n in done) or next(landed) for each in transitions]
+
+
+def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
+    """Complete plain jobs with one statement; give the numbers of those that were moved now."""
+    if not plain:
+        return set()
+    rows = yield "complete_jobs", {"numbers": text([each.n for each in plain]), "now": round_.now}
+    moved = {n for (n,) in rows}
+    untold = set(moved)
+    endings = []
+    for each in plain:
+        if each.n in untold:
+            untold.discard(each.n)  # handed in twice, it is told once
+            round_.told[TOLD[Move.COMPLETE], each.queue].append(each.id)
+            if each.result or each.warning:
+                endings.append(_ending(each))
+    if endings:
+        yield "write_endings", endings
+    return moved
+
+
+def _apply_all(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
+    """Move jobs past every wing that has a part in it."""
     for locks in round_.riders.locks:
         yield from locks(round_, transitions)
     yield from lock_jobs(round_, (each.n for each in transitions))

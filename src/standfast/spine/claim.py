@@ -73,10 +73,11 @@ def _make_due_ready(round_: Round, served: Collection[str]) -> Script[float | No
         for opens in round_.riders.opens:
             yield from opens(round_, served)
     if due_at is not None and due_at <= round_.now:
-        [(promoted,)] = yield "promote_due", {"now": round_.now, "limit": DUE_PER_CLAIM}
-        seen = promoted
-        for joins in round_.riders.joins:
-            seen = max(seen, (yield from joins(round_, DUE_PER_CLAIM)))
+        [(seen,)] = yield "promote_due", {"now": round_.now, "limit": DUE_PER_CLAIM}
+        [(due_at, opens_at)] = yield "next_due", {}
+        if due_at is not None and due_at <= round_.now:  # what has a thread joins that
+            for joins in round_.riders.joins:
+                seen = max(seen, (yield from joins(round_, DUE_PER_CLAIM)))
     following = _sooner(due_at, opens_at)
     if following is not None and following <= round_.now:
         [(due_at, opens_at)] = yield "next_due", {}
@@ -225,6 +226,7 @@ def held_claims(round_: Round, numbers: Iterable[int], *, since: int = 1) -> Scr
     """Read running jobs as their worker holds them; with their effects beyond the token `since`."""
     [(claims,)] = yield "held_claims", {"numbers": text(list(numbers)), "since": since, "most": LARGEST_BROUGHT}
     found = _claims.decode(claims)
-    for brings in round_.riders.brings:
-        found = yield from brings(found)
+    if any(claim.pending is not None for claim in found):
+        for brings in round_.riders.brings:
+            found = yield from brings(found)
     return found

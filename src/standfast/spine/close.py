@@ -17,14 +17,16 @@ def close(round_: Round) -> Script[None]:
         for entries in _journal_rows(round_.told):
             yield "write_journal", {"now": round_.now, "entries": text(entries)}
         yield "add_counters", [(queue, kind, len(ids)) for (kind, queue), ids in round_.told.items()]
-    for closes in round_.riders.closes:
-        yield from closes(round_)
+    if round_.kept:
+        for closes in round_.riders.closes:
+            yield from closes(round_)
 
 
 def settle_round(round_: Round) -> Script[None]:
     """Have wings settle what the round left them: after every lock that is waited for, and before any claim."""
-    for settles in round_.riders.settles:
-        yield from settles(round_)
+    if round_.kept:
+        for settles in round_.riders.settles:
+            yield from settles(round_)
 
 
 def _journal_rows(told: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[list[tuple[str, str, Sequence[str]]]]:

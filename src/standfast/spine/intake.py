@@ -16,6 +16,16 @@ from standfast.store.steps import Round, Script, text
 
 def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Receipt | Conflict | Full]]:
     """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
+    if all(job.plain for job in jobs):
+        known = yield from known_queues({job.queue for job in jobs})
+        if all(facts.max_depth is None for facts in known.values()):
+            yield from store(round_, jobs, known)
+            return [Receipt(job.id, "accepted", State.QUEUED) for job in jobs]
+    return (yield from _past_wings(round_, jobs))
+
+
+def _past_wings(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Receipt | Conflict | Full]]:
+    """Store new jobs that wings have a part in: they may be here already, be folded into another, or find no room."""
     riders = round_.riders
     for expects in riders.expects:
         yield from expects(round_, jobs)
@@ -99,19 +109,22 @@ def insert(round_: Round, jobs: Sequence[NewJob], known: Queues, answers: Answer
     admitted = jobs
     for makes_room in round_.riders.makes_room:
         admitted = yield from makes_room(admitted, known, answers)
-    if not admitted:
-        return 0
-    numbers = decode_numbers((yield "next_numbers", {"count": len(admitted)})[0][0])
+    return (yield from store(round_, admitted, known)) if admitted else 0
+
+
+def store(round_: Round, jobs: Sequence[NewJob], known: Queues) -> Script[int]:
+    """Write bodies and hot rows; give the first one's number."""
+    numbers = decode_numbers((yield "next_numbers", {"count": len(jobs)})[0][0])
     bodies = [
         (n, job.id, job.payload, job.idempotency_key, job.details, round_.now)
-        for n, job in zip(numbers, admitted, strict=True)
+        for n, job in zip(numbers, jobs, strict=True)
     ]
     [(inserted,)] = yield "insert_bodies", bodies
     ids = {n: job_id for n, job_id, *_ in bodies} if inserted == len(bodies) else (yield from _came_now(numbers))
-    seen = [(n, first_seen(round_, job)) for n, job in zip(numbers, admitted, strict=True) if job.first_seen_at]
+    seen = [(n, first_seen(round_, job)) for n, job in zip(numbers, jobs, strict=True) if job.first_seen_at]
     if seen:
         yield "date_bodies", seen
-    for terms, theirs in _by_terms(admitted, numbers).items():
+    for terms, theirs in _by_terms(jobs, numbers).items():
         new = [n for n in theirs if n in ids]
         if new:
             row = hot_row(round_, terms, known[terms.queue])

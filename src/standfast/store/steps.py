@@ -59,13 +59,14 @@ class Round:
         """Those it has locked."""
         self.heads: list[Any] = []
         """The links it wrote to the audit chain, to be anchored once it is committed."""
-        self._kept: dict[type[PerRound], PerRound] = {}
+        self.kept: dict[type[PerRound], PerRound] = {}
+        """What wings keep in this transaction: without any, they have nothing to settle."""
 
     def of(self, kind: type[Kept]) -> Kept:
         """Give what a wing keeps in this transaction."""
-        found = self._kept.get(kind)
+        found = self.kept.get(kind)
         if found is None:
-            found = self._kept[kind] = kind()
+            found = self.kept[kind] = kind()
         return found  # type: ignore[return-value]
 
     def part(self, now: float, *, late: bool = False) -> Round:
@@ -98,7 +99,7 @@ class Round:
             self.told[what] += ids
         for queue, delay in part.work.items():
             self.work_in(queue, delay)
-        for kind, kept in part._kept.items():
+        for kind, kept in part.kept.items():
             self.of(kind).absorb(kept)
 
 

@@ -318,6 +318,16 @@ UPDATE job SET
   worker = NULL
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
+-- name: complete_jobs
+-- Complete the first attempts of plain jobs; what is given back was moved now. The token fences, and whatever makes a job more than plain
+-- (a place of a gate, a thread, a workflow) stands in its row: such a job is left to move_jobs.
+WITH held AS MATERIALIZED (
+  SELECT n FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+    AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
+  ORDER BY n FOR NO KEY UPDATE)
+UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
+FROM held WHERE job.n = held.n RETURNING job.n
+
 -- name: open_round
 -- A replay begins anew: its attempts count from here, its age too, and whoever held the old token is fenced. An expiry
 -- that is past does not count any more: whoever replays it wants it all the same.

@@ -286,6 +286,14 @@ UPDATE job SET
   worker = NULL
 WHERE n IN (SELECT value FROM json_each(:numbers))
 
+-- name: complete_jobs
+-- Complete the first attempts of plain jobs; what is given back was moved now. The token fences, and whatever makes a job more than plain
+-- (a place of a gate, a thread, a workflow) stands in its row: such a job is left to move_jobs.
+UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
+WHERE n IN (SELECT value FROM json_each(:numbers))
+  AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
+RETURNING n
+
 -- name: open_round
 -- A replay begins anew: its attempts count from here, its age too, and whoever held the old token is fenced. An expiry
 -- that is past does not count any more: whoever replays it wants it all the same.

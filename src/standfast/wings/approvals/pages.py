@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from standfast.dashboard.page import Drawn, Visit
-from standfast.job import JobView
 from standfast.server import visible as reached
 from standfast.server.seen import all_shown, seen, shown
+from standfast.views import JobView
 from standfast.wings.approvals.words import Standing
 from standfast.wings.tokens.words import Right
 

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.job import Details, JobView, NewJob, QueueReason
+from standfast.job import Details, NewJob, QueueReason
 from standfast.lifecycle import State
 from standfast.rules import seconds
 from standfast.spine.accept import Duration, checked_name
 from standfast.spine.registry import Handler, Registry
+from standfast.views import JobView
 from standfast.wings.calls.replies import goes_on, parked
 
 LONGEST_TIMEOUT = 1e10

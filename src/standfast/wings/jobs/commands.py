@@ -12,9 +12,9 @@ from standfast.cli.door import DONE, FAILED, REFUSED, USAGE, look, shared
 from standfast.cli.parameters import duration
 from standfast.cli.terminal import show, show_json, show_line
 from standfast.errors import UnknownJob
-from standfast.job import JobView
 from standfast.lifecycle import VIEWS, State
 from standfast.printable import escaped
+from standfast.views import JobView
 from standfast.wings.jobs.sheets import listing, sheet
 from standfast.wings.jobs.verbs import PROBE_FOR
 from standfast.wings.jobs.view import Page

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from standfast.application.calling import Begun
-from standfast.job import JobView
 from standfast.lifecycle import VIEWS, State
 from standfast.server import visible as reached
 from standfast.server.auth import agent_session, check_queue, own_session
@@ -18,6 +17,7 @@ from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import own_only, result_shown, seen, worded
 from standfast.server.shown import header
 from standfast.spine.accept import LONGEST_NAME
+from standfast.views import JobView
 from standfast.wings.calls.replies import reply
 from standfast.wings.jobs.search import LONGEST_SOUGHT
 from standfast.wings.tokens.words import Right

@@ -10,8 +10,8 @@ from typing import Any
 from standfast.cli.terminal import Cell, Table, as_text
 from standfast.cli.words import ago, span, when
 from standfast.failure import Failure, Landed
-from standfast.job import Attempt, JobView
 from standfast.lifecycle import State
+from standfast.views import Attempt, JobView
 
 COLOURS = {
     "queued": "cyan",

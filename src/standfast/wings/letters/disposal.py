@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.errors import ConfigurationError, NotALetter, PayloadRejected, UnknownJob
-from standfast.job import HTTP, Details, JobView, NewJob
+from standfast.job import HTTP, Details, NewJob
 from standfast.lifecycle import LETTERS, State
 from standfast.spine.ids import id_of
 from standfast.spine.payload import canonical, fingerprint, sha256
 from standfast.spine.people import asked
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
+from standfast.views import JobView
 from standfast.wings.audit.words import Decision
 from standfast.wings.http import verbs as http
 from standfast.wings.http.words import HttpRequest

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from standfast.errors import ConfigurationError, PlanDrifted, UnknownRequest
-from standfast.job import JobView
 from standfast.lifecycle import Move, Transition
 from standfast.spine.ids import IDS
 from standfast.spine.people import perhaps_because, person
 from standfast.store.store import Store
+from standfast.views import JobView
 from standfast.wings.approvals.words import TTL, Filing, bound_to_plan
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs.reads import JobRecord
