@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from standfast import ConfigurationError, Permanent, Standfast
 from standfast.server import Server, jobs
@@ -211,6 +213,48 @@ async def test_looking_for_text_does_not_tell_a_viewer_what_is_hidden(sf: Standf
             assert (await viewer.get("/jobs", params={"q": text})).json()["items"] == []
         assert [each["id"] for each in (await operator.get("/jobs", params={"q": "k3y"})).json()["items"]] == [job]
         assert [each["id"] for each in (await viewer.get("/jobs", params={"q": "t-1"})).json()["items"]] == [job]
+
+
+async def test_looking_for_a_label_does_not_tell_a_viewer_what_is_hidden(sf: Standfast) -> None:
+    """A short secret is found by trying all of them: in the list, on its page, and with a policy that asks for it."""
+    job = str((await sf.enqueue("ours", 1, labels={"pin": "4711", "team": "a"})).id)
+    await drain(sf)
+    policy = "version: v1\ndlq_rules: [{match: {labels: {pin: '%s'}}, action: quarantine}]\n"
+    async with await client(sf, "viewer") as viewer, await client(sf, "operator") as operator:
+        assert [each["labels"]["pin"] for each in (await viewer.get("/jobs")).json()["items"]] == ["***"]
+        for guess in ("4711", "4712"):
+            assert status(await viewer.get("/jobs", params={"label": f"pin:{guess}"})) == 422
+            assert job not in (await viewer.get(f"{HERE}/jobs", params={"label": f"pin:{guess}"})).text
+        tried = [(await viewer.post("/policy/check", json={"text": policy % pin})).json() for pin in ("4711", "4712")]
+        assert len({str({**each, "snapshot": None}) for each in tried}) == 1
+        for label in ("pin", "team:a"):
+            assert [each["id"] for each in (await viewer.get("/jobs", params={"label": label})).json()["items"]] == [
+                job
+            ]
+        found = (await operator.get("/jobs", params={"label": "pin:4711"})).json()["items"]
+        assert [each["id"] for each in found] == [job]
+
+
+async def test_a_name_that_handlers_of_several_queues_have_tells_of_no_other_queue(sf: Standfast) -> None:
+    """To a token for one of them it means that one; to a token for none of them it means nothing."""
+    for queue in ("mine", "hidden", "secret"):
+        sf.handler(queue, name="send")(lambda job: job.payload)
+    async with (
+        await client(sf, "producer", queues=["mine"]) as one,
+        await client(sf, "producer", queues=["ours"]) as no,
+    ):
+        assert (await one.post("/run", json={"handler": "send", "params": 7})).json()["result"] == 7
+        for verb, more in (("run", {}), ("submit", {}), ("hand-over", {"error": "no"})):
+            refused = await no.post(f"/{verb}", json={"handler": "send", **more})
+            unknown = await no.post(f"/{verb}", json={"handler": "nowhere", **more})
+            assert (status(refused), refused.json()) == (403, unknown.json())
+        told = await _run_by_mcp(no, "send")
+    assert not [name for name in ("mine", "hidden", "secret") if name in told]
+
+
+async def _run_by_mcp(http: httpx2.AsyncClient, handler: str) -> str:
+    async with Client(streamable_http_client(f"{HERE}/mcp", http_client=http)) as agent:
+        return str(await agent.call_tool("run", {"handler": handler}))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from standfast.queue.declarations import Declarations
 from standfast.queue.known_policy import KnownPolicy
 from standfast.queue.rulings import Ruling, facts_at
 from standfast.queue.view import job_view, moments
+from standfast.redact import redacted
 from standfast.settings import Setting
 from standfast.store.policies import Kept, Offer
 from standfast.store.reads import LetterFilter
@@ -118,12 +119,17 @@ class Policies:
         """Put no file in force from here: for whoever only looks, or tries a policy."""
         self._file, self._expected = None, False
 
-    async def check(self, text: str | bytes, source: str = "candidate") -> dict[str, Any]:
-        """Tell what a candidate would change: every stored letter under the policy in force, and under this one."""
+    async def check(
+        self, text: str | bytes, source: str = "candidate", *, without_secrets: bool = False
+    ) -> dict[str, Any]:
+        """Tell what a candidate would change: every stored letter under the policy in force, and under this one.
+
+        `without_secrets` is for those who are shown none: rules then see labels as they do, and guess none of them.
+        """
         candidate = load_policy(text, source)
         await self._declared.publish()
         await self.refresh()
-        letters = [each async for each in self._letters()]
+        letters = [(id_, _shown(facts) if without_secrets else facts) async for id_, facts in self._letters()]
         found = what_if(letters, self.known.policy, candidate)
         return {
             "snapshot": candidate.snapshot,
@@ -285,3 +291,8 @@ async def _awaited(external: External, facts: Facts) -> Any:
 
 def _raise(error: BaseException) -> Any:
     raise error
+
+
+def _shown(facts: Facts) -> Facts:
+    """Give the facts of a letter as they are shown to those who read no secrets."""
+    return msgspec.structs.replace(facts, labels=redacted(facts.labels))

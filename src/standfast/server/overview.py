@@ -14,7 +14,7 @@ from standfast.server.jobs import found as found_job
 from standfast.server.letters import Reason
 from standfast.server.problems import Problem
 from standfast.server.routes import Answer, Call, Route
-from standfast.server.seen import all_shown, shown, stats_for
+from standfast.server.seen import all_shown, reads_secrets, shown, stats_for
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +60,8 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def queues(call: Call) -> Answer:
     """List queues with their rules and what they hold."""
     described = await call.sf.queues.describe()
-    return Answer({"items": [{"name": name, **each} for name, each in described.items() if call.grant.reaches(name)]})
+    reached = ({"name": name, **each} for name, each in described.items() if call.grant.reaches(name))
+    return Answer({"items": all_shown(map(msgspec.to_builtins, reached), call.grant)})
 
 
 def _switch(verb: str) -> Any:
@@ -123,7 +124,8 @@ async def audit(call: Call) -> Answer:
 
 
 async def verify(call: Call) -> Answer:
-    """Look whether the record is whole."""
+    """Look whether the record, which is of all queues, is whole."""
+    check_whole(call.grant)
     return Answer(shown(await call.sf.audit.verify(), call.grant))
 
 
@@ -136,7 +138,8 @@ async def policy(call: Call) -> Answer:
 async def check_policy(call: Call) -> Answer:
     """Foresee what another policy would say about the letters there are."""
     check_whole(call.grant)
-    return Answer(await call.sf.policy.check(call.body.text, "request"))
+    hidden = not reads_secrets(call.grant)
+    return Answer(await call.sf.policy.check(call.body.text, "request", without_secrets=hidden))
 
 
 async def tokens(call: Call) -> Answer:
