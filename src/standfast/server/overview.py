@@ -16,6 +16,9 @@ from standfast.server.problems import Problem
 from standfast.server.routes import Answer, Call, Route
 from standfast.server.seen import all_shown, reads_secrets, shown, stats_for
 
+LONGEST_TRIAL = 20.0
+"""Seconds that a policy is tried on the letters; a proxy gives up at thirty."""
+
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A token to be made."""
@@ -138,8 +141,9 @@ async def policy(call: Call) -> Answer:
 async def check_policy(call: Call) -> Answer:
     """Foresee what another policy would say about the letters there are."""
     check_whole(call.grant)
-    hidden = not reads_secrets(call.grant)
-    return Answer(await call.sf.policy.check(call.body.text, "request", without_secrets=hidden))
+    asked: dict[str, Any] = {"without_secrets": not reads_secrets(call.grant), "longest": LONGEST_TRIAL}
+    async with call.request.app.state.trying:
+        return Answer(await call.sf.policy.check(call.body.text, "request", **asked))
 
 
 async def tokens(call: Call) -> Answer:
