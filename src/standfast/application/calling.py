@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
@@ -153,9 +153,9 @@ class Calling(Looking):
 
     # --- how
 
-    async def meant(self, handler: Handler | str) -> Target:
-        """Find the queue and the handler that a name means; see `run`."""
-        return await calls.meant(handler, self._registry, self._declared_elsewhere)
+    async def meant(self, handler: Handler | str, *, queues: Collection[str] | None = None) -> Target:
+        """Find the queue and the handler that a name means; see `run`. With `queues`, among those of these."""
+        return await calls.meant(handler, self._registry, self._declared_elsewhere, queues)
 
     async def _declared_elsewhere(self, name: str) -> list[tuple[str, str]]:
         await self._ready()

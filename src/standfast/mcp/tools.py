@@ -210,9 +210,9 @@ class Tools:
     async def _meant(self, handler: str) -> str:
         """Find what a name means, and refuse what this connection may not call."""
         self._who.check(Right.ENQUEUE)
-        target = await self._sf.meant(handler)
-        self._who.check_queue(target.queue)
         grant = self._who.grant
+        target = await self._sf.meant(handler, queues=None if grant is None else grant.queues)
+        self._who.check_queue(target.queue)
         if grant is not None and not await reached.takes_work(self._sf, grant, target.queue):
             raise PolicyDenied(f"no process has published queue {target.queue}; nothing was done: correct the name")
         return f"{target.queue}/{target.handler}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -78,6 +79,7 @@ class Server:
         known = (*hosts, *sf.settings.hosts)
         inside = Starlette(routes=[*paths, *beside], exception_handlers=handlers)
         inside.state.parting = self.parting
+        inside.state.trying = asyncio.Lock()  # policies are tried one after the other: each takes a processor
         inside.state.readers = notices.Readers(self.gate, self.parting, sf.settings.readers)
         taking_in = {("POST", f"{API}/jobs"): endpoint(sf, self.gate, jobs.TAKES_IN)}
         straight = None if sf.tracing else taking_in  # a trace is continued on the long way

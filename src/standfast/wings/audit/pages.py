@@ -72,6 +72,7 @@ async def _reaches(visit: Visit, job: str | None) -> bool:
 
 async def verified(visit: Visit) -> Drawn:
     """Follow the whole chain, and say whether it is what was written."""
+    check_whole(visit.grant)
     started = time.monotonic()
     verdict = shown(await visit.sf.audit.verify(), visit.grant)
     listed = await audit(visit)
@@ -86,4 +87,5 @@ async def policy(visit: Visit) -> Drawn:
 
 async def tokens(visit: Visit) -> Drawn:
     """Show who has a token, without the secrets."""
+    check_whole(visit.grant)
     return Drawn("tokens.html", {"tokens": await visit.sf.tokens.list(), "roles": list(Role)})

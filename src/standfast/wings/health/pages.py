@@ -9,7 +9,17 @@ import msgspec
 
 from standfast.dashboard.page import Drawn, Visit
 from standfast.errors import UnknownQueue
-from standfast.server.seen import all_shown, gates_of, health_for, queue_of_issue, seen, stats_for, worded, workers_for
+from standfast.server.seen import (
+    all_shown,
+    gates_of,
+    health_for,
+    queue_of_issue,
+    seen,
+    shown,
+    stats_for,
+    worded,
+    workers_for,
+)
 from standfast.wings.alerts.troubles import troubles
 from standfast.wings.tokens.words import Grant
 
@@ -59,7 +69,7 @@ async def queue(visit: Visit) -> Drawn:
     context = {
         "name": name,
         "queue": found,
-        "rules": msgspec.to_builtins(found["rules"]),
+        "rules": shown(msgspec.to_builtins(found["rules"]), visit.grant),
         "jobs": [seen(job, visit.grant) for job in jobs],
         "gates": gates_of(stats["gates"], name, found["rules"], visit.grant),
         "troubles": troubles(issues, alerts, [name]),

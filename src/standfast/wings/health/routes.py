@@ -11,10 +11,13 @@ from standfast.server import visible as reached
 from standfast.server.auth import check_queue, check_whole
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import all_shown, shown, stats_for
+from standfast.server.seen import all_shown, reads_secrets, shown, stats_for
 from standfast.wings.jobs.routes import found as found_job
 from standfast.wings.letters.routes import Reason
 from standfast.wings.tokens.words import Right
+
+LONGEST_TRIAL = 20.0
+"""Seconds that a policy is tried on the letters; a proxy gives up at thirty."""
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +63,8 @@ class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def queues(call: Call) -> Answer:
     """List queues with their rules and what they hold."""
     described = await call.sf.queues.describe()
-    return Answer({"items": [{"name": name, **each} for name, each in described.items() if call.grant.reaches(name)]})
+    reached = ({"name": name, **each} for name, each in described.items() if call.grant.reaches(name))
+    return Answer({"items": all_shown(map(msgspec.to_builtins, reached), call.grant)})
 
 
 def _switch(verb: str) -> Any:
@@ -123,7 +127,8 @@ async def audit(call: Call) -> Answer:
 
 
 async def verify(call: Call) -> Answer:
-    """Look whether the record is whole."""
+    """Look whether the record, which is of all queues, is whole."""
+    check_whole(call.grant)
     return Answer(shown(await call.sf.audit.verify(), call.grant))
 
 
@@ -136,7 +141,9 @@ async def policy(call: Call) -> Answer:
 async def check_policy(call: Call) -> Answer:
     """Foresee what another policy would say about the letters there are."""
     check_whole(call.grant)
-    return Answer(await call.sf.policy.check(call.body.text, "request"))
+    asked: dict[str, Any] = {"without_secrets": not reads_secrets(call.grant), "longest": LONGEST_TRIAL}
+    async with call.request.app.state.trying:
+        return Answer(await call.sf.policy.check(call.body.text, "request", **asked))
 
 
 async def tokens(call: Call) -> Answer:
@@ -146,8 +153,11 @@ async def tokens(call: Call) -> Answer:
 
 
 async def create_token(call: Call) -> Answer:
-    """Make a token; its text is in this answer and nowhere else."""
+    """Make a token; its text is in this answer and nowhere else. With one for a person, an agent could approve."""
     check_whole(call.grant)
+    if call.grant.is_agent:
+        hint = "Have a person make it, with a token made without --sessions."
+        raise Problem(403, "forbidden", "the token was made for an agent's sessions, and agents make no tokens", hint)
     given: dict[str, Any] = msgspec.structs.asdict(call.body)
     made_by: dict[str, Any] = {"by": call.grant.person, "made_with": None if call.grant.host else call.grant.id}
     return Answer(await call.sf.tokens.create(given.pop("name"), **made_by, **given), 201)

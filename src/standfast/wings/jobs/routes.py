@@ -210,7 +210,7 @@ async def found(call: Call, named: str | None = None) -> JobView:
 
 async def _meant(call: Call, handler: str) -> str:
     """Find what a name means, and refuse a queue that the token does not reach."""
-    target = await call.sf.meant(handler)
+    target = await call.sf.meant(handler, queues=call.grant.queues)
     await check_takes_work(call, target.queue)
     return f"{target.queue}/{target.handler}"
 

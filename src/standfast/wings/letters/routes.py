@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from standfast.errors import UnknownJob, UnknownRequest
+from standfast.errors import UnknownRequest
 from standfast.server import visible as reached
 from standfast.server.auth import agent_session, check_queue, check_whole
 from standfast.server.problems import Problem
@@ -120,10 +120,8 @@ async def groups(call: Call) -> Answer:
 
 async def one(call: Call) -> Answer:
     """Give one letter, whole."""
-    letter = await call.sf.dead_letters.get(call.path["id"])
-    if not call.grant.reaches(letter.queue):
-        raise UnknownJob.named(call.path["id"])
-    return Answer(seen(letter, call.grant))
+    job = await found_job(call)  # of one that is no letter, too, nothing is told to whoever does not reach it
+    return Answer(seen(await call.sf.dead_letters.get(job.id), call.grant))
 
 
 async def replay(call: Call) -> Answer:
@@ -207,7 +205,8 @@ async def progress(call: Call) -> Answer:
 def _steering(turn: str) -> Any:
     async def steer(call: Call) -> Answer:
         redrives = call.sf.dead_letters.redrives
-        await redrives.steer(await _reached(call, call.path["id"]), turn, by=call.grant.person)
+        asked = await _reached(call, call.path["id"])
+        await redrives.steer(asked, turn, by=call.grant.person, agent=call.grant.is_agent)
         return Answer(await redrives.progress(call.path["id"]))
 
     return steer
