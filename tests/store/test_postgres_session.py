@@ -123,6 +123,18 @@ def test_a_commit_after_a_failure_is_refused_not_doubted(connection, session, po
     assert words(postgres_url) == []
 
 
+def test_a_commit_that_was_skipped_leaves_no_transaction_open(connection, session, postgres_url):
+    """The next transaction was refused otherwise, and whoever handed it in was told of a failure not their own."""
+    session.tell(ADD, {"word": "a"})
+    session.tell(ADD, {"word": "a"})
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        session.commit()
+    connection.begin(opening(Address.read(postgres_url)))
+    session.tell(ADD, {"word": "b"})
+    session.commit()
+    assert words(postgres_url) == [("b",)]
+
+
 def test_a_commit_on_a_lost_connection_is_doubted(connection, session, postgres_url):
     with postgres.connect(postgres_url) as beside:
         beside.execute("SELECT pg_terminate_backend(%s, 5000)", (connection.info.backend_pid,))

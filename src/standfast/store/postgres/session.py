@@ -81,7 +81,10 @@ class Session:
             answers = self._collected()
         except psycopg.Error as error:
             raise Unanswered(str(error)) from error
-        _check([answer for answer in answers[:before] if _state(answer)])
+        failed = [answer for answer in answers[:before] if _state(answer)]
+        if failed:
+            self.roll_back()  # the server skipped the COMMIT: the transaction is open still, and takes nothing more
+        _check(failed)
         try:
             _check(answers)
             answers[before]

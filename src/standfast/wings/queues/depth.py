@@ -25,7 +25,7 @@ def admitted(jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Script[
     """Give the jobs their queues have room for, in the order they came; the others are answered with Full."""
     limited = {queue: facts.max_depth for queue, facts in known.items() if facts.max_depth is not None}
     for queue, most in limited.items():
-        theirs = [job.id for job in jobs if job.queue == queue]
+        theirs = list(dict.fromkeys(job.id for job in jobs if job.queue == queue))  # two relays hand in the same job
         answers |= dict.fromkeys((yield from _beyond(queue, most, theirs)), Full(most))
     return [job for job in jobs if job.id not in answers] if limited else jobs
 
