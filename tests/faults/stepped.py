@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from standfast.store.requests import Request, ScriptFunction
+from standfast.store.requests import Request
+from standfast.store.scripts import Write
 from standfast.store.sqlite.engine import SqliteEngine
 
-Call = tuple[ScriptFunction, Sequence[Any]]
+Call = tuple[Write[Any, Any], Sequence[Any]]
 
 
 class SteppedEngine(SqliteEngine):

@@ -31,6 +31,7 @@ from standfast.store import engine
 from standfast.store import store as store_verbs
 from standfast.store.engine import Doubt
 from standfast.store.requests import Answer, Request
+from standfast.store.scripts import writes
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round, Script
@@ -50,7 +51,7 @@ class Gate:
         self._open = threading.Event()
         self.reached = threading.Event()
 
-    def __call__(self, _round: Round, items: Sequence[Any]) -> Script[Any]:
+    def run(self, _round: Round, items: Sequence[Any]) -> Script[Any]:
         self.reached.set()
         self._open.wait(PATIENCE)
         yield "upkeep_times", {}
@@ -64,7 +65,7 @@ class Gate:
 async def behind_a_gate(store: SqliteEngine) -> AsyncIterator[None]:
     """Collect every call made inside into one round."""
     gate = Gate()
-    held = store.call(gate, [None], seconds=PATIENCE)
+    held = store.call(writes()(gate.run), [None], seconds=PATIENCE)
     await asyncio.to_thread(gate.reached.wait, PATIENCE)
     yield
     gate.open()
@@ -105,7 +106,8 @@ async def journal_length(store: SqliteEngine) -> int:
     return int(await store.read(script()))
 
 
-def broken_script(_round: Round, _items: Sequence[Any]) -> Script[None]:
+@writes()
+def broken_script(_round: Round, _items: Sequence[Any]) -> Script[list[None]]:
     yield "upkeep_times", {}
     raise ValueError("a value nobody foresaw")
 

@@ -18,12 +18,12 @@ from standfast.lifecycle import Move, State, Transition
 from standfast.spine import apply as scripts
 from standfast.spine import intake
 from standfast.spine.orders import Order, Publication, Want
-from standfast.store import turns
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as pg_connect
 from standfast.store.postgres.connection import opening
 from standfast.store.postgres.driver import STATEMENTS, drive
-from standfast.store.requests import Line, Request, ScriptFunction
+from standfast.store.requests import Line, Request
+from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
 from standfast.wings.jobs import scripts as operations
@@ -275,9 +275,9 @@ def test_queues_are_locked_in_one_order():
 
 def test_what_locks_what_all_use_has_a_round_of_its_own():
     line = Line()
-    asked: list[ScriptFunction] = [intake.enqueue, scripts.publish, operations.pause, scripts.claim, scripts.apply]
+    asked: list[Write[Any, Any]] = [intake.enqueue, scripts.publish, operations.pause, scripts.claim, scripts.apply]
     for script in asked:
-        line.put(Request(script, [], Future(), apart=script in turns.APART))
+        line.put(Request(script, [], Future()))
     rounds = []
     while not line.empty():
         serving: list[Request] = []

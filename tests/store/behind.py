@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
 import apsw
 
 from standfast.spine import upkeep
+from standfast.store.scripts import writes
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
@@ -37,7 +39,8 @@ def _engine(store: Store) -> Any:
     return store._engine  # noqa: SLF001 - no verb shows these rows, and none should
 
 
-def _put_in_order(round_: Round, asked: list[None]) -> Script[Any]:
+@writes()
+def _put_in_order(round_: Round, asked: Sequence[None]) -> Script[list[None]]:
     yield "sum_counters", {}
     return (yield from upkeep.number_journal(round_, asked))
 

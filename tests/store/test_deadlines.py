@@ -10,12 +10,13 @@ import pytest
 
 from standfast.errors import StoreUnavailable
 from standfast.store.requests import NEVER, Deadlines, Line, Request
+from standfast.wings.audit import scripts as audit
 from tests.store.suite import new_job, one, states
 
 
 def request(deadline: float = NEVER) -> Request:
     loop = asyncio.get_running_loop()
-    return Request(print, [1], loop.create_future(), deadline=deadline)  # type: ignore[arg-type]
+    return Request(audit.note, [1], loop.create_future(), deadline=deadline)
 
 
 def soon(seconds: float) -> float:

@@ -13,6 +13,7 @@ from standfast.rules import DEFAULTS, QueueRules, exponential, fixed
 from standfast.spine.orders import Publication
 from standfast.spine.registry import Declaration
 from standfast.spine.upkeep import WorkerCard
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.store.store import Store
 from tests.store.suite import catch, claim_one, ended, enqueued, failed, new_job, one, publish, seen, sweep
@@ -218,7 +219,8 @@ async def test_rules_of_a_version_without_layers_count_as_the_codes(store):
     assert await in_force(store) == (4, 60.0, 900.0)
 
 
-def former(round_: Round, published: Sequence[str]) -> Script[Any]:
+@writes()
+def former(round_: Round, published: Sequence[str]) -> Script[list[Any]]:
     for queues in published:
         yield "publish_queues", {"queues": queues, "now": round_.now}
     return [None] * len(published)

@@ -19,6 +19,8 @@ from standfast.profiles import defaults_for
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.claim import claim_queue, has_suspects
 from standfast.spine.orders import Catch, Order, Publication
+from standfast.store.room import ROOM_TO_CLAIM
+from standfast.store.scripts import Patience, number_of, writes
 from standfast.store.steps import End, Round, Rows, Script, lock_jobs, text
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.words import Standing
@@ -107,7 +109,8 @@ def _start_calls(round_: Round) -> Script[None]:
         yield from start(round_)
 
 
-def claim(round_: Round, orders: Sequence[Order]) -> Script[Any]:
+@writes(room=ROOM_TO_CLAIM)
+def claim(round_: Round, orders: Sequence[Order]) -> Script[list[Catch]]:
     """Give each worker what it can start now, in the order of `spine.priority`."""
     yield from workflows.settle(round_)
     yield from gates.settle(round_)
@@ -177,7 +180,13 @@ def read_rules(queues: Iterable[str], known: Rows) -> dict[str, QueueRules]:
     return {name: _rules.decode(published[name]) if published.get(name) else defaults_for(name) for name in queues}
 
 
-def apply(round_: Round, transitions: Sequence[Transition]) -> Script[Any]:
+def _gates_of(transitions: Sequence[Transition]) -> Script[list[str]]:
+    yield from ()
+    return [each.gate for each in transitions if each.gate is not None]
+
+
+@writes(patience=Patience.ENDLESS, gates=_gates_of, number=number_of)
+def apply(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
     """Move jobs as decided: the one script that applies every Transition. Answer for each whether it landed.
 
     A death, its reason, its triage, its history line and its notice are in this one transaction.
@@ -375,7 +384,8 @@ def _said(transition: Transition) -> str | None:
     return None if transition.decision is None else DONE_TO_LETTERS.get(transition.decision.kind)
 
 
-def publish(round_: Round, publications: Sequence[Publication]) -> Script[Any]:
+@writes(apart=True)
+def publish(round_: Round, publications: Sequence[Publication]) -> Script[list[bool]]:
     """Put declarations in force for every process: the last published wins. Answer whether a `max_age` changed."""
     ages_changed = False
     for publication in publications:

@@ -12,13 +12,16 @@ from standfast.job import NewJob, Receipt
 from standfast.lifecycle import State, Transition
 from standfast.spine.apply import apply_decided, rules_in_force
 from standfast.spine.claim import decode_numbers
-from standfast.spine.orders import Conflict, Full
+from standfast.spine.orders import Accepted, Conflict, Full
+from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Rows, Script, text
 from standfast.wings.queues import depth
 from standfast.wings.threads import scripts as threads
 
 
-def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script[Any]:
+@writes(room=ROOM_TO_ACCEPT, newcomers=iter)
+def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Accepted]]:
     """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
     yield from threads.lock(round_, threads.gates_of(jobs))
     known = yield from depth.known_queues({job.queue for job in jobs})

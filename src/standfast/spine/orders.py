@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from standfast.job import Claim
+from standfast.job import Claim, Receipt
 from standfast.rules import QueueRules
 from standfast.wings.limits.words import Closing
 from standfast.wings.policy.scripts import Kept
@@ -23,6 +23,10 @@ class Full(msgspec.Struct, frozen=True):
     """The queue has as many jobs due as it may have; nothing was written."""
 
     most: int
+
+
+Accepted = Receipt | Conflict | Full
+"""What is answered for a new job: it is stored, or why it is not."""
 
 
 class Want(msgspec.Struct, frozen=True):

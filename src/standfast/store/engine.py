@@ -24,8 +24,9 @@ from standfast.spine import apply as scripts
 from standfast.store import requests, turns
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
-from standfast.store.requests import Answer, Deadlines, Line, Request, ScriptFunction, block, deliver, items_of
+from standfast.store.requests import Answer, Deadlines, Line, Request, block, deliver, items_of
 from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script
 from standfast.wings.audit.anchor import Anchor
 from standfast.wings.jobs import reads
@@ -107,7 +108,7 @@ class Engine(ABC, Generic[Handle]):
 
     def call(
         self,
-        script: ScriptFunction,
+        script: Write[Any, Any],
         items: Sequence[Any],
         *,
         seconds: float | None,
@@ -116,20 +117,16 @@ class Engine(ABC, Generic[Handle]):
     ) -> asyncio.Future[Any]:
         """Have a script run in the next round; its results come when they are on disk. `size` is that of the work."""
         future = asyncio.get_running_loop().create_future()
-        apart = script in turns.APART
-        request = Request(
-            script, items, future, deadline=requests.deadline_in(seconds), room=room, size=size, apart=apart
-        )
+        request = Request(script, items, future, deadline=requests.deadline_in(seconds), room=room, size=size)
         self._line.put(request)
         self._deadlines.watch(request)
         return future
 
     def call_blocking(
-        self, script: ScriptFunction, items: Sequence[Any], *, seconds: float | None, room: int = 0
+        self, script: Write[Any, Any], items: Sequence[Any], *, seconds: float | None, room: int = 0
     ) -> Any:
         """Do the same for a caller without a loop."""
-        apart = script in turns.APART
-        request = Request(script, items, Future(), deadline=requests.deadline_in(seconds), room=room, apart=apart)
+        request = Request(script, items, Future(), deadline=requests.deadline_in(seconds), room=room)
         self._line.put(request)
         return block(request)
 
@@ -224,14 +221,14 @@ class Engine(ABC, Generic[Handle]):
 
     def _run_scripts(self, connection: Handle, round_: Round, admitted: list[Request]) -> list[Answer]:
         """Run each script once for all its callers, in turn."""
-        by_script: dict[ScriptFunction, list[Request]] = {}
+        by_script: dict[Any, list[Request]] = {}
         for request in sorted(admitted, key=lambda request: turns.turn(request.script)):
-            by_script.setdefault(request.script, []).append(request)
-        calls = [(script, items_of(group)) for script, group in by_script.items()]
+            by_script.setdefault(request.script.run, []).append(request)
+        calls = [(group[0].script, items_of(group)) for group in by_script.values()]
         self._drive(connection, turns.lock(round_, calls))
         answers: list[Answer] = []
         for (script, items), group in zip(calls, by_script.values(), strict=True):
-            results = self._drive(connection, script(round_, items))
+            results = self._drive(connection, script.run(round_, items))
             start = 0
             for request in group:
                 end = start + len(request.items)

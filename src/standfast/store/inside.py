@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from standfast.store.requests import ScriptFunction
+from standfast.store.scripts import Write
 
 
 class Inside(Protocol):
     """A transaction of the caller's. What is written there is theirs to commit."""
 
-    async def write(self, script: ScriptFunction, items: Sequence[Any]) -> Any:
+    async def write(self, script: Write[Any, Any], items: Sequence[Any]) -> Any:
         """Run a script in it; whatever goes wrong, nothing of it stays behind."""
 
-    def write_blocking(self, script: ScriptFunction, items: Sequence[Any]) -> Any:
+    def write_blocking(self, script: Write[Any, Any], items: Sequence[Any]) -> Any:
         """Do the same for a caller without a loop."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
 from standfast.errors import StoreClosed, StoreUnavailable, WrongAddress
-from standfast.store.steps import Round, Script
-
-ScriptFunction = Callable[[Round, Sequence[Any]], Script[Any]]
+from standfast.store.scripts import Write
 
 NEVER = float("inf")
 
@@ -44,17 +42,16 @@ class Request:
 
     def __init__(
         self,
-        script: ScriptFunction,
+        script: Write[Any, Any],
         items: Sequence[Any],
         future: asyncio.Future[Any] | Future[Any],
         *,
         deadline: float = NEVER,
         room: int = 0,
         size: int | None = None,
-        apart: bool = False,
     ) -> None:
         self.script = script
-        self.apart = apart
+        self.apart = script.apart
         self.held_up = False
         self.items = items
         self.size = len(items) if size is None else size

@@ -13,7 +13,6 @@ import msgspec
 
 from standfast.errors import LowDisk
 from standfast.store.requests import Answer, Request
-from standfast.wings.effects.scripts import write as write_note
 
 ROOM_TO_ACCEPT = 64 << 20
 """Free bytes below which new work is refused."""
@@ -75,9 +74,9 @@ def judge(pending: Sequence[Request], free: int, count: Callable[[], Counts]) ->
 
 
 def weight(request: Request) -> int:
-    """Give the bytes a request will write, in the WAL and in the database; an intent stands for its receipt too."""
-    receipts = LARGEST_TEXT * len(request.items) if request.script is write_note and request.room else 0
-    return WRITTEN_TWICE * (_texts(request.items) + ITEM * request.size + receipts)
+    """Give the bytes a request will write, in the WAL and in the database; with what its items will need later."""
+    reserved = request.script.reserve * len(request.items)
+    return WRITTEN_TWICE * (_texts(request.items) + ITEM * request.size + reserved)
 
 
 def _texts(value: Any) -> int:

@@ -11,13 +11,13 @@ from typing import Any
 
 from standfast.clock import Clock, SystemClock
 from standfast.errors import StoreClosed, StoreUnavailable
-from standfast.job import NewJob, Receipt
+from standfast.job import NewJob
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
 from standfast.spine import apply as scripts
 from standfast.spine import bulk as together
 from standfast.spine import intake, upkeep
-from standfast.spine.orders import Catch, Conflict, Full, Order, Publication
+from standfast.spine.orders import Accepted, Catch, Order, Publication
 from standfast.spine.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
 from standfast.store import shared, spools
 from standfast.store.engine import Engine
@@ -53,9 +53,6 @@ from standfast.wings.relay.scripts import Forward, Unforwardable
 from standfast.wings.tokens.scripts import TokenShelf
 from standfast.wings.tokens.session_scripts import SessionShelf
 from standfast.wings.tokens.settings_scripts import SharedSettings
-
-Accepted = Receipt | Conflict | Full
-"""What is answered for a new job: it is stored, or why it is not."""
 
 PATIENCE = 5.0
 """Seconds a caller waits for the store before it is told."""
@@ -235,7 +232,7 @@ class Store:
     def bury_blocking(self, burial: Burial) -> bool:
         """Do the same for a caller without a loop; raise Unforwardable if the store can take no such job."""
         try:
-            [buried] = self._engine.call_blocking(births.bury, [burial], seconds=PATIENCE)
+            [buried] = self._engine.call_blocking(births.bury_accepted, [burial], seconds=PATIENCE)
         except self._engine.FAULTS as error:
             raise Unforwardable(f"{type(error).__name__}: {error}") from error
         return buried  # type: ignore[no-any-return]

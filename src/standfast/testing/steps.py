@@ -89,7 +89,7 @@ class _WatchedEngine(Engine[Any]):
     _scripts = ""
 
     def _run_scripts(self, connection: Any, round_: Round, requests: list[Request]) -> list[Answer]:
-        self._scripts = ", ".join(sorted({request.script.__name__ for request in requests}))
+        self._scripts = ", ".join(sorted({request.script.name for request in requests}))
         return super()._run_scripts(connection, round_, requests)
 
     def _commit(self, connection: Any) -> None:

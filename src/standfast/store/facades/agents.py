@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from standfast.store.engine import Engine
-from standfast.store.requests import ScriptFunction
+from standfast.store.scripts import Write
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.scripts import Alert, Found, Telling
 from standfast.wings.consent import scripts as consents
@@ -26,7 +26,7 @@ class Agents:
     def __init__(self, engine: Callable[[], Engine[Any]]) -> None:
         self._engine = engine
 
-    async def _one(self, script: ScriptFunction, item: Any) -> Any:
+    async def _one(self, script: Write[Any, Any], item: Any) -> Any:
         [answer] = await self._engine().call(script, [item], seconds=PATIENCE)
         return answer
 

@@ -6,16 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from standfast.job import Parent
-from standfast.spine.orders import Conflict, Full
 from standfast.store.engine import Engine
 from standfast.wings.workflows import graphs
 from standfast.wings.workflows import scripts as workflows
-from standfast.wings.workflows.graphs import Cancellation, Start, StepRow, WorkflowRow
+from standfast.wings.workflows.graphs import Cancellation, Start, Started, StepRow, WorkflowRow
 
 LONG = 60.0
 """Seconds a start or a cancellation may take: it is one transaction, however many steps there are."""
-Started = str | Conflict | tuple[str, Full]
-"""The id a workflow has; or that its key belongs to another one; or which queue has no room for it."""
 
 
 class Flows:

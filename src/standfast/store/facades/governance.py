@@ -7,7 +7,7 @@ from typing import Any
 
 from standfast.rules import ReplayMode
 from standfast.store.engine import Engine
-from standfast.store.requests import ScriptFunction
+from standfast.store.scripts import Write
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.scripts import Ask, Business, Said
 from standfast.wings.approvals.words import TTL, Approval
@@ -45,7 +45,7 @@ class Governance:
         self.approval_ttl = TTL
         """Seconds that an approval waits which is filed with a death."""
 
-    async def _one(self, script: ScriptFunction, item: Any, size: int | None = None) -> Any:
+    async def _one(self, script: Write[Any, Any], item: Any, size: int | None = None) -> Any:
         [answer] = await self._engine().call(script, [item], seconds=PATIENCE, size=size)
         return answer
 

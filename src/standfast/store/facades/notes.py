@@ -7,11 +7,16 @@ from typing import Any
 
 from standfast.job import Entry, Note
 from standfast.store.engine import Engine
+from standfast.store.scripts import Write
 from standfast.wings.effects import scripts as ledger
 from standfast.wings.effects.scripts import Looked
 
 PATIENCE = 5.0
 """Seconds an intent waits for the store: nothing is begun that cannot be written down."""
+
+
+def _script(note: Note) -> Write[Note, Entry | None]:
+    return ledger.intend if note.state == "begun" else ledger.write
 
 
 class Notes:
@@ -27,11 +32,11 @@ class Notes:
 
         It is on its way when this returns. An intent waits as long as a caller does, a receipt however long it takes.
         """
-        return self._engine().call(ledger.write, [note], **self._bounds(note))
+        return self._engine().call(_script(note), [note], **self._bounds(note))
 
     def note_blocking(self, note: Note) -> list[Entry | None]:
         """Do the same for a caller without a loop."""
-        return self._engine().call_blocking(ledger.write, [note], **self._bounds(note))  # type: ignore[no-any-return]
+        return self._engine().call_blocking(_script(note), [note], **self._bounds(note))  # type: ignore[no-any-return]
 
     def _bounds(self, note: Note) -> dict[str, Any]:
         """Give how long a note may take and the disk space it asks for: what was done must be written down."""

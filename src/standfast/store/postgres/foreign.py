@@ -21,7 +21,7 @@ from standfast.store.postgres.bell import channel, messages
 from standfast.store.postgres.connection import TELL_THE_TIME
 from standfast.store.postgres.identity import identity_sql
 from standfast.store.postgres.libraries import Awaited, Blocking, Given, Psycopg, SqlAlchemy, library_of
-from standfast.store.requests import ScriptFunction
+from standfast.store.scripts import Write
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Script, text
 
@@ -57,13 +57,13 @@ class Foreign:
         own = {"facts": Statement(facts, gives_rows=True), "enter": Statement(enter, gives_rows=True)}
         self._statements = STATEMENTS | own
 
-    async def write(self, script: ScriptFunction, items: Sequence[Any]) -> Any:
+    async def write(self, script: Write[Any, Any], items: Sequence[Any]) -> Any:
         """Run a script in their transaction. A connection that blocks is used on a thread, until it is free again."""
         if isinstance(self._theirs, Psycopg | SqlAlchemy):
             return await _to_the_end(aside(self._block, self._theirs, self._whole(script, items)))
         return await self._await(self._theirs, self._whole(script, items))
 
-    def write_blocking(self, script: ScriptFunction, items: Sequence[Any]) -> Any:
+    def write_blocking(self, script: Write[Any, Any], items: Sequence[Any]) -> Any:
         """Do the same for a caller without a loop."""
         if not isinstance(self._theirs, Psycopg | SqlAlchemy):
             raise ConfigurationError(
@@ -71,7 +71,7 @@ class Foreign:
             )
         return self._block(self._theirs, self._whole(script, items))
 
-    def _whole(self, script: ScriptFunction, items: Sequence[Any]) -> Script[Any]:
+    def _whole(self, script: Write[Any, Any], items: Sequence[Any]) -> Script[Any]:
         """Look where this is, go to the store's schema, do the work, tell of it, go back."""
         [row] = yield "facts", {}
         facts = Facts(*row)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from standfast.job import NewJob
 from standfast.spine.bulk import stored_together
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.jobs.reads import JobRow
 
@@ -54,7 +55,8 @@ class Telling(NamedTuple):
     jobs: tuple[NewJob, ...]
 
 
-def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script[Any]:
+@writes(apart=True)
+def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script[list[None]]:
     """Begin to follow at the end of the journal, under each of these names that is new.
 
     What is committed is numbered first, under the lock that everybody numbers under: what is committed later gets a
@@ -67,7 +69,8 @@ def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script[Any]:
     return [None] * len(batches)
 
 
-def follow(round_: Round, found: Sequence[Found]) -> Script[Any]:
+@writes()
+def follow(round_: Round, found: Sequence[Found]) -> Script[list[int]]:
     """Count what was found behind the cursor, and move that; answer with where it is. Others may have been further."""
     answers = []
     for each in found:
@@ -86,7 +89,8 @@ def follow(round_: Round, found: Sequence[Found]) -> Script[Any]:
     return answers
 
 
-def tell(round_: Round, tellings: Sequence[Telling]) -> Script[Any]:
+@writes()
+def tell(round_: Round, tellings: Sequence[Telling]) -> Script[list[bool]]:
     """Store the jobs that tell of alerts, unless somebody else was first; answer of each whether it went.
 
     What the queue that carries them has no room for is not told, and due again.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.lifecycle import LETTERS, State, Transition
+from standfast.store.scripts import number_of, writes
 from standfast.store.steps import Round, Script, lock_jobs, text
 from standfast.wings.approvals.words import TOLD, Answer, Approval, Bound, Filing, Standing
 from standfast.wings.audit import scripts as audit
@@ -131,7 +132,8 @@ def _answer(round_: Round, answer: Answer) -> Script[bool]:
 # --- by themselves
 
 
-def ask(round_: Round, asks: Sequence[Ask]) -> Script[Any]:
+@writes(number=number_of)
+def ask(round_: Round, asks: Sequence[Ask]) -> Script[list[str | None]]:
     """File approvals for letters that are held already; answer each with the id of the one that waits, or None.
 
     None is for a letter that is not held any more.
@@ -144,7 +146,8 @@ def ask(round_: Round, asks: Sequence[Ask]) -> Script[Any]:
     return answers
 
 
-def say(round_: Round, sayings: Sequence[Said]) -> Script[Any]:
+@writes()
+def say(round_: Round, sayings: Sequence[Said]) -> Script[list[bool]]:
     """Write answers down; tell of each whether it was the first."""
     answers = []
     for each in sayings:

@@ -11,6 +11,7 @@ import msgspec
 from standfast.lifecycle import Move, Transition
 from standfast.printable import printable
 from standfast.redact import redacted, redacted_text
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.audit.words import Decision, Head, Kind, Link, following, genesis
 
@@ -50,7 +51,8 @@ def _safe(decision: Decision) -> Decision:
     return msgspec.structs.replace(decision, by=by, reason=reason, detail=redacted(decision.detail))
 
 
-def note(round_: Round, decisions: Sequence[Decision]) -> Script[Any]:
+@writes()
+def note(round_: Round, decisions: Sequence[Decision]) -> Script[list[None]]:
     """Chain decisions that change nothing else in the store."""
     yield from ()
     for decision in decisions:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.lifecycle import LETTERS, Transition
+from standfast.store.scripts import number_of, writes
 from standfast.store.steps import Round, Rows, Script, lock_jobs, text
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
@@ -54,7 +55,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-def publish(round_: Round, offers: Sequence[Offer]) -> Script[Any]:
+@writes(apart=True)
+def publish(round_: Round, offers: Sequence[Offer]) -> Script[list[Kept]]:
     """Put policies in force for every process: the last published one holds. Answer each with what is in force then.
 
     One that cannot be used changes nothing but what is said about it: the last good one stays.
@@ -131,7 +133,8 @@ class Refusal(msgspec.Struct, frozen=True):
     decision: Decision
 
 
-def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script[Any]:
+@writes(number=number_of)
+def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script[list[bool]]:
     """Write down that letters may not be replayed; tell of each whether it is still the letter that was asked about."""
     yield from lock_jobs(round_, (each.n for each in refusals))
     [(states, *_)] = yield "standing_states", {"held": text([(each.n, each.token) for each in refusals])}
@@ -171,7 +174,8 @@ class Turn(msgspec.Struct, frozen=True):
     held: float | None = None
 
 
-def take_turn(round_: Round, turns: Sequence[Turn]) -> Script[Any]:
+@writes()
+def take_turn(round_: Round, turns: Sequence[Turn]) -> Script[list[float | None]]:
     """Let one worker have the turn; answer with what it has, or None for those that somebody else is before."""
     answers = []
     for turn in turns:
@@ -180,7 +184,8 @@ def take_turn(round_: Round, turns: Sequence[Turn]) -> Script[Any]:
     return answers
 
 
-def tidy(round_: Round, asked: Sequence[None]) -> Script[Any]:
+@writes()
+def tidy(round_: Round, asked: Sequence[None]) -> Script[list[None]]:
     """Forget automatic replays of what is no letter that waits for one any more."""
     yield "idle_replays", {"now": round_.now, "limit": BITE}
     return [None] * len(asked)

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from standfast.lifecycle import Move, Transition
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.scripts import Said
@@ -142,7 +143,8 @@ class Steer(msgspec.Struct, frozen=True):
     """The worker that decided it: nobody else may drive the redrive by then."""
 
 
-def plan(round_: Round, plans: Sequence[Plan]) -> Script[Any]:
+@writes(size=lambda plan: len(plan.letters) + 1)
+def plan(round_: Round, plans: Sequence[Plan]) -> Script[list[None]]:
     """Keep plans, each with its letters."""
     rows = [(each.id, "planned", each.wanted, each.foreseen, each.snapshot, "{}", round_.now) for each in plans]
     yield "insert_redrives", rows
@@ -152,7 +154,8 @@ def plan(round_: Round, plans: Sequence[Plan]) -> Script[Any]:
     return [None] * len(plans)
 
 
-def start(round_: Round, starts: Sequence[Start]) -> Script[Any]:
+@writes()
+def start(round_: Round, starts: Sequence[Start]) -> Script[list[Started]]:
     """Start plans as they are, or tell what drifted and start nothing."""
     answers: list[Started] = []
     for each in starts:
@@ -201,7 +204,8 @@ def _locked(redrive: str) -> Script[Any]:
     return next((RedriveRow(*row) for row in rows), None)
 
 
-def take(round_: Round, takes: Sequence[Take]) -> Script[Any]:
+@writes()
+def take(round_: Round, takes: Sequence[Take]) -> Script[list[Taken | None]]:
     """Give each worker the next redrive that nobody else drives, and how its letters fare."""
     answers = []
     for each in takes:
@@ -213,7 +217,8 @@ def take(round_: Round, takes: Sequence[Take]) -> Script[Any]:
     return answers
 
 
-def mark(round_: Round, marks: Sequence[Mark]) -> Script[Any]:
+@writes()
+def mark(round_: Round, marks: Sequence[Mark]) -> Script[list[None]]:
     """Write down what became of letters of redrives."""
     yield "mark_redriven", [_marked(round_, each) for each in marks]
     return [None] * len(marks)
@@ -241,7 +246,8 @@ def stopped(transitions: Sequence[Transition]) -> Script[set[Leg | None]]:
     return {leg for leg in legs if leg.redrive not in driven or driven[leg.redrive] != leg.driver}
 
 
-def advance(round_: Round, advances: Sequence[Advance]) -> Script[Any]:
+@writes()
+def advance(round_: Round, advances: Sequence[Advance]) -> Script[list[list[Planned]]]:
     """Give a driver the next letters, none if it drives no longer."""
     answers = []
     for each in advances:
@@ -253,7 +259,8 @@ def advance(round_: Round, advances: Sequence[Advance]) -> Script[Any]:
     return answers
 
 
-def steer(round_: Round, steers: Sequence[Steer]) -> Script[Any]:
+@writes()
+def steer(round_: Round, steers: Sequence[Steer]) -> Script[list[bool]]:
     """Change where redrives stand; tell of each whether it stood where it had to."""
     answers = []
     for each in steers:
@@ -274,7 +281,8 @@ def _void_approval(round_: Round, redrive: str) -> Script[None]:
         round_.told[TOLD[Standing.VOID], ""].append("")
 
 
-def withdraw(round_: Round, sayings: Sequence[Said]) -> Script[Any]:
+@writes()
+def withdraw(round_: Round, sayings: Sequence[Said]) -> Script[list[bool]]:
     """Answer the approvals of redrives with a no, and end those that waited for them."""
     answers = []
     for each in sayings:
@@ -286,7 +294,8 @@ def withdraw(round_: Round, sayings: Sequence[Said]) -> Script[Any]:
     return answers
 
 
-def carry_out(round_: Round, sayings: Sequence[Said]) -> Script[Any]:
+@writes()
+def carry_out(round_: Round, sayings: Sequence[Said]) -> Script[list[bool]]:
     """Answer the approvals of redrives with a yes, and let those go that waited for them."""
     answers = []
     for each in sayings:

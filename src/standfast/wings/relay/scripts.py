@@ -16,6 +16,7 @@ from standfast.job import NewJob
 from standfast.spine.apply import rules_in_force
 from standfast.spine.intake import enqueue
 from standfast.spine.orders import Conflict
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Rows, Script, text
 from standfast.wings.letters.births import Burial, bury
 from standfast.wings.threads import scripts as threads
@@ -41,7 +42,8 @@ class Forward(NamedTuple):
     """How to bury it if it may have been here before: nobody can tell once what was completed then is pruned."""
 
 
-def forward(round_: Round, brought: Sequence[Forward]) -> Script[Any]:
+@writes(newcomers=lambda brought: (each.job for each in brought))
+def forward(round_: Round, brought: Sequence[Forward]) -> Script[list[None]]:
     """Store what is not known yet; when this is committed, all of it is."""
     jobs = [each.job for each in brought]
     yield from threads.lock(round_, threads.gates_of(jobs))

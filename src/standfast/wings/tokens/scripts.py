@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.store.engine import Engine
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
@@ -58,7 +59,8 @@ class Revocation(NamedTuple):
     by: str
 
 
-def create(round_: Round, wanted: Sequence[NewToken]) -> Script[Any]:
+@writes()
+def create(round_: Round, wanted: Sequence[NewToken]) -> Script[list[bool]]:
     """Keep new tokens; False for one whose name another has that still counts."""
     answers = []
     for each in wanted:
@@ -75,7 +77,8 @@ def create(round_: Round, wanted: Sequence[NewToken]) -> Script[Any]:
     return answers
 
 
-def revoke(round_: Round, wanted: Sequence[Revocation]) -> Script[Any]:
+@writes()
+def revoke(round_: Round, wanted: Sequence[Revocation]) -> Script[list[bool]]:
     """Have tokens count no more; False where there is none of that name."""
     answers = []
     for each in wanted:

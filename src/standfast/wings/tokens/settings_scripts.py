@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.store.engine import Engine
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
@@ -24,7 +25,8 @@ class SharedSetting(NamedTuple):
     by: str
 
 
-def publish(round_: Round, settings: Sequence[SharedSetting]) -> Script[Any]:
+@writes()
+def publish(round_: Round, settings: Sequence[SharedSetting]) -> Script[list[None]]:
     """Put settings in force for every process: the last published wins. A change is chained in the audit."""
     for each in settings:
         if (yield "write_shared_setting", {**each._asdict(), "now": round_.now}):

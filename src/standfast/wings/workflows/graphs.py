@@ -15,6 +15,8 @@ from standfast.spine.claim import decode_numbers
 from standfast.spine.intake import Terms, hot_row
 from standfast.spine.orders import Conflict, Full
 from standfast.store.hints import STOPS
+from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import Patience, writes
 from standfast.store.steps import Batch, Round, Rows, Script, text
 from standfast.wings.audit.words import Decision
 from standfast.wings.letters import scripts as letters
@@ -49,7 +51,12 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
 
 
-def start(round_: Round, starts: Sequence[Start]) -> Script[Any]:
+Started = str | Conflict | tuple[str, Full]
+"""The id a workflow has; or that its key belongs to another one; or which queue has no room for it."""
+
+
+@writes(room=ROOM_TO_ACCEPT, patience=Patience.LONG, size=lambda start: len(start.jobs))
+def start(round_: Round, starts: Sequence[Start]) -> Script[list[Started]]:
     """Store workflows; answer for each the id it has, a Conflict, or the name of a full queue with its Full."""
     answers = []
     for each in starts:
@@ -149,7 +156,8 @@ class Cancellation(NamedTuple):
     by: str
 
 
-def cancel(round_: Round, cancellations: Sequence[Cancellation]) -> Script[Any]:
+@writes(patience=Patience.LONG)
+def cancel(round_: Round, cancellations: Sequence[Cancellation]) -> Script[list[bool]]:
     """End what is not final of workflows, and ask what runs to stop; answer for each whether it is known."""
     answers = []
     for workflow, by in cancellations:
