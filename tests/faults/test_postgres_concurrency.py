@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -277,10 +276,10 @@ def test_what_locks_what_all_use_has_a_round_of_its_own():
     line = Line()
     asked: list[Write[Any, Any]] = [intake.enqueue, scripts.publish, operations.pause, scripts.claim, scripts.apply]
     for script in asked:
-        line.put(Request(script, [], Future()))
+        line.put(Request(script, [], line.put))
     rounds = []
     while not line.empty():
-        serving: list[Request] = []
+        serving: list[Request[Any]] = []
         line.join(serving, 100)
         rounds.append([request.script for request in serving])
     assert rounds == [asked[:1], asked[1:2], asked[2:3], asked[3:]]

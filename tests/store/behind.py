@@ -21,7 +21,7 @@ def rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
     engine = _engine(store)
     if isinstance(engine, SqliteEngine):
         return engine._files.read(sql, _select).result()  # type: ignore[no-any-return, arg-type]  # noqa: SLF001
-    engine.call_blocking(_put_in_order, [None], seconds=5)
+    engine.call(_put_in_order, [None], seconds=5).result()
     return _outside(engine, sql)
 
 

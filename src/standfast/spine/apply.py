@@ -18,7 +18,7 @@ from standfast.lifecycle import FINAL, MOVES, Move, State, Transition
 from standfast.profiles import defaults_for
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.claim import claim_queue, has_suspects
-from standfast.spine.orders import Catch, Order, Publication
+from standfast.spine.orders import Catch, Order, Publication, gates_of
 from standfast.store.room import ROOM_TO_CLAIM
 from standfast.store.scripts import Patience, number_of, writes
 from standfast.store.steps import End, Round, Rows, Script, lock_jobs, text
@@ -180,12 +180,7 @@ def read_rules(queues: Iterable[str], known: Rows) -> dict[str, QueueRules]:
     return {name: _rules.decode(published[name]) if published.get(name) else defaults_for(name) for name in queues}
 
 
-def _gates_of(transitions: Sequence[Transition]) -> Script[list[str]]:
-    yield from ()
-    return [each.gate for each in transitions if each.gate is not None]
-
-
-@writes(patience=Patience.ENDLESS, gates=_gates_of, number=number_of)
+@writes(patience=Patience.ENDLESS, gates=gates_of, number=number_of)
 def apply(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
     """Move jobs as decided: the one script that applies every Transition. Answer for each whether it landed.
 

@@ -8,7 +8,9 @@ from typing import Any, Literal
 import msgspec
 
 from standfast.job import Claim, Receipt
+from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
+from standfast.store.steps import Script
 from standfast.wings.limits.words import Closing
 from standfast.wings.policy.scripts import Kept
 
@@ -71,3 +73,9 @@ class Publication(msgspec.Struct, frozen=True):
     handlers: Sequence[msgspec.Struct]
     named: dict[str, dict[str, Any]] = {}
     file: str = ""
+
+
+def gates_of(transitions: Sequence[Transition]) -> Script[list[str]]:
+    """Name the threads that moves touch."""
+    yield from ()
+    return [each.gate for each in transitions if each.gate is not None]

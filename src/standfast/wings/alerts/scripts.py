@@ -106,7 +106,7 @@ def tell(round_: Round, tellings: Sequence[Telling]) -> Script[list[bool]]:
     return answers
 
 
-def _tell(round_: Round, each: Telling, known: dict[str, Any]) -> Script[Any]:
+def _tell(round_: Round, each: Telling, known: dict[str, Any]) -> Script[bool]:
     until = round_.now + each.window
     if not (yield "alert_told", {**known, "number": each.number, "tell_at": until}):
         return False
@@ -120,16 +120,16 @@ def _tell(round_: Round, each: Telling, known: dict[str, Any]) -> Script[Any]:
 # --- reading
 
 
-def followed(name: str) -> Script[Any]:
+def followed(name: str) -> Script[int | None]:
     """Read how far somebody followed the journal; None before the first time."""
     return next((seq for (seq,) in (yield "follower", {"name": name})), None)
 
 
-def due(now: float) -> Script[Any]:
+def due(now: float) -> Script[list[Alert]]:
     """Read the alerts whose time to be told has come."""
     return [Alert(*row) for row in (yield "due_alerts", {"now": now, "limit": BITE})]
 
 
-def letters(ids: Sequence[str]) -> Script[Any]:
+def letters(ids: Sequence[str]) -> Script[list[JobRow]]:
     """Read jobs by their ids."""
     return [JobRow(*row) for row in (yield "jobs_by_ids", {"ids": text(list(ids))})]

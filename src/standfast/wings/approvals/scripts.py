@@ -162,31 +162,31 @@ def say(round_: Round, sayings: Sequence[Said]) -> Script[list[bool]]:
 # --- reading
 
 
-def one(approval_id: str) -> Script[Any]:
+def one(approval_id: str) -> Script[Approval | None]:
     """Read an approval, or None."""
     rows = yield "approval_by_id", {"id": approval_id}
     return next((_approval(row) for row in rows), None)
 
 
-def listed(state: str | None, queues: Sequence[str] | None, limit: int) -> Script[Any]:
+def listed(state: str | None, queues: Sequence[str] | None, limit: int) -> Script[list[Approval]]:
     """Read approvals, the newest first; with queues, those of letters of these, and of no redrive."""
     named = None if queues is None else text(list(queues))
     return [_approval(row) for row in (yield "list_approvals", {"state": state, "queues": named, "limit": limit})]
 
 
-def open_for(number: int) -> Script[Any]:
+def open_for(number: int) -> Script[str | None]:
     """Read the id of a letter's open approval, or None."""
     rows = yield "open_approvals", {"numbers": text([number])}
     return rows[0][0] if rows else None
 
 
-def due(now: float, before: float) -> Script[Any]:
+def due(now: float, before: float) -> Script[list[Approval]]:
     """Read what nobody answered in time, and what was approved before and not used."""
     rows = yield "due_approvals", {"now": now, "before": before, "limit": BITE}
     return [_approval(row) for row in rows]
 
 
-def business(now: float, before: float) -> Script[Any]:
+def business(now: float, before: float) -> Script[Business]:
     """Tell whether a redrive runs, a job waits for consent, an approval needs somebody, an automatic replay is due."""
     [(redrives, asks, approvals, replays)] = yield "standing_business", {"now": now, "before": before}
     return Business(bool(redrives), bool(asks), bool(approvals), bool(replays))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -82,7 +81,7 @@ def head() -> Script[Noted | None]:
     return next((Noted(store, Head(seq, hashed)) for store, seq, hashed in rows), None)
 
 
-def links(after: int, limit: int, job: str | None = None, kind: str | None = None) -> Script[Any]:
+def links(after: int, limit: int, job: str | None = None, kind: str | None = None) -> Script[list[Link]]:
     """Read links behind a number; with `job` or `kind`, those in whose text it stands."""
     about = {"job": text(job) if job is not None else "", "kind": f'"kind":{text(kind)}' if kind is not None else ""}
     rows = yield "read_links", {"after": after, "limit": limit, **about}
@@ -99,12 +98,12 @@ def lag(after: int) -> Script[float]:
     return (datetime.fromisoformat(last[0].at) - datetime.fromisoformat(first[0].at)).total_seconds()
 
 
-def hashes(numbers: Sequence[int]) -> Script[Any]:
+def hashes(numbers: Sequence[int]) -> Script[dict[int, str]]:
     """Read the hashes of these links."""
     return dict((yield "link_hashes", {"numbers": text(list(numbers))}))
 
 
-def peek() -> Script[Any]:
+def peek() -> Script[Noted | None]:
     """Read the head without locking it."""
     rows = yield "peek_head", {}
     return next((Noted(store, Head(seq, hashed)) for store, seq, hashed in rows), None)

@@ -146,23 +146,23 @@ def take_back(round_: Round, takings: Sequence[Taking]) -> Script[list[int]]:
 # --- reading
 
 
-def judged(attempt: Attempt, now: float) -> Script[Any]:
+def judged(attempt: Attempt, now: float) -> Script[Ruling]:
     """Say what the grants say about an attempt; nothing is spent."""
     return (yield from _ruled(now, attempt, "consents_of"))
 
 
-def listed(session: str | None, now: float, limit: int) -> Script[Any]:
+def listed(session: str | None, now: float, limit: int) -> Script[list[Grant]]:
     """Read what counts, of one session or of all."""
     rows = yield "list_consents", {"session": session, "now": now, "limit": limit}
     return [_grant(row) for row in rows]
 
 
-def asks(session: str | None, limit: int = BITE) -> Script[Any]:
+def asks(session: str | None, limit: int = BITE) -> Script[list[Ask]]:
     """Read what jobs are held for, the oldest first."""
     return [Ask(*row) for row in (yield "list_asks", {"session": session, "limit": limit})]
 
 
-def answered(now: float) -> Script[Any]:
+def answered(now: float) -> Script[list[tuple[Ask, Ruling]]]:
     """Read the held jobs that something was said about since, with what that is; each use is counted once."""
     found: list[tuple[Ask, Ruling]] = []
     spent: dict[str, int] = {}

@@ -191,7 +191,7 @@ def seen_rows(round_: Round, n: int, token: int, attempt: int, looks: Iterable[S
     return [(n, look.key, "seen", look.receipt, look.verdict, token, round_.now, attempt) for look in looks]
 
 
-def receipt(n: int, name: str) -> Script[Any]:
+def receipt(n: int, name: str) -> Script[str | None]:
     """Read one receipt, as JSON text."""
     rows = yield "receipt_of", {"n": n, "name": name}
     return rows[0][0] if rows else None

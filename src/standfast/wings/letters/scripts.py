@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
 
 import msgspec
 
@@ -230,7 +229,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     replays: int
 
 
-def walk(wanted: LetterFilter) -> Script[Any]:
+def walk(wanted: LetterFilter) -> Script[tuple[list[Mark], dict[int, list[str]], int | None]]:
     """Read a bite of letters, newest first, with the histories of those that were replayed; and where to go on."""
     end = yield from looked_at(wanted)
     rows = yield "walk_letters", wanted._replace(above=end or 0)._asdict()

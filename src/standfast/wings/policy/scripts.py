@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from standfast.lifecycle import LETTERS, Transition
+from standfast.rules import ReplayMode
 from standfast.store.scripts import number_of, writes
 from standfast.store.steps import Round, Rows, Script, lock_jobs, text
 from standfast.wings.audit import scripts as audit
@@ -115,7 +116,7 @@ def _kept(rows: Rows) -> Kept:
     return next((Kept(*row) for row in rows), Kept())
 
 
-def unless_known(mark: str | None) -> Script[Any]:
+def unless_known(mark: str | None) -> Script[Kept | None]:
     """Read the policy in force, unless it is the one of this mark: then None."""
     found = next((mark for (mark,) in (yield "policy_mark", {})), None)
     return None if found == mark else (yield from kept())
@@ -159,7 +160,7 @@ def _refuse(round_: Round, refusal: Refusal) -> Script[None]:
         audit.record(round_, refusal.decision)
 
 
-def due(now: float) -> Script[Any]:
+def due(now: float) -> Script[list[int]]:
     """Read the numbers of letters whose automatic replay is due: their time has come, or another policy is in force."""
     return [n for (n,) in (yield "due_replays", {"now": now, "limit": BITE})]
 
@@ -191,7 +192,7 @@ def tidy(round_: Round, asked: Sequence[None]) -> Script[list[None]]:
     return [None] * len(asked)
 
 
-def replay_modes() -> Script[Any]:
+def replay_modes() -> Script[dict[tuple[str, str], ReplayMode]]:
     """Read the replay mode of every handler, by queue and name."""
     return {(queue, name): mode for queue, name, mode in (yield "replay_modes", {})}
 
@@ -204,7 +205,7 @@ class Doings(NamedTuple):
     refusals: dict[str, int]
 
 
-def doings(now: float, *, letters_within: float, refusals_within: float) -> Script[Any]:
+def doings(now: float, *, letters_within: float, refusals_within: float) -> Script[Doings]:
     """Read how letters and refusals grow."""
     most = {"most": MOST_COUNTED}
     letters: dict[str, int] = dict((yield "recent_letters", {"since": now - letters_within, **most}))

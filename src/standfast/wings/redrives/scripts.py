@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -16,13 +15,11 @@ from standfast.wings.approvals.scripts import Said
 from standfast.wings.approvals.words import TOLD, Answer, Filing, Standing
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
-from standfast.wings.jobs import reads
-from standfast.wings.redrives.words import WINDOW, Course, Leg, Outcome, Phase, Tally
+from standfast.wings.redrives.words import Course, Leg, Outcome, Phase
 
 KEEP_PLANS = 86400.0
 """Seconds after which a plan that nobody carried out is forgotten."""
 KEEP_REDRIVES = 30 * 86400.0
-MOST_HALTED = 20
 EVER = 9e99
 RESTORED = "it came back from a backup"
 
@@ -163,7 +160,7 @@ def start(round_: Round, starts: Sequence[Start]) -> Script[list[Started]]:
     return answers
 
 
-def _start(round_: Round, wanted: Start) -> Script[Any]:
+def _start(round_: Round, wanted: Start) -> Script[Started]:
     row = yield from _locked(wanted.id)
     if row is None or row.state != "planned":
         return Started(first=False, row=row)
@@ -199,7 +196,7 @@ def _tell(round_: Round, redrive: str, decision: Decision) -> None:
     round_.told[f"redrive_{decision.outcome}", ""].append(redrive)
 
 
-def _locked(redrive: str) -> Script[Any]:
+def _locked(redrive: str) -> Script[RedriveRow | None]:
     rows = yield "locked_redrive", {"id": redrive}
     return next((RedriveRow(*row) for row in rows), None)
 
@@ -345,58 +342,3 @@ def rest() -> Script[None]:
     yield "pause_redrives", {"note": RESTORED}
     approved = yield from approvals.due(now=-1.0, before=EVER)
     yield from approvals.void([each.n for each in approved if each.n is not None], RESTORED)
-
-
-# --- reading
-
-
-def one(redrive: str) -> Script[Any]:
-    """Read a redrive with its counts, by state, outcome and episode, and with what is on its way."""
-    rows = yield "redrive_by_id", {"id": redrive}
-    if not rows:
-        return None
-    counts = yield "redrive_tally", {"redrive": redrive}
-    released = yield "released_letters", {"redrive": redrive}
-    return RedriveRow(*rows[0]), [(*row,) for row in counts], [(*row,) for row in released]
-
-
-def listed(limit: int) -> Script[Any]:
-    """Read the redrives that were started, the newest first."""
-    return [RedriveRow(*row) for row in (yield "list_redrives", {"limit": limit})]
-
-
-def halted() -> Script[Any]:
-    """Read the redrives that failures stopped, with why."""
-    return [(*row,) for row in (yield "halted_redrives", {"limit": MOST_HALTED})]
-
-
-def tally(redrive: str, episode: int) -> Script[Any]:
-    """Read how far a redrive has come in this episode."""
-    numbers: Counter[str] = Counter()
-    for state, outcome, at, number in (yield "redrive_tally", {"redrive": redrive}):
-        numbers[_counted_as(state, outcome, now=at == episode)] += number
-    recent = yield "recent_outcomes", {"redrive": redrive, "episode": episode, "limit": WINDOW}
-    failed = tuple(outcome == Outcome.FAILED for (outcome,) in recent)
-    known = {name: numbers[name] for name in ("waiting", "running", "from_before", "completed", "failed")}
-    return Tally(recent=failed, **known)
-
-
-def _counted_as(state: str, outcome: str | None, *, now: bool) -> str:
-    if state == "released":
-        return "running" if now else "from_before"
-    return state if state == "waiting" else f"{outcome}" if now else "earlier"
-
-
-def letters(numbers: Sequence[int]) -> Script[Any]:
-    """Read jobs by number, whole, and the numbers of those whose threads went on without them."""
-    rows = yield "letters_by_number", {"numbers": text(list(numbers))}
-    records = yield from reads.with_history(rows)
-    moved = {n for (n,) in (yield "moved_on", {"numbers": text(list(numbers))})}
-    return records, moved
-
-
-def first_letter(redrive: str) -> Script[Any]:
-    """Read the first letter of a redrive that waits, or None."""
-    planned = yield "next_redriven", {"redrive": redrive, "limit": 1}
-    records, _ = yield from letters([n for _, n, *_ in planned])
-    return records[0] if records else None

@@ -258,29 +258,29 @@ def _ticked(
 # --- looking, and keeping order
 
 
-def listed() -> Script[Any]:
+def listed() -> Script[list[Schedule]]:
     """Read all schedules, by name."""
     return [Schedule(*row) for row in (yield "schedule_rows", {})]
 
 
-def one(name: str) -> Script[Any]:
+def one(name: str) -> Script[Schedule | None]:
     """Read one schedule."""
     return next((Schedule(*row) for row in (yield "schedule_row", {"name": name})), None)
 
 
-def due(now: float, wall: float) -> Script[Any]:
+def due(now: float, wall: float) -> Script[list[Schedule]]:
     """Read schedules whose time has come."""
     return [Schedule(*row) for row in (yield "due_schedules", {"now": now, "wall": wall, "limit": BITE})]
 
 
-def until_next(now: float, wall: float) -> Script[Any]:
+def until_next(now: float, wall: float) -> Script[float | None]:
     """Read how many seconds are left until the next run of all; None if nothing runs any more."""
     [(at, wall_at)] = yield "next_ticks", {}
     ahead = [each for each in (at and at - now, wall_at and wall_at - wall) if each is not None]
     return min(ahead, default=None)
 
 
-def late(now: float, wall: float, after: float) -> Script[Any]:
+def late(now: float, wall: float, after: float) -> Script[list[tuple[str, str, float, bool]]]:
     """Read the schedules that should have run so long ago, and those whose queue is paused."""
     rows = yield "late_schedules", {"now": now - after, "wall": wall - after, "limit": MOST_SHOWN}
     return [

@@ -240,7 +240,7 @@ def read(round_: Round, readings: Sequence[Reading]) -> Script[list[list[str]]]:
     return answers
 
 
-def messages(session: str, limit: int, *, unread: bool) -> Script[Any]:
+def messages(session: str, limit: int, *, unread: bool) -> Script[list[Message]]:
     """Read the messages of one session, the newest first."""
     given = {"session": session, "limit": limit}
     rows = (yield "unread_messages", given) if unread else (yield "all_messages", given)

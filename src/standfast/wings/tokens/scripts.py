@@ -133,12 +133,12 @@ class TokenShelf:
 
     async def one(self, token_id: str) -> TokenRow | None:
         """Read a token, revoked ones too."""
-        return await self._engine().read(one(token_id))  # type: ignore[no-any-return]
+        return await self._engine().read(one(token_id))
 
     async def made_since(self, token_id: str, since: float) -> list[TokenRow]:
         """Read a token, the token it was made with, and so on, as far as they were made since then."""
-        return await self._engine().read(made_since(token_id, since))  # type: ignore[no-any-return]
+        return await self._engine().read(made_since(token_id, since))
 
     async def listed(self, now: float) -> list[TokenRow]:
         """Read the tokens that count."""
-        return await self._engine().read(listed(now))  # type: ignore[no-any-return]
+        return await self._engine().read(listed(now))

@@ -108,8 +108,8 @@ class SessionShelf:
 
     def close_all_blocking(self) -> None:
         """End every session there is."""
-        self._engine().call_blocking(close_all, [None], seconds=PATIENCE)
+        self._engine().call(close_all, [None], seconds=PATIENCE).result()
 
     async def one(self, hash_: str, audience: str) -> SessionRow | None:
         """Read a session of an address, ended ones too."""
-        return await self._engine().read(one(hash_, audience))  # type: ignore[no-any-return]
+        return await self._engine().read(one(hash_, audience))

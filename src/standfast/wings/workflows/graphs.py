@@ -230,7 +230,7 @@ class StepRow(NamedTuple):
     finished_at: float | None
 
 
-def one(workflow: str) -> Script[Any]:
+def one(workflow: str) -> Script[tuple[WorkflowRow, list[StepRow]] | None]:
     """Read a workflow with its steps, in the order of the graph; None if there is none of this id."""
     found = yield "workflow_by_id", {"id": workflow}
     if not found:
@@ -249,19 +249,19 @@ def one(workflow: str) -> Script[Any]:
         after = rows[-1].n
 
 
-def listed(state: str | None, limit: int, before: str | None) -> Script[Any]:
+def listed(state: str | None, limit: int, before: str | None) -> Script[list[WorkflowRow]]:
     """Read workflows, the newest first, older than the one of an id."""
     last = before or "\U0010ffff"
     rows = yield "list_workflows", {"state": state, "limit": limit, "before": last}
     return [WorkflowRow(*row) for row in rows]
 
 
-def stuck(limit: int) -> Script[Any]:
+def stuck(limit: int) -> Script[list[tuple[str, str, int, int]]]:
     """Read the workflows that stopped steps hold up: id, name, how many stopped, how many are not final."""
     return [(*row,) for row in (yield "stuck_workflows", {"limit": limit})]
 
 
-def result(n: int) -> Script[Any]:
+def result(n: int) -> Script[str | None]:
     """Read the result of one step."""
     rows = yield "result_of_step", {"n": n}
     return rows[0][0] if rows else None
