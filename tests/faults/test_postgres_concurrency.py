@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,12 @@ from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Publication, Want
 from standfast.spine.riders import KnownQueue
-from standfast.store import turns
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as pg_connect
 from standfast.store.postgres.connection import opening
 from standfast.store.postgres.driver import STATEMENTS, drive
-from standfast.store.requests import Line, Request, ScriptFunction
+from standfast.store.requests import Line, Request
+from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
 from standfast.wings.jobs import scripts as operations
@@ -278,7 +277,7 @@ def test_queues_are_locked_in_one_order():
 
 def test_what_locks_what_all_use_has_a_round_of_its_own():
     line = Line()
-    asked: list[ScriptFunction] = [
+    asked: list[Write[Any, Any]] = [
         intake.enqueue,
         queue_scripts.publish,
         operations.pause,
@@ -286,10 +285,10 @@ def test_what_locks_what_all_use_has_a_round_of_its_own():
         scripts.apply,
     ]
     for script in asked:
-        line.put(Request(script, [], Future(), apart=script in turns.APART))
+        line.put(Request(script, [], line.put))
     rounds = []
     while not line.empty():
-        serving: list[Request] = []
+        serving: list[Request[Any]] = []
         line.join(serving, 100)
         rounds.append([request.script for request in serving])
     assert rounds == [asked[:1], asked[1:2], asked[2:3], asked[3:]]

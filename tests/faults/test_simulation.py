@@ -30,7 +30,7 @@ from standfast.spine.orders import Order, Publication, Want
 from standfast.spine.settle import settle
 from standfast.store import engine
 from standfast.store.engine import Doubt
-from standfast.store.requests import Answer, Request
+from standfast.store.requests import Reply, Request
 from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round
 from standfast.testing import FrozenClock
@@ -54,7 +54,7 @@ class LossyEngine(SteppedEngine):
         super().__init__(files, clock)
         self._rng = rng
 
-    def _transact(self, pending: list[Request], *, alone: bool) -> tuple[list[Answer], Round]:
+    def _transact(self, pending: list[Request[Any]], *, alone: bool) -> tuple[list[Reply], Round]:
         answers = super()._transact(pending, alone=alone)
         if self._rng.random() < 0.02 and all(request.script is not claiming.claim for request in pending):
             raise Doubt from apsw.IOError("the answer is lost")

@@ -193,7 +193,7 @@ async def test_rules_published_while_others_are_stamped_win(store, clock, monkey
 
 def publish_only(store, publication):
     """Put declarations in force as a process does that dies right after."""
-    store._engine.call_blocking(queue_scripts.publish, [publication], seconds=5.0)  # noqa: SLF001 - no verb leaves it undone
+    store._engine.call(queue_scripts.publish, [publication], seconds=5.0).result()  # noqa: SLF001 - no verb leaves it undone
 
 
 @pytest.mark.parametrize("later", [QueueRules(max_age=3600.0), DEFAULTS])

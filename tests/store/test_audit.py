@@ -7,7 +7,7 @@ import json
 import logging
 import stat
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from standfast.application.wings import RIDERS
 from standfast.failure import Class
 from standfast.outcome import Succeeded
 from standfast.spine.close import close
+from standfast.store.scripts import writes
 from standfast.store.steps import Round
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
@@ -96,7 +97,8 @@ async def test_the_decisions_of_one_transaction_are_one_link(store, look):
 
 
 async def test_nothing_is_chained_of_a_transaction_that_fails(store, look):
-    def broken(round_: Round, items: list[None]) -> Any:
+    @writes()
+    def broken(round_: Round, items: Sequence[None]) -> Any:
         audit.record(round_, *decided("ann"))
         yield "chain_head", {}
         raise ValueError(len(items))

@@ -8,6 +8,7 @@ import msgspec
 
 from standfast.failure import Class
 from standfast.lifecycle import Move, Transition
+from standfast.store.scripts import writes
 from standfast.store.store import Store
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.rules import asked_for, turned_down
@@ -123,6 +124,7 @@ async def test_whoever_changes_a_job_voids_its_approval_with_the_change(store):
     await hold(store, job_id, filing())
     n = (await row(store, job_id)).n
 
+    @writes()
     def change(_round, items):
         for number in items:
             yield from approvals.void([number], "its payload was amended")

@@ -359,7 +359,7 @@ async def test_a_round_without_steps_asks_nothing_about_workflows(store, monkeyp
     monkeypatch.setattr(postgres_driver, "NUMBERED", Recorded(postgres_driver.NUMBERED))
     await one(store)
     await ended(store, await claim_one(store), Succeeded("1"))
-    assert "standing_states" in asked
+    assert "complete_jobs" in asked
     about = {"count_parents_down", "waiting_behind", "tally_workflows", "parents_of", "set_progress", "end_workflow"}
     assert not about & set(asked)
 

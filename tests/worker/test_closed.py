@@ -174,7 +174,7 @@ async def test_a_call_that_comes_while_the_store_closes_is_answered(url):
     async with Standfast(url) as sf:
         engine = store_of(sf)._engine  # noqa: SLF001
     with pytest.raises(StoreClosed):
-        engine.call_blocking(number_journal, [None], seconds=None)
+        engine.call(number_journal, [None], seconds=None).result()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is nothing to fork")

@@ -14,8 +14,8 @@ from standfast.application.traced_accept import traced
 from standfast.errors import StoreClosed, StoreUnavailable, UnknownJob
 from standfast.job import Claim, NewJob, Receipt
 from standfast.spine.accept import Duration
+from standfast.spine.orders import Accepted
 from standfast.spine.registry import Handler
-from standfast.store.store import Accepted
 from standfast.wings.calls import verbs as calls
 from standfast.wings.calls.hand_over import hand_over, judged
 from standfast.wings.calls.replies import anothers, spooled

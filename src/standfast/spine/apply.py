@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 
 from standfast.lifecycle import MOVES, Move, State, Transition
+from standfast.spine.orders import gates_of
 from standfast.spine.riders import Marks
+from standfast.store.scripts import Patience, number_of, writes
 from standfast.store.steps import Round, Script, lock_jobs, text
 
 TOLD = {
@@ -40,6 +42,7 @@ _states = msgspec.json.Decoder(list[str | None])
 _marked = msgspec.json.Decoder(list[tuple[int, list[str] | None, list[str | None] | None]])
 
 
+@writes(patience=Patience.ENDLESS, gates=gates_of, number=number_of)
 def apply(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
     """Move jobs as decided; answer for each whether it landed.
 
@@ -169,8 +172,8 @@ def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     lines = [_line(round_, each) for each in moved if _is_kept(each)]
     if lines:
         yield "write_history", lines
-    for writes in round_.riders.writes:
-        yield from writes(round_, moved)
+    for write in round_.riders.writes:
+        yield from write(round_, moved)
 
 
 def _is_kept(moved: Transition) -> bool:

@@ -12,6 +12,8 @@ from standfast.rules import QueueRules
 from standfast.spine.close import settle_round
 from standfast.spine.known_rules import read_rules
 from standfast.spine.orders import Catch, Order, Want
+from standfast.store.room import ROOM_TO_CLAIM
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Rows, Script, text
 
 HELD_BY_OTHERS = 1000
@@ -47,7 +49,8 @@ Stamps = dict[str, tuple[str, float | None, Any]]
 """By the name of a handler, its replay mode, timeout and risk."""
 
 
-def claim(round_: Round, orders: Sequence[Order]) -> Script[Any]:
+@writes(room=ROOM_TO_CLAIM)
+def claim(round_: Round, orders: Sequence[Order]) -> Script[list[Catch]]:
     """Give each worker what it can start now, in the order of `spine.priority`."""
     yield from settle_round(round_)
     if round_.starts_nothing:

@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 from standfast.job import NewJob, Receipt
 from standfast.lifecycle import State
 from standfast.spine.claim import decode_numbers
-from standfast.spine.orders import Conflict, Full
+from standfast.spine.orders import Accepted, Conflict, Full
 from standfast.spine.riders import Answers, KnownQueue, Queues
+from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 
 
-def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Receipt | Conflict | Full]]:
+@writes(room=ROOM_TO_ACCEPT, newcomers=iter)
+def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Accepted]]:
     """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
     if all(job.plain for job in jobs):
         known = yield from known_queues({job.queue for job in jobs})

@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
-from standfast.job import Claim
+from standfast.job import Claim, Receipt
+from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
+from standfast.store.steps import Script
 
 
 class Conflict(msgspec.Struct, frozen=True):
@@ -21,6 +23,10 @@ class Full(msgspec.Struct, frozen=True):
     """The queue has as many jobs due as it may have; nothing was written."""
 
     most: int
+
+
+Accepted = Receipt | Conflict | Full
+"""What is answered for a new job: it is stored, or why it is not."""
 
 
 class Want(msgspec.Struct, frozen=True):
@@ -65,3 +71,9 @@ class Publication(msgspec.Struct, frozen=True):
     handlers: Sequence[msgspec.Struct]
     named: dict[str, dict[str, Any]] = {}
     file: str = ""
+
+
+def gates_of(transitions: Sequence[Transition]) -> Script[list[str]]:
+    """Name the threads that moves touch."""
+    yield from ()
+    return [each.gate for each in transitions if each.gate is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,6 +12,7 @@ from standfast.lifecycle import Standing, State
 from standfast.rules import DEFAULTS, QueueRules, ReplayMode
 from standfast.spine.claim import decode_numbers, handler_stamps, held_claims, with_risks
 from standfast.spine.known_rules import rules_in_force
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.alerts import conditions
 from standfast.wings.consent import scripts as consents
@@ -111,7 +112,8 @@ class WorkerCard(msgspec.Struct, frozen=True):
     """The name of the lock that its process holds, if it can hold one."""
 
 
-def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[Any]:
+@writes()
+def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[list[Beat]]:
     """Renew every lease of a worker with one row; answer what the store says it holds now."""
     answers = []
     for worker in workers:
@@ -127,7 +129,8 @@ def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[Any]:
     return answers
 
 
-def retire(_round: Round, workers: Sequence[Counted]) -> Script[Any]:
+@writes()
+def retire(_round: Round, workers: Sequence[Counted]) -> Script[list[None]]:
     """Take a worker off the list; one that still holds jobs stays, so that they lapse in their time."""
     for worker in workers:
         yield from timings.write(worker)
@@ -165,7 +168,8 @@ class Swept(msgspec.Struct, frozen=True):
         return self.losses.get(claim.worker) or Loss(claim.worker, held, held)
 
 
-def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script[Any]:
+@writes()
+def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script[list[Swept]]:
     """Find what needs a decision. After a gap in the sweeping nothing is reclaimed for one full beat.
 
     A gap means that the machine slept or the store was away: live workers must be able to renew first.
@@ -196,7 +200,8 @@ def _note_clock(round_: Round, times: dict[str, float]) -> Script[None]:
         yield "mark_upkeep", {"name": SKEW, "now": round_.skew}
 
 
-def number_journal(_round: Round, asked: Sequence[None]) -> Script[Any]:
+@writes()
+def number_journal(_round: Round, asked: Sequence[None]) -> Script[list[None]]:
     """Give numbers to what was told since, in commit order, unless another transaction is at it."""
     if (yield "try_journal", {}) != [(False,)]:
         yield "number_journal", {}
@@ -251,7 +256,8 @@ class Prune(msgspec.Struct, frozen=True):
     """How long one is kept that nobody came for."""
 
 
-def prune(round_: Round, prunes: Sequence[Prune]) -> Script[Any]:
+@writes()
+def prune(round_: Round, prunes: Sequence[Prune]) -> Script[list[bool]]:
     """Delete what nobody needs any more, a bounded number of rows; answer whether the bound was reached."""
     answers = []
     for prune_ in prunes:

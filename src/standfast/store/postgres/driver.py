@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -11,6 +11,8 @@ from standfast.store.postgres.connection import Connection
 from standfast.store.postgres.session import Numbered
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Rows, Script, text
+
+T = TypeVar("T")
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
@@ -47,15 +49,15 @@ TOLD = frozenset(
 """Of the statements that most transactions are made of, those whose answers no script uses."""
 
 
-def drive(connection: Connection, script: Script[Any]) -> Any:
+def drive(connection: Connection, script: Script[T]) -> T:
     """Run a script on a connection, inside the transaction it is in."""
-    rows: Rows | None = None
     try:
+        name, parameters = next(script)
         while True:
-            name, parameters = script.send(rows)  # type: ignore[arg-type]
-            rows = _execute(connection, name, parameters)
+            name, parameters = script.send(_execute(connection, name, parameters))
     except StopIteration as done:
-        return done.value
+        result: T = done.value
+        return result
 
 
 def _execute(connection: Connection, name: str, parameters: dict[str, Any] | Batch) -> Rows:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from standfast.lifecycle import Move, Transition
 from standfast.printable import printable
 from standfast.redact import redacted, redacted_text
+from standfast.store.scripts import writes
 from standfast.store.steps import PerRound, Round, Script, text
 from standfast.wings.audit.words import Decision, Head, Kind, Link, following, genesis
 
@@ -62,7 +62,8 @@ def _safe(decision: Decision) -> Decision:
     return msgspec.structs.replace(decision, by=by, reason=reason, detail=redacted(decision.detail))
 
 
-def note(round_: Round, decisions: Sequence[Decision]) -> Script[Any]:
+@writes()
+def note(round_: Round, decisions: Sequence[Decision]) -> Script[list[None]]:
     """Chain decisions that change nothing else in the store."""
     yield from ()
     for decision in decisions:
@@ -95,7 +96,7 @@ def head() -> Script[Noted | None]:
     return next((Noted(store, Head(seq, hashed)) for store, seq, hashed in rows), None)
 
 
-def links(after: int, limit: int, job: str | None = None, kind: str | None = None) -> Script[Any]:
+def links(after: int, limit: int, job: str | None = None, kind: str | None = None) -> Script[list[Link]]:
     """Read links behind a number; with `job` or `kind`, those in whose text it stands."""
     about = {"job": text(job) if job is not None else "", "kind": f'"kind":{text(kind)}' if kind is not None else ""}
     rows = yield "read_links", {"after": after, "limit": limit, **about}
@@ -112,12 +113,12 @@ def lag(after: int) -> Script[float]:
     return (datetime.fromisoformat(last[0].at) - datetime.fromisoformat(first[0].at)).total_seconds()
 
 
-def hashes(numbers: Sequence[int]) -> Script[Any]:
+def hashes(numbers: Sequence[int]) -> Script[dict[int, str]]:
     """Read the hashes of these links."""
     return dict((yield "link_hashes", {"numbers": text(list(numbers))}))
 
 
-def peek() -> Script[Any]:
+def peek() -> Script[Noted | None]:
     """Read the head without locking it."""
     rows = yield "peek_head", {}
     return next((Noted(store, Head(seq, hashed)) for store, seq, hashed in rows), None)

@@ -19,7 +19,9 @@ from standfast.spine.apply import apply_decided
 from standfast.spine.claim import handler_stamps, held_claims, with_risks
 from standfast.spine.intake import enqueue
 from standfast.spine.known_rules import read_rules
-from standfast.spine.orders import Conflict, Full, Want
+from standfast.spine.orders import Accepted, Want
+from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import writes
 from standfast.store.steps import PerRound, Round, Script, text
 from standfast.wings.limits.claiming import claim_this
 from standfast.wings.limits.words import Closing
@@ -42,7 +44,7 @@ class Call(msgspec.Struct, frozen=True):
 class Called(msgspec.Struct):
     """What became of a call: how it was stored, and the claim under which its caller runs it, if it may start."""
 
-    answer: Receipt | Conflict | Full
+    answer: Accepted
     claim: Claim | None = None
     rules: QueueRules | None = None
     """The rules in force; None where nothing was to be started."""
@@ -69,7 +71,8 @@ def start(round_: Round) -> Script[None]:
         yield from each(round_)
 
 
-def call(round_: Round, calls: Sequence[Call]) -> Script[Any]:
+@writes(room=ROOM_TO_ACCEPT, newcomers=lambda calls: (each.job for each in calls))
+def call(round_: Round, calls: Sequence[Call]) -> Script[list[Called]]:
     """Store calls; each is started, if it may, before the round ends, and its answer tells."""
     answers = yield from enqueue(round_, [each.job for each in calls])
     called = [Called(answer) for answer in answers]
@@ -114,7 +117,8 @@ class HandedOver(msgspec.Struct, frozen=True):
     timeout: float | None
 
 
-def hand_over(round_: Round, handed: Sequence[HandedOver]) -> Script[Any]:
+@writes(room=ROOM_TO_ACCEPT)
+def hand_over(round_: Round, handed: Sequence[HandedOver]) -> Script[list[Accepted]]:
     """Store calls that failed already, with the attempt that is spent; answer how each was stored."""
     answers = yield from enqueue(round_, [each.job for each in handed])
     for each, answer in zip(handed, answers, strict=True):

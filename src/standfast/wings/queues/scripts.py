@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from standfast.spine.orders import Publication
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.limits import scripts as gates
 from standfast.wings.queues import ages, layers
 
 
-def publish(round_: Round, publications: Sequence[Publication]) -> Script[Any]:
+@writes(apart=True)
+def publish(round_: Round, publications: Sequence[Publication]) -> Script[list[bool]]:
     """Put declarations in force for every process: the last published wins. Answer whether a `max_age` changed."""
     ages_changed = False
     for publication in publications:
