@@ -1,7 +1,9 @@
 -- Statements of the spine. How they are written: store/statements.py.
 
 -- name: lock_jobs (postgres only)
--- Nothing to lock.
+-- locks: jobs
+-- answers: none
+-- SQLite has one writer at a time.
 SELECT count(*) FROM (
   SELECT n FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n FOR UPDATE
 ) AS locked
@@ -16,6 +18,7 @@ SELECT json_group_array(n) FROM fresh
 SELECT json_agg(nextval('job_number'))::text FROM generate_series(1, :count::integer)
 
 -- name: insert_bodies
+-- locks: jobs
 -- A job handed in again after an unknown commit is already here: its id says so.
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at) VALUES :rows
 ON CONFLICT (id) DO NOTHING
@@ -26,6 +29,7 @@ SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::double precision FR
 ON CONFLICT (id) DO NOTHING
 
 -- name: date_bodies
+-- locks: jobs
 WITH fresh (n, at) AS (VALUES :rows)
 UPDATE body SET first_seen_at = fresh.at FROM fresh WHERE body.n = fresh.n
 
@@ -39,6 +43,8 @@ SELECT n, id FROM body WHERE n IN (SELECT value FROM json_each(:numbers))
 SELECT n, id FROM body WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: insert_jobs
+-- locks: jobs
+-- answers: none
 -- One hot row for each of these bodies, all alike.
 INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at)
 SELECT n, :queue, :handler, :priority, 'queued', :due_at, :ready_at, :now, :budget, :asked_lease, :asked_expiry, :expires_at
@@ -51,6 +57,8 @@ SELECT n::bigint, :queue, :handler, :priority, 'queued', :due_at, :ready_at::dou
 FROM jsonb_array_elements_text(:numbers::jsonb) AS e(n)
 
 -- name: promote_due
+-- locks: jobs
+-- waits: no
 UPDATE job SET ready_at = due_at
 WHERE n IN (SELECT n FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now
               AND thread_gate IS NULL
@@ -108,6 +116,8 @@ WITH RECURSIVE lane (handler, priority) AS (
 SELECT handler, priority FROM lane WHERE priority IS NOT NULL
 
 -- name: claim_lane
+-- locks: jobs
+-- waits: no
 -- In one lane the order by boosted priority and the order by waiting time are the same.
 SELECT json_group_array(n) FROM (
   SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
@@ -124,6 +134,8 @@ WITH chosen AS MATERIALIZED (
 SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
 
 -- name: claim_lanes
+-- locks: jobs
+-- waits: no
 -- Inside one priority the oldest has the largest boost, so the head of each lane is all a claim must look at.
 -- The order is decide/priority's; with `oldest` it is by waiting time alone.
 SELECT json_group_array(n), 0 FROM (
@@ -168,6 +180,8 @@ WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queu
   AND handler = ANY (ARRAY(SELECT jsonb_array_elements_text(:handlers::jsonb)))
 
 -- name: claim_suspects
+-- locks: jobs
+-- waits: no
 -- The longest waiting first: they kept their place in the line.
 SELECT json_group_array(n) FROM (
   SELECT n FROM job INDEXED BY job_suspect
@@ -189,6 +203,8 @@ SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
 SELECT name, replay_mode, timeout, risk FROM handler WHERE queue = :queue
 
 -- name: take_jobs
+-- locks: jobs
+-- answers: none
 -- Attempt and token are raised before the handler runs: a payload that kills its worker is counted.
 UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, token = token + 1, worker = :worker,
   claimed_at = :now, lease = coalesce(asked_lease, :lease),
@@ -241,6 +257,9 @@ FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
 
 -- name: count_claims
+-- locks: none
+-- answers: none
+-- In PostgreSQL each worker has a row of its own.
 UPDATE queue SET claims = claims + :claims, claimed_at = :now WHERE name = :queue
 
 -- name: count_claims (postgres)
@@ -263,6 +282,8 @@ FROM jsonb_array_elements(:held::jsonb) WITH ORDINALITY AS e(r, place)
 LEFT JOIN job AS j ON j.n = (e.r->>0)::bigint AND j.token = (e.r->>1)::integer
 
 -- name: move_jobs
+-- locks: jobs
+-- answers: none
 -- The one statement that moves jobs, all alike. Their tokens were checked in this transaction, by standing_states.
 -- What may have landed once may have landed for good, however later attempts end.
 UPDATE job SET
@@ -295,6 +316,7 @@ UPDATE job SET
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: open_round
+-- locks: jobs
 -- A replay begins anew: its attempts count from here, its age too, and whoever held the old token is fenced. An expiry
 -- that is past does not count any more: whoever replays it wants it all the same.
 UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, token = token + 1, cancelling = 0, failed_looks = 0,
@@ -311,6 +333,7 @@ UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, t
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: keep_progress
+-- locks: jobs
 -- An attempt that got further opens a round: as many may follow it without getting further as a round has.
 UPDATE job SET max_attempts = attempts + max_attempts - max(round_start, coalesce(progress_start, 0)), progress_start = attempts
 WHERE n IN (SELECT value FROM json_each(:numbers))
@@ -320,6 +343,8 @@ UPDATE job SET max_attempts = attempts + max_attempts - greatest(round_start, pr
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: write_endings
+-- locks: jobs
+-- answers: none
 INSERT INTO ending (n, result, warning, failure, triage, superseded_by, fingerprint, policy_snapshot, replay_at) VALUES :rows
 ON CONFLICT (n) DO UPDATE
 SET result = excluded.result, warning = excluded.warning, failure = excluded.failure, triage = coalesce(excluded.triage, triage),
@@ -336,6 +361,8 @@ SET result = excluded.result, warning = excluded.warning, failure = excluded.fai
   policy_snapshot = coalesce(excluded.policy_snapshot, ending.policy_snapshot), replay_at = excluded.replay_at, refused_under = NULL
 
 -- name: write_history
+-- locks: jobs
+-- answers: none
 WITH fresh (n, entry) AS (VALUES :rows)
 INSERT INTO history (n, line, entry)
 SELECT n, 1 + coalesce((SELECT max(line) FROM history AS h WHERE h.n = fresh.n), 0), entry FROM fresh
@@ -346,12 +373,18 @@ SELECT (r->>0)::bigint, 1 + coalesce((SELECT max(line) FROM history AS h WHERE h
 FROM jsonb_array_elements(:rows::jsonb) AS r
 
 -- name: write_journal
+-- locks: none
+-- answers: none
+-- A new row.
 INSERT INTO journal (at, entries) VALUES (:now, :entries)
 
 -- name: write_journal (postgres)
 INSERT INTO told (at, entries) VALUES (:now, :entries)
 
 -- name: add_counters
+-- locks: none
+-- answers: none
+-- PostgreSQL appends, and sums up later: of a counter's row there would be one that all wait for.
 INSERT INTO counter (queue, name, value) VALUES :rows
 ON CONFLICT (queue, name) DO UPDATE SET value = value + excluded.value
 
@@ -360,28 +393,34 @@ INSERT INTO counted (queue, name, value)
 SELECT r->>0, r->>1, (r->>2)::bigint FROM jsonb_array_elements(:rows::jsonb) AS r
 
 -- name: try_journal (postgres only)
--- Nothing to lock.
+-- locks: journal
+-- waits: no
+-- SQLite has one writer at a time.
 SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' journal', 57))
 
 -- name: lock_journal (postgres only)
--- Nothing to lock.
+-- locks: journal
+-- SQLite has one writer at a time.
 SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' journal', 57))
 
 -- name: number_journal (postgres only)
--- Numbered as they are written: with one writer, that is the order of the commits.
--- Number what has become visible since: one transaction at a time does it, so numbers rise in commit order.
+-- locks: journal
+-- Number what has become visible since: one transaction at a time does it, so numbers rise in commit order. SQLite numbers
+-- as it writes: with one writer, that is the order of the commits.
 WITH moved AS (DELETE FROM told RETURNING id, at, entries)
 INSERT INTO journal (seq, at, entries)
 SELECT (SELECT coalesce(max(seq), 0) FROM journal) + row_number() OVER (ORDER BY id), at, entries FROM moved
 
 -- name: sum_counters (postgres only)
--- Summed as they are written.
+-- locks: journal
+-- SQLite sums up as it writes.
 WITH moved AS (DELETE FROM counted RETURNING queue, name, value)
 INSERT INTO counter AS c (queue, name, value)
 SELECT queue, name, sum(value) FROM moved GROUP BY queue, name ORDER BY queue, name
 ON CONFLICT (queue, name) DO UPDATE SET value = c.value + excluded.value
 
 -- name: beat
+-- locks: workers
 INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at, process)
 VALUES (:id, :host, :pid, :boot, :queues, :declares, :now, :now, :process)
 ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.queues, declares = excluded.declares,
@@ -392,15 +431,18 @@ SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.cancelling FROM job AS j JO
 WHERE j.worker = :id AND j.state = 'running'
 
 -- name: retire_worker
+-- locks: workers
 DELETE FROM worker WHERE id = :id AND NOT EXISTS (SELECT 1 FROM job WHERE worker = :id AND state = 'running')
 
 -- name: upkeep_times
 SELECT name, at FROM upkeep
 
 -- name: mark_upkeep
+-- locks: upkeep
 INSERT INTO upkeep (name, at) VALUES (:name, :now) ON CONFLICT (name) DO UPDATE SET at = excluded.at
 
 -- name: take_upkeep
+-- locks: upkeep
 -- A turn that one worker has until then, unless it gives it up or takes it again; `held` is what it has of it.
 INSERT INTO upkeep (name, at) VALUES (:name, :until) ON CONFLICT (name) DO UPDATE SET at = excluded.at
 WHERE upkeep.at <= :now OR upkeep.at = :held
@@ -412,6 +454,7 @@ WHERE upkeep.at <= :now OR upkeep.at = :held::double precision
 RETURNING at
 
 -- name: forget_upkeep
+-- locks: upkeep
 DELETE FROM upkeep WHERE name = :name
 
 -- name: lapsed_numbers
@@ -433,6 +476,8 @@ SELECT coalesce(json_agg(n), '[]')::text FROM (
 ) AS lapsed
 
 -- name: note_lost
+-- locks: workers
+-- waits: no
 -- What a worker held is counted when it is first found dead or late, before anything is taken from it: later there is less.
 UPDATE worker SET
   died_at = iif(process IN (SELECT value FROM json_each(:dead)), :now, NULL),
@@ -470,6 +515,7 @@ SELECT id, held, company, died_at IS NOT NULL FROM worker WHERE id IN (SELECT va
 SELECT id, held, company, died_at IS NOT NULL FROM worker WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:workers::jsonb)))
 
 -- name: stand_apart
+-- locks: workers
 -- One worker at a time runs the suspects of a queue, holding nothing else: the others go on.
 UPDATE worker SET apart = :queue
 WHERE id = :id AND NOT EXISTS (
@@ -477,6 +523,7 @@ WHERE id = :id AND NOT EXISTS (
 RETURNING id
 
 -- name: stand_back
+-- locks: workers
 UPDATE worker SET apart = NULL WHERE id = :id
 
 -- name: expired_jobs
@@ -513,30 +560,35 @@ SELECT coalesce(json_agg(n), '[]')::text FROM (
 ) AS old
 
 -- name: delete_jobs
+-- locks: jobs
 DELETE FROM job WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: delete_jobs (postgres)
 DELETE FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: delete_bodies
+-- locks: jobs
 DELETE FROM body WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: delete_bodies (postgres)
 DELETE FROM body WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: delete_endings
+-- locks: jobs
 DELETE FROM ending WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: delete_endings (postgres)
 DELETE FROM ending WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: delete_history
+-- locks: jobs
 DELETE FROM history WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: delete_history (postgres)
 DELETE FROM history WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: delete_journal
+-- locks: journal
 -- Times rise with the numbers, so it looks at the oldest rows only. The newest stays: it tells how far numbers have come.
 DELETE FROM journal WHERE seq IN (
   SELECT seq FROM (SELECT seq, at FROM journal ORDER BY seq LIMIT :limit) WHERE at < :before
@@ -549,6 +601,7 @@ DELETE FROM journal WHERE seq IN (
 ) AND seq < (SELECT max(seq) FROM journal)
 
 -- name: delete_workers
+-- locks: workers
 DELETE FROM worker WHERE beat_at < :before AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running')
 
 -- name: delete_workers (postgres)
@@ -608,6 +661,7 @@ SELECT * FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers))
 SELECT * FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: fence_jobs
+-- locks: jobs
 -- Whoever decided about these jobs as they were must decide again.
 UPDATE job SET token = token + 1 WHERE n IN (SELECT value FROM json_each(:numbers))
 

@@ -45,12 +45,13 @@ def drive(connection: apsw.Connection, script: Script[Any]) -> Any:
     try:
         while True:
             name, parameters = script.send(rows)  # type: ignore[arg-type]
-            rows = _execute(connection, STATEMENTS[name], parameters)
+            rows = _execute(connection, name, parameters)
     except StopIteration as done:
         return done.value
 
 
-def _execute(connection: apsw.Connection, statement: Statement, parameters: dict[str, Any] | Batch) -> Rows:
+def _execute(connection: apsw.Connection, name: str, parameters: dict[str, Any] | Batch) -> Rows:
+    statement = STATEMENTS[name]
     if not statement.sql:
         return []
     if isinstance(parameters, dict):

@@ -1,6 +1,7 @@
 -- Statements of alerts. How they are written: store/statements.py.
 
 -- name: begin_at_end
+-- locks: followers
 INSERT INTO follower (name, seq)
 SELECT value, (SELECT coalesce(max(seq), 0) FROM journal) FROM json_each(:names) WHERE true
 ON CONFLICT (name) DO NOTHING
@@ -11,6 +12,7 @@ SELECT name, (SELECT coalesce(max(seq), 0) FROM journal) FROM jsonb_array_elemen
 ON CONFLICT (name) DO NOTHING
 
 -- name: raise_alert
+-- locks: alerts
 INSERT INTO alert (fingerprint, surfaces, sample, opened_at, tell_at, number)
 VALUES (:fingerprint, :surfaces, :sample, :now, :tell_at, :number)
 ON CONFLICT (fingerprint) DO UPDATE SET number = alert.number + excluded.number, surfaces = excluded.surfaces, sample = excluded.sample
@@ -25,36 +27,44 @@ ON CONFLICT (fingerprint) DO UPDATE SET number = alert.number + excluded.number,
 SELECT fingerprint, surfaces, sample, opened_at, number, told FROM alert WHERE tell_at <= :now ORDER BY tell_at LIMIT :limit
 
 -- name: alert_told
+-- locks: alerts
 UPDATE alert SET told = :number, tell_at = :tell_at
 WHERE fingerprint = :fingerprint AND told = :told AND tell_at <= :now
 RETURNING fingerprint
 
 -- name: close_alert
+-- locks: alerts
 DELETE FROM alert WHERE fingerprint = :fingerprint AND told = :told AND number = :told AND tell_at <= :now
 RETURNING fingerprint
 
 -- name: begin_condition
+-- locks: alerts
 INSERT INTO condition (id, kind, queue, subject, message, value, threshold, started_at)
 VALUES (:id, :kind, :queue, :subject, :message, :value, :threshold, :now)
 ON CONFLICT DO NOTHING
 RETURNING id
 
 -- name: renew_condition
+-- locks: alerts
 UPDATE condition SET message = :message, value = :value, threshold = :threshold, clear_since = NULL
 WHERE id = :id AND ended_at IS NULL
 
 -- name: clear_condition
+-- locks: alerts
 UPDATE condition SET clear_since = :now WHERE id = :id AND ended_at IS NULL AND clear_since IS NULL
 
 -- name: end_condition
+-- locks: alerts
 UPDATE condition SET ended_at = :now WHERE id = :id AND ended_at IS NULL AND clear_since IS NOT NULL
 RETURNING id
 
 -- name: condition_told
+-- locks: alerts
 UPDATE condition SET told = :told WHERE id = :id AND told = :before
 RETURNING id
 
 -- name: note_pain
+-- locks: alerts
 -- Due, unless it hurt lately, or what tells of that is still on its way, or came there lately.
 INSERT INTO pain (kind, queue, subject, at, job) VALUES (:kind, :queue, :subject, :now, :job)
 ON CONFLICT (kind, queue, subject) DO UPDATE SET at = excluded.at, job = excluded.job
@@ -63,10 +73,12 @@ WHERE pain.at <= :before AND NOT EXISTS (
 RETURNING kind
 
 -- name: note_sink
+-- locks: alerts
 INSERT INTO sink (name, failing_since, failed_at, why) VALUES (:name, :now, :now, :why)
 ON CONFLICT (name) DO UPDATE SET failed_at = excluded.failed_at, why = excluded.why
 
 -- name: forget_sink
+-- locks: alerts
 DELETE FROM sink WHERE name = :name
 
 -- name: open_conditions
@@ -110,10 +122,13 @@ ORDER BY c.started_at, c.id LIMIT :limit
 SELECT name, failing_since, why FROM sink ORDER BY name
 
 -- name: delete_conditions
+-- locks: alerts
 DELETE FROM condition WHERE id IN (SELECT id FROM condition WHERE ended_at < :before LIMIT :limit)
 
 -- name: delete_pains
+-- locks: alerts
 DELETE FROM pain WHERE (kind, queue, subject) IN (SELECT kind, queue, subject FROM pain WHERE at < :before LIMIT :limit)
 
 -- name: delete_sinks
+-- locks: alerts
 DELETE FROM sink WHERE failed_at < :before

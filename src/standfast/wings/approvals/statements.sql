@@ -7,9 +7,11 @@ SELECT id, state, bound, expires_at, groups, requesters FROM approval WHERE n IN
 SELECT id, state, bound, expires_at, groups, requesters FROM approval WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state IN ('pending', 'approved')
 
 -- name: set_requesters
+-- locks: approvals
 UPDATE approval SET requesters = :requesters WHERE id = :id AND state = 'pending'
 
 -- name: file_approvals
+-- locks: approvals
 INSERT INTO approval (id, n, redrive, state, asked_by, reason, requesters, groups, bound, rule, asked_at, expires_at) VALUES :rows
 ON CONFLICT DO NOTHING
 
@@ -21,6 +23,7 @@ FROM jsonb_array_elements(:rows::jsonb) AS r
 ON CONFLICT DO NOTHING
 
 -- name: approval_standings
+-- locks: approvals
 SELECT id, state FROM approval WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: approval_standings (postgres)
@@ -28,6 +31,7 @@ SELECT id, state FROM approval WHERE id IN (SELECT value FROM json_each(:ids))
 SELECT id, state FROM approval WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb))) ORDER BY id FOR UPDATE
 
 -- name: answer_approval
+-- locks: approvals
 UPDATE approval SET state = :target, answered_by = coalesce(:by, answered_by), answered_at = iif(:by IS NULL, answered_at, :now),
   answer = coalesce(:reason, answer)
 WHERE id = :id AND state = :source
@@ -40,12 +44,14 @@ WHERE id = :id AND state = :source
 RETURNING id
 
 -- name: void_approvals
+-- locks: approvals
 UPDATE approval SET state = 'void', answer = :why WHERE n IN (SELECT value FROM json_each(:numbers)) AND state IN ('pending', 'approved') RETURNING n
 
 -- name: void_approvals (postgres)
 UPDATE approval SET state = 'void', answer = :why WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state IN ('pending', 'approved') RETURNING n
 
 -- name: set_replay_status
+-- locks: jobs
 UPDATE ending SET replay_at = NULL, refused_under = NULL, triage = json_set(triage, '$.replay_status', :status, '$.replay_at', NULL,
   '$.approver_group', coalesce(:groups->>0, triage->>'approver_group'),
   '$.approver_groups', json(coalesce(nullif(:groups, '[]'), triage->'approver_groups', '[]')))
@@ -97,5 +103,6 @@ SELECT EXISTS (SELECT 1 FROM redrive WHERE state = 'running'), EXISTS (SELECT 1 
   OR coalesce((SELECT max(refused_under) FROM ending WHERE refused_under IS NOT NULL) <> coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in'), false)
 
 -- name: delete_approvals
+-- locks: approvals
 -- What was decided stays in the audit.
 DELETE FROM approval WHERE state NOT IN ('pending', 'approved') AND coalesce(answered_at, expires_at) < :ended_before

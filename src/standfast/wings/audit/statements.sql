@@ -1,6 +1,7 @@
 -- Statements of audit. How they are written: store/statements.py.
 
 -- name: chain_head
+-- locks: chain
 -- There is one writer at a time, and what it reads is the head until its commit.
 SELECT store, seq, hash FROM chain
 
@@ -9,6 +10,7 @@ SELECT store, seq, hash FROM chain
 SELECT store, seq, hash FROM chain FOR UPDATE
 
 -- name: begin_chain
+-- locks: chain
 INSERT INTO chain (only_one, store, seq, hash) VALUES (1, lower(hex(randomblob(16))), -1, printf('%064d', 0))
 ON CONFLICT (only_one) DO NOTHING
 
@@ -17,6 +19,7 @@ INSERT INTO chain (only_one, store, seq, hash) VALUES (1, replace(gen_random_uui
 ON CONFLICT (only_one) DO NOTHING
 
 -- name: write_links
+-- locks: chain
 INSERT INTO audit (seq, at, entries, previous, hash) VALUES :rows
 
 -- name: write_links (postgres)
@@ -24,6 +27,7 @@ INSERT INTO audit (seq, at, entries, previous, hash)
 SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4 FROM jsonb_array_elements(:rows::jsonb) AS r
 
 -- name: move_head
+-- locks: chain
 UPDATE chain SET seq = :seq, hash = :hash
 
 -- name: peek_head

@@ -5,6 +5,7 @@ SELECT j.n, b.id, j.queue, j.handler, j.token, j.attempts FROM job AS j JOIN bod
 WHERE j.state IN ('queued', 'running') LIMIT :limit
 
 -- name: hold_jobs
+-- locks: jobs
 UPDATE job SET state = 'held', finished_at = :now, ready_at = NULL, parked_on = NULL, occupies = NULL, worker = NULL, landed = :landed,
   token = token + 1
 WHERE n IN (SELECT value FROM json_each(:numbers))

@@ -4,6 +4,7 @@
 SELECT 1 FROM handler WHERE queue = :queue AND name = :handler AND consent <> 0
 
 -- name: lock_consents
+-- locks: consent
 -- Field order is that of Grant, here and wherever one is read. There is one writer at a time.
 SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
 FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id
@@ -24,12 +25,15 @@ SELECT u.consent FROM json_each(:ids) AS e CROSS JOIN consent_use AS u ON u.cons
 SELECT u.consent FROM jsonb_array_elements_text(:ids::jsonb) AS e JOIN consent_use AS u ON u.consent = e AND u.job = :job
 
 -- name: spend_consent
+-- locks: consent
 INSERT INTO consent_use (consent, job, at) VALUES (:id, :job, :now) ON CONFLICT DO NOTHING
 
 -- name: count_consent
+-- locks: consent
 UPDATE consent SET used = used + 1 WHERE id = :id AND used < uses RETURNING id
 
 -- name: give_consents
+-- locks: consent
 INSERT INTO consent (id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at) VALUES :rows
 ON CONFLICT (id) DO NOTHING
 
@@ -41,6 +45,7 @@ FROM jsonb_array_elements(:rows::jsonb) AS r
 ON CONFLICT (id) DO NOTHING
 
 -- name: revoke_consents
+-- locks: consent
 UPDATE consent SET revoked_at = :now
 WHERE session = :session AND revoked_at IS NULL AND expires_at > :now
   AND (:handler IS NULL OR (queue = :queue AND handler = :handler))
@@ -63,6 +68,7 @@ FROM consent WHERE (:session::text IS NULL OR session = :session) AND expires_at
 ORDER BY granted_at DESC, id LIMIT :limit
 
 -- name: file_asks
+-- locks: consent
 -- What names the work is the job's id, and with an amended payload its generation; `first` is Claim.first_hand.
 INSERT INTO consent_ask (n, job, session, queue, handler, first, asked_at)
 SELECT b.n, iif(b.generation > 0, b.id || '~g' || b.generation, b.id), coalesce(b.details->>'session', ''), j.queue, j.handler,
@@ -79,6 +85,7 @@ WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint
 ON CONFLICT (n) DO NOTHING
 
 -- name: drop_asks
+-- locks: consent
 DELETE FROM consent_ask WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: drop_asks (postgres)
@@ -107,8 +114,10 @@ ORDER BY a.asked_at, a.n LIMIT :limit
 SELECT uses - used FROM consent WHERE id = :id
 
 -- name: delete_consent_uses
+-- locks: consent
 DELETE FROM consent_use WHERE consent IN (SELECT id FROM consent WHERE expires_at < :before LIMIT :limit)
 
 -- name: delete_consents
+-- locks: consent
 DELETE FROM consent WHERE id IN (SELECT id FROM consent WHERE expires_at < :before LIMIT :limit)
   AND NOT EXISTS (SELECT 1 FROM consent_use AS u WHERE u.consent = consent.id)

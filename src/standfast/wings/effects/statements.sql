@@ -1,6 +1,7 @@
 -- Statements of effects. How they are written: store/statements.py.
 
 -- name: count_looks
+-- locks: jobs
 UPDATE job SET failed_looks = iif(:failed, failed_looks + 1, 0) WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: count_looks (postgres)
@@ -22,6 +23,7 @@ LEFT JOIN effect AS f ON f.n = (e.r->>0)::bigint AND f.name = e.r->>1
 ORDER BY e.place
 
 -- name: write_effects
+-- locks: jobs
 INSERT INTO effect (n, name, state, receipt, verdict, token, at, late, attempt, done_in) VALUES :rows
 ON CONFLICT (n, name) DO UPDATE
 SET state = excluded.state, receipt = excluded.receipt, verdict = excluded.verdict, token = excluded.token,
@@ -37,12 +39,14 @@ SET state = excluded.state, receipt = excluded.receipt, verdict = excluded.verdi
   at = excluded.at, late = excluded.late, attempt = excluded.attempt, done_in = coalesce(effect.done_in, excluded.done_in)
 
 -- name: drop_effects
+-- locks: jobs
 DELETE FROM effect WHERE (n, name) IN (SELECT e.value->>0, e.value->>1 FROM json_each(:effects) AS e)
 
 -- name: drop_effects (postgres)
 DELETE FROM effect WHERE (n, name) IN (SELECT (r->>0)::bigint, r->>1 FROM jsonb_array_elements(:effects::jsonb) AS r)
 
 -- name: write_verdicts
+-- locks: jobs
 -- What a look saw; an intent that is found done is closed. A person's word that it may be done again stays until then.
 INSERT INTO effect (n, name, state, receipt, verdict, token, at, attempt) VALUES :rows
 ON CONFLICT (n, name) DO UPDATE
@@ -66,6 +70,7 @@ SET verdict = CASE WHEN effect.verdict = 'asked' AND excluded.verdict <> 'verifi
   at = excluded.at, attempt = excluded.attempt
 
 -- name: reopen_effects
+-- locks: jobs
 -- Its handler could not find what counts as done. The receipt stays: a look that finds it makes it count again.
 UPDATE effect SET state = 'begun', verdict = :doubted
 WHERE state = 'done' AND (n, name) IN (SELECT e.value->>0, e.value->>1 FROM json_each(:effects) AS e)
@@ -75,6 +80,7 @@ UPDATE effect SET state = 'begun', verdict = :doubted
 WHERE state = 'done' AND (n, name) IN (SELECT (r->>0)::bigint, r->>1 FROM jsonb_array_elements(:effects::jsonb) AS r)
 
 -- name: release_intents
+-- locks: jobs
 -- Whoever has a job run again takes it upon themselves that what was begun may be done again.
 UPDATE effect SET verdict = :asked WHERE n IN (SELECT value FROM json_each(:numbers)) AND state = 'begun'
 
@@ -83,6 +89,7 @@ UPDATE effect SET verdict = :asked
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state = 'begun'
 
 -- name: delete_effects
+-- locks: jobs
 DELETE FROM effect WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: delete_effects (postgres)

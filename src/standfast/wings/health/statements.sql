@@ -224,8 +224,8 @@ UNION ALL
 SELECT queue, 'waiting', count(*) FROM (SELECT queue FROM job WHERE state = 'waiting' LIMIT :aside) AS waiting GROUP BY queue
 
 -- name: old_snapshots (postgres only)
--- Nobody can keep one for long.
 -- Who keeps what has ended from being cleaned away, and for how many seconds; of a replication slot nobody knows that.
+-- In SQLite nothing can keep it for long.
 (SELECT 'a transaction of ' || coalesce(nullif(application_name, ''), usename, 'somebody') || ' (pid ' || pid || ')',
   extract(epoch FROM clock_timestamp() - xact_start)::double precision
 FROM pg_stat_activity
@@ -239,7 +239,7 @@ UNION ALL
 FROM pg_replication_slots WHERE NOT active AND age(xmin) > 100000 ORDER BY age(xmin) DESC LIMIT 1)
 
 -- name: dead_rows (postgres only)
--- There are none.
+-- SQLite has none.
 SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables WHERE relid = to_regclass('job')
 
 -- name: promotion_mark
@@ -387,6 +387,7 @@ SELECT q.name, (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.n
 SELECT q.name, (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at IS NOT NULL LIMIT :most) AS held) FROM queue AS q
 
 -- name: write_timings
+-- locks: workers
 INSERT INTO timing (owner, part, queue, counts) VALUES :rows
 ON CONFLICT (owner, part, queue) DO UPDATE SET counts = excluded.counts
 
@@ -404,6 +405,7 @@ SELECT t.owner, t.part, t.queue, t.counts FROM timing AS t
 WHERE t.owner = '' OR NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.id = t.owner)
 
 -- name: delete_timings
+-- locks: workers
 DELETE FROM timing WHERE owner IN (SELECT value FROM json_each(:owners))
 
 -- name: delete_timings (postgres)

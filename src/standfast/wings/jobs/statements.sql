@@ -88,9 +88,11 @@ SELECT greatest(coalesce(w.beat_at, 0), j.claimed_at), j.lease, coalesce(w.boot,
 FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker WHERE j.n = :n AND j.state = 'running'
 
 -- name: ask_to_stop
+-- locks: jobs
 UPDATE job SET cancelling = 1 WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'running' RETURNING n, queue, attempts
 
 -- name: hurry_job
+-- locks: jobs
 UPDATE job SET due_at = min(due_at, :now), ready_at = :now
 WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
 RETURNING n, queue, thread_gate

@@ -1,6 +1,7 @@
 -- Statements of keys. How they are written: store/statements.py.
 
 -- name: take_keys
+-- locks: keys
 -- An expired key is free again; a key whose job is not final never expires.
 WITH fresh (queue, key, id, fingerprint, now) AS (VALUES :rows)
 INSERT INTO idempotency (queue, key, id, fingerprint)
@@ -40,6 +41,8 @@ LEFT JOIN body AS b ON b.id = k.id
 LEFT JOIN job AS j ON j.n = b.n
 
 -- name: release_keys
+-- locks: keys
+-- answers: none
 -- Only now may the keys of these jobs expire, those of jobs folded into them included.
 UPDATE idempotency SET until = :now + coalesce((SELECT q.rules->>'keep_keys' FROM queue AS q WHERE q.name = idempotency.queue), :keep_keys)
 WHERE until IS NULL AND id IN (SELECT b.id FROM json_each(:numbers) AS e JOIN body AS b ON b.n = e.value)
@@ -51,6 +54,8 @@ WHERE until IS NULL AND id = ANY (ARRAY(
   SELECT b.id FROM body AS b WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))))
 
 -- name: delete_keys
+-- locks: keys
+-- waits: no
 DELETE FROM idempotency WHERE (queue, key) IN (SELECT queue, key FROM idempotency WHERE until <= :now LIMIT :limit)
 
 -- name: delete_keys (postgres)
@@ -59,9 +64,11 @@ DELETE FROM idempotency WHERE (queue, key) IN (
 )
 
 -- name: hand_key_over
+-- locks: keys
 UPDATE idempotency SET id = :id WHERE queue = :queue AND key = :key
 
 -- name: forget_keys
+-- locks: keys
 DELETE FROM idempotency WHERE until IS NULL AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: forget_keys (postgres)

@@ -1,6 +1,7 @@
 -- Statements of letters. How they are written: store/statements.py.
 
 -- name: count_replays
+-- locks: jobs
 UPDATE ending SET replays = replays + 1, fingerprint = NULL, replay_at = NULL, refused_under = NULL,
   triage = json_set(triage, '$.replay_status', 'replayed', '$.replay_at', NULL)
 WHERE n IN (SELECT value FROM json_each(:numbers))
@@ -11,6 +12,7 @@ UPDATE ending SET replays = replays + 1, fingerprint = NULL, replay_at = NULL, r
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: mark_letter
+-- locks: jobs
 UPDATE ending SET replay_at = NULL, refused_under = NULL, triage = json_set(triage, '$.replay_status', :status, '$.owner', coalesce(:owner, triage->>'owner'), '$.replay_at', NULL)
 WHERE n = :n
 
@@ -21,6 +23,7 @@ UPDATE ending SET replay_at = NULL, refused_under = NULL,
 WHERE n = :n
 
 -- name: amend_body
+-- locks: jobs
 UPDATE body SET payload = :payload, idempotency_key = :key, details = :details, generation = :generation WHERE n = :n
 
 -- name: amend_body (postgres)
@@ -53,6 +56,7 @@ WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND 
 ORDER BY n DESC LIMIT :limit
 
 -- name: stamp_fingerprints
+-- locks: jobs
 WITH fresh (n, token, fingerprint) AS (VALUES :rows)
 UPDATE ending SET fingerprint = fresh.fingerprint FROM fresh JOIN job ON job.n = fresh.n AND job.token = fresh.token
 WHERE ending.n = fresh.n AND ending.fingerprint IS NULL
@@ -90,6 +94,7 @@ WHERE j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
   AND (:finished_before::double precision IS NULL OR j.finished_at < :finished_before)
 
 -- name: purgeable_letters
+-- locks: jobs
 SELECT j.n, b.id, j.queue
 FROM queue AS q CROSS JOIN job AS j ON j.queue = q.name AND j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
 JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
@@ -119,6 +124,8 @@ WHERE j.state IN ('dead', 'cancelled') AND j.finished_at <= :until
 ORDER BY j.n LIMIT :limit FOR UPDATE OF j
 
 -- name: old_letters
+-- locks: jobs
+-- waits: no
 SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.queue = :queue AND j.state = 'dead' AND j.finished_at < :before AND e.triage->>'replay_status' IS NOT 'scheduled'
   AND j.pending IS NULL
@@ -131,6 +138,8 @@ WHERE j.queue = :queue AND j.state = 'dead' AND j.finished_at < :before AND e.tr
 ORDER BY j.finished_at LIMIT :limit FOR UPDATE OF j SKIP LOCKED
 
 -- name: surplus_letters
+-- locks: jobs
+-- waits: no
 -- All but the newest; each look walks past those that stay. A step is no surplus: it goes with its workflow.
 SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.state = 'dead' AND e.triage->>'replay_status' IS NOT 'scheduled' AND j.n IN (
@@ -145,6 +154,7 @@ WHERE j.state = 'dead' AND e.triage::json->>'replay_status' IS DISTINCT FROM 'sc
 FOR UPDATE OF j SKIP LOCKED
 
 -- name: keep_former_letters
+-- locks: jobs
 INSERT INTO former_letter (id, at)
 SELECT b.id, :now FROM job AS j JOIN body AS b ON b.n = j.n JOIN ending AS e ON e.n = j.n
 WHERE j.n IN (SELECT value FROM json_each(:numbers)) AND j.state IN ('completed', 'cancelled') AND (e.replays > 0 OR e.triage IS NOT NULL)
@@ -163,9 +173,11 @@ SELECT id FROM former_letter WHERE id IN (SELECT value FROM json_each(:ids))
 SELECT id FROM former_letter WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
 
 -- name: delete_former_letters
+-- locks: jobs
 DELETE FROM former_letter WHERE id IN (SELECT id FROM former_letter WHERE at < :before LIMIT :limit)
 
 -- name: import_bodies
+-- locks: jobs
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at, first_seen_at, thread_key, generation, coalesced) VALUES :rows
 
 -- name: import_bodies (postgres)
@@ -174,6 +186,7 @@ SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::double precision, (
 FROM jsonb_array_elements(:rows::jsonb) AS r
 
 -- name: import_jobs
+-- locks: jobs
 WITH fresh (n, queue, handler, priority, entered_at, attempts, finished_at, landed, thread_gate) AS (VALUES :rows)
 INSERT INTO job (n, queue, handler, priority, state, due_at, entered_at, attempts, round_start, token, finished_at, landed, thread_gate)
 SELECT n, queue, handler, priority, 'dead', entered_at, entered_at, attempts, attempts, 1, finished_at, landed, thread_gate FROM fresh
@@ -185,6 +198,7 @@ SELECT (r->>0)::bigint, r->>1, r->>2, (r->>3)::integer, 'dead', (r->>4)::double 
 FROM jsonb_array_elements(:rows::jsonb) AS r
 
 -- name: import_endings
+-- locks: jobs
 INSERT INTO ending (n, failure, triage, replays, fingerprint) VALUES :rows
 
 -- name: import_endings (postgres)
@@ -192,6 +206,7 @@ INSERT INTO ending (n, failure, triage, replays, fingerprint)
 SELECT (r->>0)::bigint, r->>1, r->>2, (r->>3)::integer, r->>4 FROM jsonb_array_elements(:rows::jsonb) AS r
 
 -- name: import_history
+-- locks: jobs
 INSERT INTO history (n, line, entry) VALUES :rows
 
 -- name: import_history (postgres)

@@ -1,7 +1,9 @@
 -- Statements of limits. How they are written: store/statements.py.
 
 -- name: try_gates
--- Nothing to lock: all of them are ours.
+-- locks: limits
+-- waits: no
+-- In SQLite all of them are ours.
 SELECT value FROM json_each(:gates)
 
 -- name: try_gates (postgres)
@@ -29,6 +31,7 @@ FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n ORDER BY e.place
 
 -- name: park_jobs
+-- locks: jobs
 -- What may not start is parked on sight: it spends no attempt, and leaves the claim's index.
 WITH fresh (n, gate, tickets, defers) AS (VALUES :rows)
 UPDATE job SET parked_on = fresh.gate, ready_at = NULL, occupies = fresh.tickets, deferrals = deferrals + fresh.defers
@@ -39,6 +42,7 @@ UPDATE job SET parked_on = r->>1, ready_at = NULL, occupies = r->>2, deferrals =
 FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
 
 -- name: occupy_gates
+-- locks: jobs
 WITH fresh (n, places) AS (VALUES :rows)
 UPDATE job SET occupies = fresh.places FROM fresh WHERE job.n = fresh.n
 
@@ -46,6 +50,7 @@ UPDATE job SET occupies = fresh.places FROM fresh WHERE job.n = fresh.n
 UPDATE job SET occupies = r->>1 FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
 
 -- name: write_gates
+-- locks: limits
 INSERT INTO gate (key, kind, holder, capacity, used, opens_at, detail) VALUES :rows
 ON CONFLICT (key) DO UPDATE
 SET holder = excluded.holder, capacity = excluded.capacity, used = excluded.used, opens_at = excluded.opens_at, detail = excluded.detail
@@ -58,6 +63,7 @@ ON CONFLICT (key) DO UPDATE
 SET holder = excluded.holder, capacity = excluded.capacity, used = excluded.used, opens_at = excluded.opens_at, detail = excluded.detail
 
 -- name: forget_gates
+-- locks: limits
 -- A gate that somebody waits at stays.
 DELETE FROM gate WHERE key IN (SELECT value FROM json_each(:gates))
   AND NOT EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = gate.key)
@@ -70,6 +76,8 @@ DELETE FROM gate WHERE key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates:
 SELECT key FROM gate WHERE opens_at <= :now ORDER BY opens_at LIMIT :limit
 
 -- name: next_in_line
+-- locks: jobs
+-- waits: no
 -- The oldest jobs that wait at each of these gates, behind a number; whoever asks takes no more than it wanted of each.
 SELECT e.value->>0, j.n, j.queue FROM json_each(:lines) AS e CROSS JOIN job AS j ON j.n IN (
   SELECT n FROM job WHERE state = 'queued' AND parked_on = e.value->>0 AND n > e.value->>2 ORDER BY n LIMIT :most)
@@ -82,6 +90,7 @@ SELECT r->>0, line.n, line.queue FROM jsonb_array_elements(:lines::jsonb) AS r C
   ORDER BY n LIMIT least((r->>1)::integer, :most::integer) FOR UPDATE SKIP LOCKED) AS line
 
 -- name: let_through
+-- locks: jobs
 -- Claimable, at the end of the line: that is round robin between the gates of a queue.
 WITH fresh (n, now, ticket) AS (VALUES :rows)
 UPDATE job SET parked_on = NULL, ready_at = fresh.now,
@@ -152,18 +161,23 @@ SELECT e, count(*) FROM (
 ) AS j CROSS JOIN jsonb_array_elements_text(j.occupies::jsonb) AS e GROUP BY e
 
 -- name: stale_tickets
+-- locks: jobs
+-- waits: no
 SELECT n FROM job WHERE state = 'queued' AND occupies IS NOT NULL AND ready_at < :before LIMIT :limit
 
 -- name: stale_tickets (postgres)
 SELECT n FROM job WHERE state = 'queued' AND occupies IS NOT NULL AND ready_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: drop_tickets
+-- locks: jobs
 UPDATE job SET occupies = NULL WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: drop_tickets (postgres)
 UPDATE job SET occupies = NULL WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: unpark_lost
+-- locks: jobs
+-- waits: no
 -- Parked at a gate that is not there any more. A thread's jobs are not among them: threads keep their own books.
 WITH RECURSIVE parked (gate) AS (
   SELECT min(parked_on) FROM job WHERE state = 'queued' AND parked_on IS NOT NULL
@@ -202,11 +216,12 @@ WHERE q.rules IS NOT NULL AND (q.rules::jsonb->'concurrency' IS DISTINCT FROM e.
   OR q.rules::jsonb->'breaker' IS DISTINCT FROM e.value->'breaker')
 
 -- name: lock_all_jobs (postgres only)
--- Nothing to lock.
--- Whoever writes many rows in no order must be the only one who writes.
+-- locks: jobs
+-- SQLite has one writer at a time. Whoever writes many rows in no order must be the only one who writes.
 LOCK TABLE job IN EXCLUSIVE MODE
 
 -- name: drop_rates
+-- locks: limits
 DELETE FROM gate WHERE kind IN ('rate', 'gate') AND (key IN (SELECT value FROM json_each(:gates)) OR substr(key, 1, length(:below)) = :below)
 
 -- name: drop_rates (postgres)
@@ -214,13 +229,16 @@ DELETE FROM gate WHERE kind IN ('rate', 'gate')
   AND (key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb))) OR starts_with(key, :below))
 
 -- name: unpark_queue
+-- locks: jobs
 UPDATE job SET parked_on = NULL, ready_at = :now
 WHERE state = 'queued' AND parked_on IS NOT NULL AND parked_on NOT LIKE 'thread:%' AND queue = :queue
 
 -- name: drop_gates
+-- locks: limits
 DELETE FROM gate
 
 -- name: insist_on_job
+-- locks: jobs
 -- Past the probe of its handler, if that says no: the gate's key is the ticket.
 UPDATE job SET due_at = min(due_at, :now), parked_on = NULL, ready_at = :now, occupies = json_insert(coalesce(occupies, '[]'), '$[#]', g.key)
 FROM gate AS g

@@ -11,15 +11,18 @@ SELECT coalesce((SELECT max(seq) FROM journal), 0) + (SELECT count(*) FROM told)
 SELECT seq, at, entries FROM journal WHERE seq > :after ORDER BY seq LIMIT :limit
 
 -- name: begin_following
+-- locks: followers
 INSERT INTO follower (name, seq) VALUES (:name, :seq) ON CONFLICT (name) DO NOTHING
 
 -- name: lock_follower
+-- locks: followers
 SELECT seq FROM follower WHERE name = :name
 
 -- name: lock_follower (postgres)
 SELECT seq FROM follower WHERE name = :name FOR UPDATE
 
 -- name: move_follower
+-- locks: followers
 UPDATE follower SET seq = max(seq, :seq) WHERE name = :name
 
 -- name: move_follower (postgres)

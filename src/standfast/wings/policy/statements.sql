@@ -5,6 +5,7 @@
 SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy
 
 -- name: lock_policy
+-- locks: policy
 -- There is one writer at a time.
 SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy
 
@@ -18,6 +19,7 @@ SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy
 SELECT queue, name, replay_mode FROM handler
 
 -- name: hold_policy
+-- locks: policy
 -- What was decided under it is written before another one comes into force, or not at all.
 SELECT coalesce(snapshot, 'broken') FROM policy
 
@@ -25,6 +27,7 @@ SELECT coalesce(snapshot, 'broken') FROM policy
 SELECT coalesce(snapshot, 'broken') FROM policy FOR SHARE
 
 -- name: write_policy
+-- locks: policy
 INSERT INTO policy (only_one, snapshot, source, text, rules, published_by, published_at)
 VALUES (1, :snapshot, :source, :text, :rules, :by, :now)
 ON CONFLICT (only_one) DO UPDATE
@@ -32,6 +35,7 @@ SET snapshot = excluded.snapshot, source = excluded.source, text = excluded.text
   published_by = excluded.published_by, published_at = excluded.published_at, problem = NULL, problem_at = NULL
 
 -- name: write_policy_problem
+-- locks: policy
 INSERT INTO policy (only_one, problem, problem_at) VALUES (1, :problem, :now)
 ON CONFLICT (only_one) DO UPDATE SET problem = excluded.problem, problem_at = excluded.problem_at
 
@@ -63,6 +67,8 @@ WHERE e.refused_under > coalesce((SELECT coalesce(snapshot, 'broken') FROM polic
 LIMIT :limit
 
 -- name: idle_replays
+-- locks: jobs
+-- waits: no
 -- What is due and is no letter that waits for it any more.
 UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
   SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
@@ -88,6 +94,7 @@ UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
   LIMIT :limit FOR UPDATE OF e SKIP LOCKED)
 
 -- name: refuse_replays
+-- locks: jobs
 -- A refusal is news unless the same was said of the letter before. Only what would be replayed by itself is asked again.
 UPDATE ending SET refused_at = :now, replay_at = NULL, refused_under = iif(triage->>'action' = 'auto_replay', :snapshot, NULL),
   triage = json_set(triage, '$.replay_status', :status, '$.replay_at', NULL)

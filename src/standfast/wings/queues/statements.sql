@@ -1,7 +1,8 @@
 -- Statements of queues. How they are written: store/statements.py.
 
 -- name: lock_queue (postgres only)
--- Nothing to lock.
+-- locks: queues
+-- SQLite has one writer at a time.
 SELECT 1 FROM queue WHERE name = :queue FOR UPDATE
 
 -- name: known_queues
@@ -11,6 +12,7 @@ SELECT name, priority, max_age, max_depth FROM queue WHERE name IN (SELECT value
 SELECT name, priority, max_age, max_depth FROM queue WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb)))
 
 -- name: ensure_queues
+-- locks: queues
 INSERT INTO queue (name)
 SELECT value FROM json_each(:queues) WHERE true
 ON CONFLICT (name) DO NOTHING
@@ -21,6 +23,7 @@ SELECT value FROM jsonb_array_elements_text(:queues::jsonb) ORDER BY value
 ON CONFLICT (name) DO NOTHING
 
 -- name: lock_layers
+-- locks: queues
 SELECT name, rules, declared, overlay FROM queue WHERE name IN (SELECT value FROM json_each(:queues)) ORDER BY name
 
 -- name: lock_layers (postgres)
@@ -28,6 +31,7 @@ SELECT name, rules, declared, overlay FROM queue WHERE name = ANY (ARRAY(SELECT 
 ORDER BY name FOR UPDATE
 
 -- name: write_layers
+-- locks: queues
 UPDATE queue SET declared = e.value->>'declared', overlay = e.value->>'overlay' FROM json_each(:layers) AS e WHERE queue.name = e.key
 
 -- name: write_layers (postgres)
@@ -42,6 +46,7 @@ SELECT e.key FROM jsonb_each(:queues::jsonb) AS e JOIN queue AS q ON q.name = e.
 WHERE q.max_age IS DISTINCT FROM (e.value->>'max_age')::double precision
 
 -- name: publish_queues
+-- locks: queues
 INSERT INTO queue (name, rules, priority, max_age, max_depth, declared_at)
 SELECT e.key, e.value, e.value->>'priority', CAST(e.value->>'max_age' AS REAL), e.value->>'max_depth', :now
 FROM json_each(:queues) AS e WHERE true
@@ -61,6 +66,8 @@ SET rules = excluded.rules, priority = excluded.priority, max_age = excluded.max
 WHERE queue.rules IS DISTINCT FROM excluded.rules
 
 -- name: age_marks
+-- locks: upkeep
+-- waits: no
 SELECT name FROM upkeep WHERE name LIKE 'age %' ORDER BY name
 
 -- name: age_marks (postgres)
@@ -74,6 +81,8 @@ SELECT max(n), count(*) FROM (SELECT n FROM job WHERE n > :after ORDER BY n LIMI
 SELECT max(n), count(*) FROM (SELECT n FROM job WHERE n > :after ORDER BY n LIMIT :limit) AS bite
 
 -- name: restamp_expiry
+-- locks: jobs
+-- waits: no
 -- Rules in force are the last published ones, also for what already waits.
 UPDATE job SET expires_at = nullif(min(coalesce(asked_expiry, 9e99), coalesce(entered_at + q.max_age, 9e99)), 9e99)
 FROM queue AS q
@@ -89,12 +98,13 @@ UPDATE job SET expires_at = least(asked_expiry, entered_at + (SELECT max_age FRO
 FROM waiting WHERE job.n = waiting.n
 
 -- name: unstamped (postgres only)
--- Nothing is left: there is one writer at a time.
+-- With the one writer of SQLite nothing is left.
 SELECT EXISTS (
   SELECT 1 FROM job WHERE n > :after AND n <= :last AND queue = :queue AND state IN ('queued', 'running')
     AND expires_at IS DISTINCT FROM least(asked_expiry, entered_at + (SELECT max_age FROM queue WHERE name = :queue)))
 
 -- name: publish_handlers
+-- locks: queues
 INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at, consent, when_landed)
 SELECT e.value->>'queue', e.value->>'name', e.value->>'replay_mode', e.value->>'risk', CAST(e.value->>'timeout' AS REAL), :now,
   coalesce(e.value->>'consent', 0), e.value->>'when_landed'
@@ -120,6 +130,7 @@ WHERE q.name = :queue AND (q.rules IS NOT NULL OR EXISTS (SELECT 1 FROM handler 
 SELECT name FROM queue
 
 -- name: forget_queues
+-- locks: queues
 -- Those that nobody declared and that have been empty and idle for a while. Jobs that are neither ready nor ended have no
 -- index by queue: with many of them, nothing is forgotten.
 DELETE FROM queue WHERE name IN (
@@ -156,6 +167,7 @@ DELETE FROM queue WHERE name IN (
 RETURNING name
 
 -- name: return_queues
+-- locks: queues
 -- A job may have come in the moment its queue was forgotten, by a transaction that had seen it: then it is back.
 INSERT INTO queue (name)
 SELECT substr(u.name, 11) FROM upkeep AS u
@@ -166,9 +178,11 @@ WHERE u.name LIKE 'forgotten %' AND (
 ON CONFLICT (name) DO NOTHING
 
 -- name: delete_forgotten
+-- locks: upkeep
 DELETE FROM upkeep WHERE name LIKE 'forgotten %' AND at < :before
 
 -- name: pause_queue
+-- locks: queues
 UPDATE queue SET paused = :paused WHERE name = :queue RETURNING name
 
 -- name: pause_queue (postgres)

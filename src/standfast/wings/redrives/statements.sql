@@ -1,6 +1,7 @@
 -- Statements of redrives. How they are written: store/statements.py.
 
 -- name: insert_redrives
+-- locks: redrives
 INSERT INTO redrive (id, state, wanted, foreseen, snapshot, course, planned_at) VALUES :rows
 ON CONFLICT (id) DO NOTHING
 
@@ -10,6 +11,7 @@ SELECT r->>0, r->>1, r->>2, r->>3, r->>4, r->>5, (r->>6)::double precision FROM 
 ON CONFLICT (id) DO NOTHING
 
 -- name: insert_redriven
+-- locks: redrives
 INSERT INTO redriven (redrive, place, n, token, generation, fate) VALUES :rows
 ON CONFLICT (redrive, place) DO NOTHING
 
@@ -30,6 +32,7 @@ SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval
 WHERE state <> 'planned' ORDER BY started_at DESC, id LIMIT :limit
 
 -- name: locked_redrive
+-- locks: redrives
 SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
   next_at FROM redrive WHERE id = :id
 
@@ -44,13 +47,17 @@ WHERE r.redrive = :redrive AND r.state = 'waiting'
 ORDER BY r.place
 
 -- name: start_redrive
+-- locks: redrives
 UPDATE redrive SET state = :state, course = :course, asked_by = :by, reason = :reason, approval = :approval, started_at = :now
 WHERE id = :id
 
 -- name: end_denied
+-- locks: redrives
 UPDATE redriven SET state = 'ended', outcome = 'denied', at = :now WHERE redrive = :redrive AND fate = 'denied' AND state = 'waiting'
 
 -- name: take_redrive
+-- locks: redrives
+-- waits: no
 UPDATE redrive SET driver = :driver, driven_until = :until
 WHERE id = (SELECT id FROM redrive WHERE state = 'running' AND id > :after AND (driven_until <= :now OR driver = :driver)
             ORDER BY id LIMIT 1)
@@ -75,6 +82,7 @@ FROM redriven AS r LEFT JOIN job AS j ON j.n = r.n LEFT JOIN ending AS e ON e.n 
 WHERE r.redrive = :redrive AND r.state = 'released' ORDER BY r.place
 
 -- name: mark_redriven
+-- locks: redrives
 WITH fresh (redrive, place, state, outcome, episode, at, source) AS (VALUES :rows)
 UPDATE redriven SET state = fresh.state, outcome = fresh.outcome, episode = coalesce(fresh.episode, redriven.episode), at = fresh.at
 FROM fresh WHERE redriven.redrive = fresh.redrive AND redriven.place = fresh.place AND redriven.state = fresh.source
@@ -96,6 +104,7 @@ ORDER BY at DESC, place DESC LIMIT :limit
 SELECT place, n, token, generation, fate FROM redriven WHERE redrive = :redrive AND state = 'waiting' ORDER BY place LIMIT :limit
 
 -- name: advance_redrive
+-- locks: redrives
 UPDATE redrive SET next_at = coalesce(:next_at, next_at), driven_until = :until
 WHERE id = :id AND driver = :driver AND state = 'running'
 RETURNING id
@@ -106,6 +115,7 @@ WHERE id = :id AND driver = :driver AND state = 'running'
 RETURNING id
 
 -- name: steer_redrive
+-- locks: redrives
 UPDATE redrive SET state = :target, note = :note, episode = episode + :again, ended_at = iif(:ends, :now, ended_at)
 WHERE id = :id AND state = :source AND (:driver IS NULL OR driver = :driver)
 RETURNING id
@@ -116,6 +126,7 @@ WHERE id = :id AND state = :source AND (:driver::text IS NULL OR driver = :drive
 RETURNING id
 
 -- name: driven_redrives
+-- locks: redrives
 -- Whoever moves letters of these keeps them running until its commit.
 SELECT id, driver FROM redrive WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running' ORDER BY id
 
@@ -124,10 +135,12 @@ SELECT id, driver FROM redrive WHERE id = ANY (ARRAY(SELECT jsonb_array_elements
 ORDER BY id FOR UPDATE
 
 -- name: void_plans_approval
+-- locks: approvals
 UPDATE approval SET state = 'void', answer = :why WHERE id = (SELECT approval FROM redrive WHERE id = :redrive) AND state IN ('pending', 'approved')
 RETURNING id
 
 -- name: fail_deleted
+-- locks: redrives
 -- Letters of redrives that are deleted as they stopped again.
 UPDATE redriven SET state = 'ended', outcome = 'failed', at = :now
 WHERE redrive IN (SELECT id FROM redrive WHERE state IN ('running', 'paused', 'halted', 'cancelled')) AND state = 'released'
@@ -151,13 +164,16 @@ SELECT j.n FROM job AS j WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text
              AND k.state = 'completed'))
 
 -- name: delete_redriven
+-- locks: redrives
 DELETE FROM redriven WHERE redrive IN (
   SELECT id FROM redrive WHERE state = 'planned' AND planned_at < :plans_before OR ended_at < :ended_before)
 
 -- name: delete_redrives
+-- locks: redrives
 DELETE FROM redrive WHERE state = 'planned' AND planned_at < :plans_before OR ended_at < :ended_before
 
 -- name: pause_redrives
+-- locks: redrives
 UPDATE redrive SET state = 'paused', note = :note WHERE state = 'running'
 
 -- name: halted_redrives

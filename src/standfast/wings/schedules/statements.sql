@@ -10,6 +10,7 @@ SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, 
 FROM schedule WHERE name = :name
 
 -- name: lock_schedule
+-- locks: schedules
 -- There is one writer at a time.
 SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
 FROM schedule WHERE name = :name
@@ -19,6 +20,8 @@ SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, 
 FROM schedule WHERE name = :name FOR UPDATE
 
 -- name: lock_free_schedules
+-- locks: schedules
+-- waits: no
 -- There is one writer at a time.
 SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
 FROM schedule WHERE name IN (SELECT value FROM json_each(:names)) ORDER BY name
@@ -41,6 +44,7 @@ SELECT (SELECT min(next_at) FROM schedule WHERE next_at IS NOT NULL AND paused =
   (SELECT min(next_wall) FROM schedule WHERE next_wall IS NOT NULL AND paused = 0)
 
 -- name: write_schedule
+-- locks: schedules
 INSERT INTO schedule (name, queue, spec, timing, added_by, anchor, next_at, next_wall, ended_at)
 VALUES (:name, :queue, :spec, :timing, :by, :anchor, :next_at, :next_wall, :ended_at)
 ON CONFLICT (name) DO UPDATE
@@ -48,9 +52,11 @@ SET queue = excluded.queue, spec = excluded.spec, timing = excluded.timing, adde
   next_at = excluded.next_at, next_wall = excluded.next_wall, ended_at = excluded.ended_at
 
 -- name: pause_schedule
+-- locks: schedules
 UPDATE schedule SET paused = :paused, next_at = :next_at, next_wall = :next_wall, ended_at = :ended_at WHERE name = :name
 
 -- name: move_schedule
+-- locks: schedules
 UPDATE schedule SET next_at = :next_at, next_wall = :next_wall, ended_at = :ended_at, last_tick = coalesce(:last_tick, last_tick),
   last_job = coalesce(:last_job, last_job), runs = runs + :runs, coalesced = coalesced + :coalesced, missed = missed + :missed
 WHERE name = :name
@@ -61,12 +67,14 @@ UPDATE schedule SET next_at = :next_at, next_wall = :next_wall, ended_at = :ende
 WHERE name = :name
 
 -- name: delete_schedule
+-- locks: schedules
 DELETE FROM schedule WHERE name = :name
 
 -- name: known_ticks
 SELECT tick FROM tick WHERE schedule = :name AND tick BETWEEN :first AND :last
 
 -- name: write_ticks
+-- locks: schedules
 INSERT INTO tick (schedule, tick, at, job) VALUES :rows
 
 -- name: write_ticks (postgres)
@@ -80,7 +88,9 @@ WHERE s.paused = 0 AND (s.next_at < :now OR s.next_wall < :wall OR (q.paused = 1
 ORDER BY s.name LIMIT :limit
 
 -- name: delete_ticks
+-- locks: schedules
 DELETE FROM tick WHERE (schedule, tick) IN (SELECT schedule, tick FROM tick WHERE at < :before ORDER BY at LIMIT :limit)
 
 -- name: delete_ended_schedules
+-- locks: schedules
 DELETE FROM schedule WHERE ended_at < :before

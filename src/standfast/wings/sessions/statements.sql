@@ -26,9 +26,12 @@ SELECT b.n, j.token, b.id, j.queue, j.handler, j.state, j.attempts, b.details, e
 FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n WHERE b.id = :id
 
 -- name: set_details
+-- locks: jobs
 UPDATE body SET details = :details WHERE n = :n
 
 -- name: write_messages
+-- locks: none
+-- Each is named after a job that this transaction has locked: no other writes it.
 INSERT INTO message (id, session, kind, job, queue, handler, at, body) VALUES :rows
 ON CONFLICT (id) DO NOTHING
 
@@ -48,6 +51,7 @@ SELECT id, session, kind, job, queue, handler, at, read_at, body FROM message
 WHERE session = :session ORDER BY at DESC, id DESC LIMIT :limit
 
 -- name: read_messages
+-- locks: messages
 UPDATE message SET read_at = coalesce(read_at, :now)
 WHERE id IN (SELECT value FROM json_each(:ids)) AND (:session IS NULL OR session = :session)
 RETURNING id
@@ -59,12 +63,15 @@ UPDATE message SET read_at = coalesce(read_at, :now) WHERE id IN (
 RETURNING id
 
 -- name: delete_messages
+-- locks: messages
+-- waits: no
 DELETE FROM message WHERE id IN (SELECT id FROM message WHERE read_at < :before LIMIT :limit)
 
 -- name: delete_messages (postgres)
 DELETE FROM message WHERE id IN (SELECT id FROM message WHERE read_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED)
 
 -- name: delete_surplus_messages
+-- locks: messages
 -- What a session has beyond its newest ones, and what nobody came for in all the time.
 DELETE FROM message WHERE id IN (
   SELECT m.id FROM (SELECT session FROM message GROUP BY session HAVING count(*) > :most LIMIT :limit) AS full

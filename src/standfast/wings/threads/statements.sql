@@ -1,17 +1,21 @@
 -- Statements of threads. How they are written: store/statements.py.
 
 -- name: lock_gates (postgres only)
--- Nothing to lock: there is one writer at a time.
+-- locks: gates
+-- SQLite has one writer at a time.
 SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' ' || gate, 57)) FROM jsonb_array_elements_text(:gates::jsonb) AS gate
 
 -- name: try_gate (postgres only)
--- Nothing to lock.
+-- locks: gates
+-- waits: no
+-- SQLite has one writer at a time.
 SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' ' || :gate, 57))
 
 -- name: gate_of_job
 SELECT j.thread_gate FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id AND j.thread_gate IS NOT NULL
 
 -- name: thread_members
+-- locks: jobs
 -- Field order is that of Member.
 SELECT j.n, j.token, b.id, j.handler, j.state, j.priority, j.landed, coalesce(b.first_seen_at, b.created_at),
   j.parked_on, j.asked_expiry, b.coalesced, b.created_at
@@ -27,9 +31,11 @@ FROM job AS j JOIN body AS b ON b.n = j.n WHERE j.thread_gate = :gate AND j.fini
 SELECT payload, idempotency_key, details FROM body WHERE n = :n
 
 -- name: fold_body
+-- locks: jobs
 UPDATE body SET payload = :payload, idempotency_key = :key, details = :details, coalesced = :coalesced WHERE n = :n
 
 -- name: fold_job
+-- locks: jobs
 UPDATE job SET priority = max(priority, :priority), due_at = min(due_at, :due_at), asked_expiry = :asked_expiry,
   expires_at = nullif(min(coalesce(:asked_expiry, 9e99),
     coalesce(entered_at + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue), 9e99)), 9e99)
@@ -42,18 +48,21 @@ UPDATE job SET priority = greatest(priority, :priority), due_at = least(due_at, 
 WHERE n = :n
 
 -- name: enter_thread
+-- locks: jobs
 UPDATE body SET thread_key = :thread_key, first_seen_at = :first_seen_at WHERE n = :n
 
 -- name: enter_thread (postgres)
 UPDATE body SET thread_key = :thread_key, first_seen_at = :first_seen_at::double precision WHERE n = :n
 
 -- name: raise_priority
+-- locks: jobs
 UPDATE job SET priority = max(priority, :priority) WHERE n = :n
 
 -- name: raise_priority (postgres)
 UPDATE job SET priority = greatest(priority, :priority) WHERE n = :n
 
 -- name: join_thread
+-- locks: jobs
 UPDATE job SET thread_gate = :gate, parked_on = :parked_on, ready_at = iif(:parked_on IS NULL, ready_at, NULL) WHERE n = :n
 
 -- name: join_thread (postgres)
@@ -65,12 +74,15 @@ WHERE n = :n
 SELECT holder FROM gate WHERE key = :gate
 
 -- name: take_gate
+-- locks: gates
 INSERT INTO gate (key, kind, holder) VALUES (:gate, 'thread', :n)
 
 -- name: hand_gate
+-- locks: gates
 UPDATE gate SET holder = :n WHERE key = :gate
 
 -- name: drop_gate
+-- locks: gates
 DELETE FROM gate WHERE key = :gate
 
 -- name: next_parked
@@ -90,6 +102,7 @@ WHERE j.thread_gate = :gate AND j.finished_at IS NULL AND j.state = 'queued' AND
 ORDER BY j.n DESC LIMIT 1
 
 -- name: unpark_job
+-- locks: jobs
 UPDATE job SET parked_on = NULL, ready_at = :now WHERE n = :n
 
 -- name: due_in_threads
@@ -98,6 +111,7 @@ WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= 
 ORDER BY due_at LIMIT :limit
 
 -- name: promote_job
+-- locks: jobs
 UPDATE job SET ready_at = due_at WHERE n = :n AND ready_at IS NULL
 
 -- name: promote_job (postgres)

@@ -1,6 +1,7 @@
 -- Statements of workflows. How they are written: store/statements.py.
 
 -- name: insert_workflows
+-- locks: workflows
 -- One handed in again after an unknown commit is already here: its id says so.
 INSERT INTO workflow (id, name, state, first_n, last_n, total, unfinished, queues, created_at) VALUES :rows
 ON CONFLICT (id) DO NOTHING
@@ -12,6 +13,8 @@ FROM jsonb_array_elements(:rows::jsonb) AS r
 ON CONFLICT (id) DO NOTHING
 
 -- name: insert_step_bodies
+-- locks: jobs
+-- answers: none
 INSERT INTO body (n, id, payload, details, created_at, workflow, step, parents, children) VALUES :rows
 
 -- name: insert_step_bodies (postgres)
@@ -19,6 +22,8 @@ INSERT INTO body (n, id, payload, details, created_at, workflow, step, parents, 
 SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, (r->>4)::double precision, r->>5, r->>6, r->>7, r->>8 FROM jsonb_array_elements(:rows::jsonb) AS r
 
 -- name: insert_step_jobs
+-- locks: jobs
+-- answers: none
 INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at,
   pending) VALUES :rows
 
@@ -31,6 +36,7 @@ SELECT (r->>0)::bigint, r->>1, r->>2, (r->>3)::integer, r->>4, (r->>5)::double p
 FROM jsonb_array_elements(:rows::jsonb) AS r
 
 -- name: count_parents_down
+-- locks: jobs
 -- So many of the steps before each of these completed. With the last one it enters its queue, and its age counts from then.
 -- A step that was cancelled meanwhile stays where it is.
 UPDATE job SET pending = pending - :completed,
@@ -78,6 +84,7 @@ WITH RECURSIVE behind (n) AS (
 SELECT j.n, j.token, b.id, j.queue FROM behind JOIN job AS j ON j.n = behind.n JOIN body AS b ON b.n = j.n ORDER BY j.n
 
 -- name: tally_workflows
+-- locks: workflows
 UPDATE workflow SET unfinished = unfinished + (e.value->>1), stopped = stopped + (e.value->>2), dropped = dropped + (e.value->>3)
 FROM json_each(:tallies) AS e WHERE workflow.id = e.value->>0
 RETURNING id, state, unfinished, stopped, dropped
@@ -92,9 +99,11 @@ FROM jsonb_array_elements(:tallies::jsonb) AS e JOIN locked ON locked.id = e->>0
 RETURNING workflow.id, state, unfinished, stopped, dropped
 
 -- name: set_progress
+-- locks: workflows
 UPDATE workflow SET state = :state WHERE id = :id
 
 -- name: end_workflow
+-- locks: workflows
 -- Its steps are kept as long as the queue of theirs that keeps what ended longest; for good if one of them does.
 UPDATE workflow SET state = :state, finished_at = :now, kept_until = :now + (
   SELECT iif(count(*) = count(keep), max(keep), NULL) FROM (
@@ -110,6 +119,7 @@ UPDATE workflow SET state = :state, finished_at = :now, kept_until = :now + (
 WHERE id = :id
 
 -- name: release_workflow_key
+-- locks: keys
 UPDATE idempotency SET until = :now + :keep_keys WHERE until IS NULL AND id = :id
 
 -- name: release_workflow_key (postgres)
@@ -191,6 +201,7 @@ FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS g ON g.n = b.n
 WHERE b.n > :after AND b.n <= :last AND b.workflow = :id ORDER BY b.n LIMIT :limit
 
 -- name: unfinished_steps
+-- locks: jobs
 SELECT j.n, j.token, b.id, j.queue, j.state, j.attempts FROM body AS b CROSS JOIN job AS j ON j.n = b.n
 WHERE b.n >= :first AND b.n <= :last AND b.workflow = :id AND j.state NOT IN ('completed', 'cancelled') ORDER BY b.n
 
@@ -199,12 +210,14 @@ SELECT j.n, j.token, b.id, j.queue, j.state, j.attempts FROM body AS b JOIN job 
 WHERE b.n >= :first AND b.n <= :last AND b.workflow = :id AND j.state NOT IN ('completed', 'cancelled') ORDER BY b.n FOR UPDATE OF j
 
 -- name: ask_all_to_stop
+-- locks: jobs
 UPDATE job SET cancelling = 1 WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: ask_all_to_stop (postgres)
 UPDATE job SET cancelling = 1 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: recount_workflows
+-- locks: workflows
 -- After something moved their steps by another way than one by one.
 UPDATE workflow SET unfinished = c.unfinished, stopped = c.stopped, dropped = c.dropped,
   state = CASE WHEN c.stopped > 0 THEN 'stuck' ELSE 'running' END
@@ -235,6 +248,7 @@ SELECT json_group_array(n) FROM body WHERE n >= :first AND n <= :last AND workfl
 SELECT coalesce(json_agg(n), '[]')::text FROM body WHERE n >= :first AND n <= :last AND workflow = :id
 
 -- name: delete_workflows
+-- locks: workflows
 DELETE FROM workflow WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: delete_workflows (postgres)
