@@ -25,28 +25,12 @@ def _for_psycopg(statement: Statement) -> Statement:
 def _for_libpq(name: str, statement: Statement) -> Numbered:
     names = list(dict.fromkeys(_PARAMETER.findall(statement.sql)))
     sql = _PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", statement.sql)
-    return Numbered(name, sql.encode(), tuple(names))
+    return Numbered(name, sql.encode(), tuple(names), statement.answers)
 
 
-STATEMENTS: dict[str, Statement] = {name: _for_psycopg(statement) for name, statement in load("postgres").items()}
-NUMBERED: dict[str, Numbered] = {name: _for_libpq(name, statement) for name, statement in load("postgres").items()}
-TOLD = frozenset(
-    {
-        "add_counters",
-        "count_claims",
-        "insert_jobs",
-        "insert_step_bodies",
-        "insert_step_jobs",
-        "lock_jobs",
-        "move_jobs",
-        "release_keys",
-        "take_jobs",
-        "write_endings",
-        "write_history",
-        "write_journal",
-    }
-)
-"""Of the statements that most transactions are made of, those whose answers no script uses."""
+_LOADED = load("postgres")
+STATEMENTS: dict[str, Statement] = {name: _for_psycopg(statement) for name, statement in _LOADED.items()}
+NUMBERED: dict[str, Numbered] = {name: _for_libpq(name, statement) for name, statement in _LOADED.items()}
 
 
 def drive(connection: Connection, script: Script[T]) -> T:
@@ -66,7 +50,8 @@ def _execute(connection: Connection, name: str, parameters: dict[str, Any] | Bat
     if session is None:
         cursor = connection.execute(STATEMENTS[name].sql, named)
         return cursor.fetchall() if cursor.description else [(cursor.rowcount,)]
-    if name not in TOLD:
-        return session.ask(NUMBERED[name], named)
-    session.tell(NUMBERED[name], named)
+    statement = NUMBERED[name]
+    if statement.answers:
+        return session.ask(statement, named)
+    session.tell(statement, named)
     return []

@@ -32,6 +32,8 @@ class Numbered(NamedTuple):
     name: str
     sql: bytes
     names: tuple[str, ...]
+    answers: bool = True
+    """Whether anything is done with what it answers."""
 
 
 class Unanswered(psycopg.OperationalError):

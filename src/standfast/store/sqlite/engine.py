@@ -46,13 +46,14 @@ def drive(connection: apsw.Connection, script: Script[T]) -> T:
     try:
         name, parameters = next(script)
         while True:
-            name, parameters = script.send(_execute(connection, STATEMENTS[name], parameters))
+            name, parameters = script.send(_execute(connection, name, parameters))
     except StopIteration as done:
         result: T = done.value
         return result
 
 
-def _execute(connection: apsw.Connection, statement: Statement, parameters: dict[str, Any] | Batch) -> Rows:
+def _execute(connection: apsw.Connection, name: str, parameters: dict[str, Any] | Batch) -> Rows:
+    statement = STATEMENTS[name]
     if not statement.sql:
         return []
     if isinstance(parameters, dict):
