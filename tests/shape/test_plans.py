@@ -91,6 +91,7 @@ INTENDED = {
 }
 
 SCANS = {
+    "next_due": "the first entry of the index of jobs that must run alone, which holds only those",
     "lapsed_numbers": "what runs now, by a partial index",
     "abandoned_jobs": "what runs now, by a partial index",
     "overdue_jobs": "what runs now, by a partial index",
