@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from standfast.failure import Class, Failure, Landed, reason
-from standfast.failure.retry_after import postponed
+from standfast.failure.retry_after import honour_retry_after
 from standfast.job import Claim
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.outcome import (
@@ -30,9 +30,10 @@ from standfast.outcome import (
 )
 from standfast.printable import printable
 from standfast.rules import QueueRules
-from standfast.spine.backoff import delay, honour_retry_after
+from standfast.spine.backoff import delay
 from standfast.wings.effects.rules import closes, doubted, sightings, with_looks
 from standfast.wings.limits.breaker import heard
+from standfast.wings.limits.postponement import postponed
 from standfast.wings.policy.facts import UNKNOWN, Facts, facts_of_claim, facts_of_failure
 from standfast.wings.policy.triage import PRESENT, Present, judged
 from standfast.wings.sessions.words import DEFERRED, Origin

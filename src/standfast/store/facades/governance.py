@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from standfast.rules import ReplayMode
+from standfast.settings import APPROVAL_TTL
 from standfast.store.engine import Engine
 from standfast.store.scripts import Write
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.scripts import Ask, Business, Said
-from standfast.wings.approvals.words import TTL, Approval
+from standfast.wings.approvals.words import Approval
 from standfast.wings.jobs.reads import JobRecord
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.scripts import Doings, Kept, Offer, Refusal, Turn
@@ -40,7 +41,7 @@ class Governance:
 
     def __init__(self, engine: Callable[[], Engine[Any]]) -> None:
         self._engine = engine
-        self.approval_ttl = TTL
+        self.approval_ttl = APPROVAL_TTL
         """Seconds that an approval waits which is filed with a death."""
 
     async def _one(self, script: Write[Any, Any], item: Any) -> Any:

@@ -9,13 +9,14 @@ import msgspec
 
 from standfast.errors import ApprovalRefused, ConfigurationError, NotALetter, UnknownRequest
 from standfast.lifecycle import LETTERS, State
+from standfast.settings import APPROVAL_TTL
 from standfast.spine.ids import IDS, id_of
-from standfast.spine.people import because, person
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.approvals import rules
+from standfast.wings.approvals.people import because, person
 from standfast.wings.approvals.scripts import Ask, Said
-from standfast.wings.approvals.words import TTL, Answer, Approval, Bound, Filing, Standing, bound_to
+from standfast.wings.approvals.words import Answer, Approval, Bound, Filing, Standing, bound_to
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs.reads import JobRecord
 from standfast.wings.jobs.view import job_view, moments, one_of
@@ -70,7 +71,7 @@ class Approvals:
         *,
         permit: Permit = built_in,
         groups_of: GroupsOf = in_no_group,
-        ttl: float = TTL,
+        ttl: float = APPROVAL_TTL,
     ) -> None:
         self._store = store
         self._desk = store.governance

@@ -12,6 +12,7 @@ from standfast.lifecycle import Standing, State, Transition
 from standfast.outcome import NotEntered, Unconsented
 from standfast.printable import printable
 from standfast.rules import seconds as read_seconds
+from standfast.settings import CONSENT_LIFETIME
 from standfast.spine.accept import checked_name, user
 from standfast.spine.ids import IDS
 from standfast.spine.registry import Registry
@@ -20,7 +21,7 @@ from standfast.store.store import Store
 from standfast.wings.audit.words import Decision
 from standfast.wings.calls.verbs import Target, meant
 from standfast.wings.consent.scripts import Ask, Given, Taking
-from standfast.wings.consent.words import EVERY, LIFETIME, MODES, NOBODY, TIMED, Attempt, Grant, Mode, Ruling, Use
+from standfast.wings.consent.words import EVERY, MODES, NOBODY, TIMED, Attempt, Grant, Mode, Ruling, Use
 from standfast.wings.jobs.rules import release
 from standfast.wings.jobs.view import job_view, moments
 from standfast.wings.policy.facts import UNKNOWN
@@ -79,7 +80,7 @@ class Consent:
         registry: Registry,
         policy: KnownPolicy,
         *,
-        lifetime: float = LIFETIME,
+        lifetime: float = CONSENT_LIFETIME,
     ) -> None:
         self._store = store
         self._ready = ready

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from standfast.errors import PayloadRejected
 from standfast.failure.classify import of_http
+from standfast.failure.retry_after import wait_asked_for
 from standfast.job import HTTP, NewJob
 from standfast.outcome import Failed
 from standfast.printable import printable
 from standfast.rules import QueueRules, seconds
-from standfast.spine.backoff import wait_asked_for
 from standfast.spine.handler_job import Job
 from standfast.spine.payload import canonical, parse
 from standfast.spine.registry import Declaration, Enqueues, Handler

@@ -9,10 +9,10 @@ from typing import Any
 from standfast.dashboard.page import Drawn, Elsewhere, Visit
 from standfast.errors import ConfigurationError
 from standfast.lifecycle import FINAL, LETTERS, VIEWS, State
+from standfast.rules import OURS
 from standfast.server import visible as reached
 from standfast.server.seen import all_shown, seen, worded
 from standfast.views import JobView
-from standfast.wings.alerts.loudness import OURS
 from standfast.wings.calls.replies import reply
 from standfast.wings.jobs.view import Page
 from standfast.wings.tokens.words import Right

@@ -10,13 +10,13 @@ import msgspec
 from standfast.errors import ConfigurationError, NotALetter, PayloadRejected, UnknownJob
 from standfast.job import HTTP, Details, NewJob
 from standfast.lifecycle import LETTERS, State
+from standfast.rules import OURS
 from standfast.spine.ids import id_of
 from standfast.spine.payload import canonical, fingerprint, sha256
-from standfast.spine.people import asked
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
 from standfast.views import JobView
-from standfast.wings.alerts.loudness import OURS
+from standfast.wings.approvals.people import asked
 from standfast.wings.audit.words import Decision
 from standfast.wings.http import verbs as http
 from standfast.wings.http.words import HttpRequest, origin_of

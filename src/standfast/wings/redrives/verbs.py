@@ -10,11 +10,12 @@ import msgspec
 
 from standfast.errors import ConfigurationError, PlanDrifted, PolicyDenied, UnknownRequest
 from standfast.lifecycle import Move, Transition
+from standfast.settings import APPROVAL_TTL
 from standfast.spine.ids import IDS
-from standfast.spine.people import perhaps_because, person
 from standfast.store.store import Store
 from standfast.views import JobView
-from standfast.wings.approvals.words import TTL, Filing, bound_to_plan
+from standfast.wings.approvals.people import perhaps_because, person
+from standfast.wings.approvals.words import Filing, bound_to_plan
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs.reads import JobRecord
 from standfast.wings.jobs.view import job_view, moments
@@ -78,7 +79,7 @@ class Redrives:
         returning: Returning,
         *,
         permit: PermitMany,
-        ttl: float = TTL,
+        ttl: float = APPROVAL_TTL,
     ) -> None:
         self._store = store
         self._desk = store.governance
