@@ -25,6 +25,7 @@ from standfast.telemetry import Tracing
 from standfast.wings.effects.verbs import Verifier
 from standfast.wings.limits.breaker import answered
 from standfast.wings.policy.known import KnownPolicy, filed
+from standfast.worker.around import around_handlers
 from standfast.worker.ends import Ends, Key
 from standfast.worker.signals import from_a_signal
 from standfast.worker.stopwatch import Stopwatch
@@ -54,7 +55,7 @@ class Executor:
         roll: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
-        self._attempts = Attempts(store, registry, verifier, self._watch)
+        self._attempts = Attempts(registry, around_handlers(store, verifier), self._watch)
         self._ends = Ends(store, freed)
         self._policy = policy or KnownPolicy()
         self.stopwatch = Stopwatch(owner)

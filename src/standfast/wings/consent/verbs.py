@@ -15,7 +15,8 @@ from standfast.rules import seconds as read_seconds
 from standfast.settings import CONSENT_LIFETIME
 from standfast.spine.accept import checked_name, user
 from standfast.spine.ids import IDS
-from standfast.spine.registry import Registry
+from standfast.spine.registry import Handler, Registry
+from standfast.spine.run import Running
 from standfast.spine.settle import outlived
 from standfast.store.store import Store
 from standfast.wings.audit.words import Decision
@@ -36,6 +37,11 @@ BLANKET = Target(EVERY, EVERY)
 UNDECLARED = "no process has declared {handler} so far: it counts once one does, if that is how it is written"
 
 Grants = list[dict[str, Any]]  # inside the class, `list` is the verb
+
+
+async def enter(store: Store, running: Running, handler: Handler, _job: object) -> Unconsented | NotEntered | None:
+    """Ask for consent before a handler that needs it is entered; give how the attempt ends without it."""
+    return await consented(store, running.claim) if handler.declaration.consent else None
 
 
 async def consented(store: Store, claim: Claim) -> Unconsented | NotEntered | None:

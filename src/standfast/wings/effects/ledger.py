@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from standfast.errors import (
     ConfigurationError,
     LeaseLost,
@@ -79,6 +81,10 @@ class Ledger:
     def entries(self) -> list[Entry] | None:
         """How every effect stands, as far as this attempt knows."""
         return list(self._entries.values()) or None
+
+    def added_to(self, claim: Claim) -> Claim:
+        """Give a claim with what this attempt did to the world."""
+        return replace(claim, ledger=self.entries, progressed=int(self.progressed))
 
     def block(self, name: str) -> Block:
         """Open a block around a declared effect."""

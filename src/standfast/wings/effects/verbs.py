@@ -22,9 +22,11 @@ from standfast.outcome import ALL, Found, Look
 from standfast.printable import printable
 from standfast.rules import QueueRules, ReplayMode
 from standfast.spine import payload
-from standfast.spine.handler_job import Job, enter_session
+from standfast.spine.claimed_job import enter_session
 from standfast.spine.registry import Handler
 from standfast.wings.effects.block import key_of
+from standfast.wings.effects.declared import effects_of
+from standfast.wings.effects.handler_job import Job, Keeper
 from standfast.wings.effects.rules import LONGEST_NOTE, Scope, combine, of_answer, of_ledger
 from standfast.wings.effects.templates import Untold
 from standfast.wings.effects.words import Effect, Trace
@@ -93,7 +95,7 @@ class Verifier:
 
 async def _resolved(handler: Handler, job: Job) -> tuple[tuple[Effect, ...], Job]:
     enter_session(job.session)
-    return handler.effects_of(job)
+    return effects_of(handler, job)
 
 
 async def _in_session(job: Job, look: Awaitable[Any]) -> Any:
@@ -176,4 +178,4 @@ def job_of(
         ledger=list(record.effects),
         parents=parents,
     )
-    return Job(claim, rules, handler.read(row.payload, collected=details.collected), fetch=fetch)
+    return Job(claim, rules, handler.read(row.payload, collected=details.collected), Keeper(fetch=fetch))

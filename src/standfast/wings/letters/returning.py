@@ -13,6 +13,7 @@ from standfast.spine.settle import RECOVERED
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.audit.words import Decision, Kind
+from standfast.wings.effects.declared import effect_names
 from standfast.wings.effects.rules import result_of, resumes, seen, sightings, untold
 from standfast.wings.effects.verbs import Seen, Verifier, job_of
 from standfast.wings.http.sender import Sender
@@ -71,7 +72,8 @@ class Returning:
         row = record.row
         handler: Handler | None = self._registry.find(row.queue, row.handler)
         done = {entry.label for entry in record.effects if entry.state == "done"}
-        is_there = handler is not None and bool(handler.effect_names) and done >= set(handler.effect_names)
+        names = () if handler is None else effect_names(handler)
+        is_there = bool(names) and done >= set(names)
         return is_there and not self._resumes(record)
 
     def _resumes(self, record: JobRecord) -> bool:
