@@ -9,7 +9,7 @@ from standfast.job import Claim, Details
 from standfast.lifecycle import Move
 from standfast.outcome import Cancel, Drained, Failed, Lapsed, NotEntered, Snooze, Succeeded, TimedOut
 from standfast.rules import QueueRules
-from standfast.spine.settle import settle
+from standfast.wings.jobs.settling import settle
 from standfast.wings.limits import answers as admission
 from standfast.wings.limits.breaker import answered
 from standfast.wings.limits.words import Closing

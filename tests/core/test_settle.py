@@ -22,7 +22,8 @@ from standfast.outcome import (
     TimedOut,
 )
 from standfast.rules import QueueRules, exponential, fixed
-from standfast.spine.settle import age_reason, given_back, outlived, settle, too_old
+from standfast.spine.settle import age_reason, given_back
+from standfast.wings.jobs.settling import outlived, settle, too_old
 
 RULES = QueueRules(backoff=exponential(base=2, cap=300))
 DAY = 86400.0

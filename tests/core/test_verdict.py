@@ -24,7 +24,7 @@ from standfast.outcome import (
     Undetermined,
     Unfinished,
 )
-from standfast.spine.settle import LOOK_AGAIN, settle
+from standfast.wings.effects.outcomes import LOOK_AGAIN
 from standfast.wings.effects.rules import (
     after_doubt,
     before_repeat,
@@ -39,6 +39,7 @@ from standfast.wings.effects.rules import (
     untold,
     with_looks,
 )
+from standfast.wings.jobs.settling import settle
 from tests.core.test_settle import RULES, claim, decided, failed, told
 
 V, A, P, I = Verdict  # noqa: E741 - one letter each makes the table readable

@@ -26,7 +26,6 @@ from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
-from standfast.spine.settle import settle
 from standfast.store.engine import Engine
 from standfast.store.postgres import driver
 from standfast.store.postgres.connection import Connection
@@ -38,6 +37,7 @@ from standfast.store.store import Store
 from standfast.wings.approvals.words import Filing, bound_to
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs import reads
+from standfast.wings.jobs.settling import settle
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.force import stored
 from standfast.wings.policy.load import load_policy

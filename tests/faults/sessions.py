@@ -18,7 +18,6 @@ from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
-from standfast.spine.settle import settle
 from standfast.store.engine import Engine
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
@@ -32,6 +31,7 @@ from standfast.wings.consent.scripts import Given
 from standfast.wings.consent.words import Attempt, Grant, Use
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.rules import release, replay
+from standfast.wings.jobs.settling import settle
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.sessions.scripts import Reading
 from tests.faults.faulty import underneath

@@ -13,9 +13,9 @@ from standfast.lifecycle import Transition
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS, Limit, QueueRules
 from standfast.spine.orders import Catch, Order, Publication, Want
-from standfast.spine.settle import settle
 from standfast.store.postgres.driver import STATEMENTS
 from standfast.store.store import Store
+from standfast.wings.jobs.settling import settle
 from standfast.worker.upkeep import Sweep
 from tests.postgres import connect
 

@@ -17,11 +17,11 @@ from standfast.job import Claim, NewJob
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine.orders import Order, Want
-from standfast.spine.settle import settle
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as connect_as_the_product
 from standfast.store.postgres.connection import opening
 from standfast.store.store import Store
+from standfast.wings.jobs.settling import settle
 from standfast.worker.upkeep import WorkerCard
 from tests import postgres
 from tests.faults import outages

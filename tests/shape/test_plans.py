@@ -14,12 +14,12 @@ from standfast.job import NewJob
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS, Limit, QueueRules
 from standfast.spine.orders import Order, Publication, Want
-from standfast.spine.settle import settle
 from standfast.store.sqlite.engine import STATEMENTS, drive
 from standfast.store.statements import Statement
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
 from standfast.wings.jobs import reads
+from standfast.wings.jobs.settling import settle
 
 GROWING = ("job", "body", "ending", "history", "idempotency", "journal", "tick")
 """The tables that grow with the backlog or with what is kept. The others hold a row for each queue or worker."""

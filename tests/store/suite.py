@@ -18,10 +18,10 @@ from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.orders import Catch, Order, Publication, Want
 from standfast.spine.payload import fingerprint
 from standfast.spine.registry import Declaration
-from standfast.spine.settle import settle
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.jobs.rules import cancel, replay
+from standfast.wings.jobs.settling import settle
 from standfast.wings.jobs.view import job_view
 from standfast.wings.letters.returning import standing
 from standfast.worker.sweeper import Sweeper

@@ -8,8 +8,8 @@ import pytest
 
 from standfast.outcome import Lapsed, NotEntered
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.spine.settle import too_old
 from standfast.store.store import Store
+from standfast.wings.jobs.settling import too_old
 from standfast.wings.queues import ages
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker.sweeper import Sweeper

@@ -10,7 +10,8 @@ from standfast.failure import Class, Landed
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.outcome import Cancel, Drained, Lapsed, NotEntered, Outcome, Snooze, Succeeded
 from standfast.rules import DEFAULTS, QueueRules, no_backoff
-from standfast.spine.settle import given_back, settle
+from standfast.spine.settle import given_back
+from standfast.wings.jobs.settling import settle
 from tests.store.suite import (
     claim_one,
     claimed,

@@ -19,10 +19,10 @@ from standfast.rules import QueueRules
 from standfast.spine.error_place import with_place
 from standfast.spine.registry import Registry
 from standfast.spine.run import Attempts, Cut, Running, cut_short, thrown_away
-from standfast.spine.settle import settle, too_old
 from standfast.store.store import Store
 from standfast.telemetry import Tracing
 from standfast.wings.effects.verbs import Verifier
+from standfast.wings.jobs.settling import settle, too_old
 from standfast.wings.limits.breaker import answered
 from standfast.wings.policy.known import KnownPolicy, filed
 from standfast.worker.around import around_handlers

@@ -16,9 +16,9 @@ from standfast.lifecycle import Transition
 from standfast.outcome import Failed
 from standfast.rules import QueueRules
 from standfast.spine.accept import receipt
-from standfast.spine.settle import settle
 from standfast.store.store import Store
 from standfast.wings.calls.scripts import HandedOver
+from standfast.wings.jobs.settling import settle
 from standfast.wings.policy.known import KnownPolicy, filed
 
 _details = msgspec.json.Decoder(Details).decode

@@ -17,13 +17,13 @@ from standfast.spine.accept import checked_name, user
 from standfast.spine.ids import IDS
 from standfast.spine.registry import Handler, Registry
 from standfast.spine.run import Running
-from standfast.spine.settle import outlived
 from standfast.store.store import Store
 from standfast.wings.audit.words import Decision
 from standfast.wings.calls.verbs import Target, meant
 from standfast.wings.consent.scripts import Ask, Given, Taking
 from standfast.wings.consent.words import EVERY, MODES, NOBODY, TIMED, Attempt, Grant, Mode, Ruling, Use
 from standfast.wings.jobs.rules import release
+from standfast.wings.jobs.settling import outlived
 from standfast.wings.jobs.view import job_view, moments
 from standfast.wings.policy.facts import UNKNOWN
 from standfast.wings.policy.known import KnownPolicy

@@ -9,11 +9,11 @@ from standfast.failure import Landed, Verdict
 from standfast.job import Details, label_of
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.spine.registry import Handler, Registry
-from standfast.spine.settle import RECOVERED
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.audit.words import Decision, Kind
 from standfast.wings.effects.declared import effect_names
+from standfast.wings.effects.outcomes import RECOVERED
 from standfast.wings.effects.rules import result_of, resumes, seen, sightings, untold
 from standfast.wings.effects.verbs import Seen, Verifier, job_of
 from standfast.wings.http.sender import Sender
