@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from standfast.failure import Class, Failure, Landed
-from standfast.lifecycle import BIRTHS, FINAL, LETTERS, MOVES, UNFINISHED, Move, State, Transition, unwanted, view
+from standfast.lifecycle import BIRTHS, FINAL, LETTERS, MOVES, UNFINISHED, Move, State, Transition, view
+from standfast.wings.jobs.rules import unwanted
 
 WAYS = {
     "claim": ("queued", "running"),

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from standfast import Job, Standfast, Transient
 from standfast.clock import SystemClock
 from standfast.failure import Class, Failure, Landed
@@ -198,14 +196,14 @@ def _filed(move: Transition) -> Transition:
     if move.move != Move.HOLD:
         return move
     bound = bound_to(move.queue, move.queue, "null", 0, GOVERNED.snapshot)
-    return msgspec.structs.replace(move, files=Filing(id=f"approval of {move.id}", bound=bound))
+    return move.carrying(Filing(id=f"approval of {move.id}", bound=bound))
 
 
 def _return(store: Engine[Any], told: Path) -> None:
     """Replay one letter, and be refused the other."""
     [one, other] = [record.row for n in range(2) if (record := store.read(reads.job(f"post-{n}")).result())]
     decision = Decision(kind="auto_replay", rule="replay_rules#1", snapshot=GOVERNED.snapshot, outcome="replayed")
-    move = Transition(one.n, one.token, one.id, one.queue, Move.REPLAY, State.DEAD, by="policy", decision=decision)
+    move = Transition(one.n, one.token, one.id, one.queue, Move.REPLAY, State.DEAD, by="policy", carries=(decision,))
     store.call(scripts.apply, [move], seconds=None).result()
     report(told, replayed=one.id)
     denial = Decision(kind="deny", job=other.id, queue=other.queue, outcome="denied")

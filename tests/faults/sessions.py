@@ -125,7 +125,8 @@ def _consent(store: Engine[Any], told: Path) -> None:
     report(told, granted="g")
     ask = store.read(consents.answered(now)).result()[0][0]
     job = Standing(ask.n, ask.token, ask.id, ask.queue, State.HELD)
-    store.call(scripts.apply, [release(job, by="consent", reason="g", uses=Use("g", ask.job))], seconds=None).result()
+    released = release(job, by="consent", reason="g").carrying(Use("g", ask.job))
+    store.call(scripts.apply, [released], seconds=None).result()
     [claim] = _claims(store, "pay")
     store.call(consents.enter, [Attempt("s", "pay", "pay", "another", first=True)], seconds=None).result()
     store.call(scripts.apply, [settle(claim, Succeeded(), DEFAULTS, 0.0)], seconds=None).result()

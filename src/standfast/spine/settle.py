@@ -28,7 +28,7 @@ Present = TypeVar("Present")
 class Settle(msgspec.Struct, Generic[Present], frozen=True, kw_only=True):
     """Turns how an attempt ended into the one change that follows: by the rules below, and by what wings add to them.
 
-    Whether somebody cancelled the job meanwhile is known where this is written: see `lifecycle.unwanted`.
+    Whether somebody cancelled the job meanwhile is known where this is written: see `wings.jobs.rules.unwanted`.
     """
 
     decides: Mapping[type, Callable[[Claim, Any, QueueRules, float], Transition]] = {}

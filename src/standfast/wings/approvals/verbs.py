@@ -270,7 +270,7 @@ class Approvals:
         way = await self._returning.way_back(case.record, case.letter, by=by, reason=reason)
         move = ruled(way, case.letter, case.ruling)
         answers = Answer(approval.id, Standing.APPROVED, Standing.USED)
-        [landed] = await self._store.apply([msgspec.structs.replace(move, answers=answers)])
+        [landed] = await self._store.apply([move.carrying(answers)])
         if not landed:
             present = await self._approval(approval.id)
             if present.state == Standing.APPROVED and present.job is not None:

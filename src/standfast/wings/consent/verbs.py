@@ -195,8 +195,8 @@ class Consent:
     async def _answered(self, ask: Ask, said: Ruling) -> Transition:
         job = Standing(ask.n, ask.token, ask.id, ask.queue, State.HELD, ask.gate)
         if said.verdict == "allowed" and said.grant is not None:
-            uses = Use(said.grant, ask.job) if said.spends else None
-            return release(job, by="consent", reason=f"consent {said.grant}", uses=uses)
+            uses = [Use(said.grant, ask.job)] if said.spends else []
+            return release(job, by="consent", reason=f"consent {said.grant}").carrying(*uses)
         record, present = await self._store.job(ask.id), self._policy.present(self._store)
         letter = record and job_view(record, now=self._store.now(), skew=self._store.skew())
         facts = facts_at(letter, self._store.now() + self._store.skew()) if letter else UNKNOWN

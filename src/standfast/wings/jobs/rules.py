@@ -9,7 +9,7 @@ import msgspec
 from standfast.failure import Landed
 from standfast.lifecycle import FINAL, LETTERS, Move, Sighting, Standing, State, Transition, Triage
 from standfast.printable import printable
-from standfast.wings.consent.words import Use
+from standfast.wings.approvals.words import Filing
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -75,9 +75,27 @@ def cancel(job: Standing, *, by: str | None = None) -> Transition | Refusal:
     return _moved(job, Move.CANCEL, by=by and printable(by))
 
 
-def release(job: Standing, *, by: str, reason: str, uses: Use | None = None) -> Transition:
+def release(job: Standing, *, by: str, reason: str) -> Transition:
     """Let a held job go on that got the answer it waited for: nothing was tried since, so this is no replay."""
-    return _moved(job, Move.RELEASE, by=printable(by), reason=printable(reason), uses=uses)
+    return _moved(job, Move.RELEASE, by=printable(by), reason=printable(reason))
+
+
+def unwanted(decided: Transition) -> Transition:
+    """Let a job end cancelled that somebody cancelled while it ran, unless its attempt succeeded.
+
+    What is known of its effect is kept, but nothing is repeated.
+    """
+    if decided.target in FINAL:
+        return decided
+    return msgspec.structs.replace(
+        decided.without(Filing),
+        move=Move.CANCEL,
+        warning="cancelled while it ran",
+        triage=None,
+        fingerprint=None,
+        policy_snapshot=None,
+        possible_duplicate=False,
+    )
 
 
 def _moved(job: Standing, move: Move, **what: Any) -> Transition:

@@ -120,12 +120,13 @@ class Returning:
 
 def ruled(decided: Transition, letter: JobView, ruling: Ruling) -> Transition:
     """Have a replay chained with what the policy said about it, and land only while that policy is in force."""
-    if decided.decision is None or decided.move != Move.REPLAY:
+    decision = decided.of(Decision)
+    if decision is None or decided.move != Move.REPLAY:
         return decided
     said = {"rule": ruling.permission.rule, "snapshot": ruling.snapshot}
-    decision = msgspec.structs.replace(decided.decision, detail=died_under(letter, ruling.snapshot) or None, **said)
+    decision = msgspec.structs.replace(decision, detail=died_under(letter, ruling.snapshot) or None, **said)
     under = ruling.snapshot if ruling.stored else None
-    return msgspec.structs.replace(decided, decision=decision, ruled_under=under)
+    return msgspec.structs.replace(decided.carrying(decision), ruled_under=under)
 
 
 def died_under(letter: JobView, snapshot: str | None) -> dict[str, str]:
@@ -173,7 +174,7 @@ def resolution(
 def _chained(decided: Transition | Refusal, decision: Decision, job_id: str) -> Transition:
     if isinstance(decided, Refusal):
         raise NotALetter(f"job {job_id} is no letter: {decided.why}")
-    return msgspec.structs.replace(decided, decision=decision)
+    return decided.carrying(decision)
 
 
 def wanted_by(record: JobRecord) -> tuple[str, ...]:

@@ -29,7 +29,8 @@ def postponed(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transi
     if maybe and (claim.replay_mode == "manual" or not claim.repeatable):
         return decided
     wait = outcome.retry_after or 0.0
-    return msgspec.structs.replace(
+    hold = _hold(claim, rules, wait)
+    put_off = msgspec.structs.replace(
         decided,
         move=Move.GIVE_BACK,
         delay=wait,
@@ -40,8 +41,8 @@ def postponed(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transi
         landed=failure.landed,
         possible_duplicate=maybe and claim.replay_mode == "replay",
         refused=True,
-        hold=_hold(claim, rules, wait),
     )
+    return put_off if hold is None else put_off.carrying(hold)
 
 
 def _hold(claim: Claim, rules: QueueRules, wait: float) -> HoldRequest | None:

@@ -261,7 +261,7 @@ class Redrives:
         refused = None if move.move == Move.RESOLVE else plans.refused(row, planned, ruling)
         if refused is not None:
             return Mark(leg, refused)
-        return msgspec.structs.replace(ruled(move, letter, ruling), leg=leg)
+        return ruled(move, letter, ruling).carrying(leg)
 
     async def _end(self, row: RedriveRow, driver: str, phase: Phase, why: str | None) -> None:
         decision = Decision(kind="redrive", outcome=phase, reason=why, detail={"redrive": row.id})

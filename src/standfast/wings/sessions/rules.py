@@ -119,4 +119,4 @@ def with_origin(claim: Claim, _outcome: Outcome | None, _rules: QueueRules, deci
         repeated=claim.entered_before or claim.replays > 0,
         maybe=claim.landed == Landed.MAYBE,
     )
-    return msgspec.structs.replace(decided, origin=origin)
+    return decided.carrying(origin)
