@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -110,14 +110,6 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
     """Why an earlier rule that fits did not decide."""
 
 
-class Sighting(NamedTuple):
-    """What a look saw of an effect, as the ledger keeps it: its key, the verdict, and what was found (JSON text)."""
-
-    key: str
-    verdict: str
-    receipt: str | None = None
-
-
 class Transition(msgspec.Struct, frozen=True):
     """One decided change of a job. It lands only while the job still has this token and this source state.
 
@@ -153,16 +145,6 @@ class Transition(msgspec.Struct, frozen=True):
     by: str | None = None
     reason: str | None = None
     """Who asked for this and why, where a person did."""
-    ruled_under: str | None = None
-    """The policy that allowed this, by its hash: unless it is still in force, nothing moves."""
-    looks: tuple[Sighting, ...] = ()
-    """What was seen of the job's effects."""
-    look_failed: bool = False
-    """Whether a look only failed for now: how often that may happen in a row is counted."""
-    progress: bool = False
-    """Whether the attempt got further than any before it, which opens a round."""
-    reopens: tuple[str, ...] = ()
-    """The effects whose receipts are no longer believed: somebody looks for them before a repeat."""
     refused: bool = False
     """Whether its receiver refused it for now and said when to come back."""
     suspect: bool | None = None

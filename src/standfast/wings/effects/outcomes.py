@@ -12,6 +12,7 @@ from standfast.outcome import Failed, Look, LookFailed, Outcome, Recovered, Time
 from standfast.rules import QueueRules
 from standfast.spine.backoff import delay
 from standfast.spine.settle import failed, move, timed_out
+from standfast.wings.effects.findings import with_findings
 from standfast.wings.effects.rules import closes, doubted, sightings, with_looks
 
 RECOVERED = "post_write_recovery"
@@ -25,8 +26,8 @@ LOOK_AGAIN = (
 
 def recovered(claim: Claim, found: Recovered, _rules: QueueRules, _roll: float) -> Transition:
     """Complete a job whose effects are all there."""
-    said = {"warning": RECOVERED, "result": found.result, "looks": sightings(found.looks)}
-    return move(claim, Move.COMPLETE, spends=found.entered - 1, **said)
+    done = move(claim, Move.COMPLETE, spends=found.entered - 1, warning=RECOVERED, result=found.result)
+    return with_findings(done, looks=sightings(found.looks))
 
 
 def undetermined(claim: Claim, untold: Undetermined, _rules: QueueRules, _roll: float) -> Transition:
@@ -42,14 +43,14 @@ def look_again(claim: Claim, look: LookFailed, rules: QueueRules, roll: float) -
     wait = delay(rules.backoff, again, roll) if look.retry_after is None else honour_retry_after(look.retry_after)
     what = {"reason_code": LOOK_FAILED, "message": look.message, "advice": reason(LOOK_FAILED).advice}
     failure = Failure(cls=Class.TRANSIENT, landed=Landed.MAYBE, **what)
-    put_off = {"delay": wait, "spends": -1, "defers": 1, "failure": failure, "look_failed": True}
-    return move(claim, Move.GIVE_BACK, looks=sightings(look.looks), **put_off)
+    put_off = move(claim, Move.GIVE_BACK, delay=wait, spends=-1, defers=1, failure=failure)
+    return with_findings(put_off, looks=sightings(look.looks), look_failed=True)
 
 
 def _hold(claim: Claim, looks: tuple[Look, ...], message: str, *, spends: int) -> Transition:
     code = "unknown_commit_state"
     failure = Failure(cls=Class.UNKNOWN, landed=Landed.MAYBE, reason_code=code, message=message, advice=LOOK_AGAIN)
-    return move(claim, Move.HOLD, spends=spends, failure=failure, looks=sightings(looks))
+    return with_findings(move(claim, Move.HOLD, spends=spends, failure=failure), looks=sightings(looks))
 
 
 def unfinished(claim: Claim, outcome: Unfinished, rules: QueueRules, roll: float) -> Transition:
@@ -63,18 +64,18 @@ def unfinished(claim: Claim, outcome: Unfinished, rules: QueueRules, roll: float
     failure = timed_out(known) if isinstance(outcome.ended, TimedOut) else outcome.ended.failure
     landed = Landed.MAYBE if known.open_steps else Landed.NO
     decided = failed(known, replace(failure, landed=landed), retry_after, rules, roll)
-    more = {"looks": sightings(outcome.looks), "progress": bool(progressed) and decided.target == State.QUEUED}
-    return replace(decided, **more)
+    goes_on = bool(progressed) and decided.target == State.QUEUED
+    return with_findings(decided, looks=sightings(outcome.looks), progress=goes_on)
 
 
 def reopen(claim: Claim, outcome: Outcome, _rules: QueueRules, decided: Transition) -> Transition:
     """Believe no longer what a handler's own result says is not there."""
     reopened = doubted(claim, outcome.doubts) if isinstance(outcome, Failed) else ()
-    return replace(decided, reopens=reopened) if reopened else decided
+    return with_findings(decided, reopens=reopened) if reopened else decided
 
 
 def count_progress(claim: Claim, _outcome: Outcome, _rules: QueueRules, decided: Transition) -> Transition:
     """Let an attempt that made progress open a round, if the job goes on."""
     if not claim.progressed or decided.target != State.QUEUED:
         return decided
-    return replace(decided, progress=True)
+    return with_findings(decided, progress=True)

@@ -13,12 +13,14 @@ from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.audit.words import Decision, Kind
 from standfast.wings.effects.declared import effect_names
+from standfast.wings.effects.findings import findings_of
 from standfast.wings.effects.outcomes import RECOVERED
 from standfast.wings.effects.rules import result_of, resumes, seen, sightings, untold
 from standfast.wings.effects.verbs import Seen, Verifier, job_of
 from standfast.wings.http.sender import Sender
 from standfast.wings.jobs.reads import JobRecord, JobRow
 from standfast.wings.jobs.rules import Refusal, replay, resolve
+from standfast.wings.policy.rules import RuledUnder
 from standfast.wings.policy.rulings import Ruling, may_have_landed
 
 LOOKS_AT_ONCE = 20
@@ -125,8 +127,8 @@ def ruled(decided: Transition, letter: JobView, ruling: Ruling) -> Transition:
         return decided
     said = {"rule": ruling.permission.rule, "snapshot": ruling.snapshot}
     decision = msgspec.structs.replace(decision, detail=died_under(letter, ruling.snapshot) or None, **said)
-    under = ruling.snapshot if ruling.stored else None
-    return msgspec.structs.replace(decided.carrying(decision), ruled_under=under)
+    under = [RuledUnder(ruling.snapshot)] if ruling.stored and ruling.snapshot is not None else []
+    return decided.without(RuledUnder).carrying(decision, *under)
 
 
 def died_under(letter: JobView, snapshot: str | None) -> dict[str, str]:
@@ -137,11 +139,12 @@ def died_under(letter: JobView, snapshot: str | None) -> dict[str, str]:
 
 def told(decided: Transition, by: str) -> dict[str, str]:
     """Say how a letter went."""
-    looks = ", ".join(f"{label_of(look.key)} {look.verdict}" for look in decided.looks)
+    sighted = findings_of(decided).looks
+    looks = ", ".join(f"{label_of(look.key)} {look.verdict}" for look in sighted)
     if decided.move == Move.RESOLVE:
         return {"outcome": "resolved", "why": f"it had landed: {looks or 'its receipts say so'}"}
     why = decided.reason or f"asked by {by}"
-    if decided.looks and all(look.verdict == Verdict.VERIFIED for look in decided.looks):
+    if sighted and all(look.verdict == Verdict.VERIFIED for look in sighted):
         why = f"{why}; it had landed ({looks}), and is resumed behind that"
     return {"outcome": "replayed", "why": why}
 
