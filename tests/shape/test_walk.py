@@ -30,7 +30,7 @@ LIMITS = {
     ("enqueue", "functions"): Limit(goal=45, bound=126),
     ("enqueue", "files"): Limit(goal=14, bound=31),
     ("enqueue", "statements"): Limit(goal=6, bound=6),
-    ("run", "functions"): Limit(goal=90, bound=215),
+    ("run", "functions"): Limit(goal=90, bound=228),
     ("run", "files"): Limit(goal=24, bound=47),
     ("run", "statements"): Limit(goal=15, bound=18),
 }
