@@ -55,8 +55,8 @@ class LossyEngine(SteppedEngine):
         super().__init__(files, clock, SCRIPTS)
         self._rng = rng
 
-    def _transact(self, pending: list[Request[Any]], *, alone: bool) -> tuple[list[Reply], Round]:
-        answers = super()._transact(pending, alone=alone)
+    def _transact(self, pending: list[Request[Any]], *, alone: bool, waits: bool = True) -> tuple[list[Reply], Round]:
+        answers = super()._transact(pending, alone=alone, waits=waits)
         if self._rng.random() < 0.02 and all(request.script is not claiming.claim for request in pending):
             raise Doubt from apsw.IOError("the answer is lost")
         return answers

@@ -16,7 +16,7 @@ from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 
 
-@writes(room=ROOM_TO_ACCEPT, newcomers=iter)
+@writes(room=ROOM_TO_ACCEPT, newcomers=iter, leads=True)
 def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Accepted]]:
     """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
     if not jobs:

@@ -190,12 +190,30 @@ class Line:
         self._closed = False
 
     def put(self, request: Request[Any]) -> None:
-        """Have a request served in the next round."""
+        """Have the writer serve a request in the next round."""
+        self.add(request)
+        if self._sleeping:
+            self.wake()
+
+    def add(self, request: Request[Any]) -> None:
+        """Have a request wait, for whoever comes for it."""
         if self._closed:
             raise StoreClosed
         self._waiting.append(request)
-        if self._sleeping:
-            self.wake()
+
+    def return_first(self, requests: Sequence[Request[Any]]) -> None:
+        """Have requests wait again that were not served, before all others."""
+        self._waiting.extendleft(reversed(requests))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the writer sleeps and nothing waits for it."""
+        return self._sleeping and not self._waiting
+
+    @property
+    def waiting_items(self) -> int:
+        """How much waits."""
+        return sum(request.size for request in [*self._waiting])
 
     def wake(self) -> None:
         """Let the writer look."""

@@ -57,6 +57,8 @@ class Write(Generic[Item, Result_co]):
     """Names other threads that are locked before any row."""
     number: Callable[[Any], int] | None = None
     """Gives the number of the job that an item locks, where it is known beforehand."""
+    leads: bool = False
+    """Whether its caller may run the round itself: see `store.leading`."""
 
     def __call__(self, round_: Round, items: Sequence[Item]) -> Script[list[Result_co]]:
         """Run inside another script."""
@@ -73,11 +75,12 @@ def writes(
     newcomers: Callable[[Any], Iterable[NewJob]] | None = None,
     gates: Callable[[Any], Script[list[str]]] | None = None,
     number: Callable[[Any], int] | None = None,
+    leads: bool = False,
 ) -> Callable[[Callable[[Round, Sequence[Item]], Script[list[Result]]]], Write[Item, Result]]:
     """Declare a script that writes; the options are those of `Write`."""
 
     def declare(run: Callable[[Round, Sequence[Item]], Script[list[Result]]]) -> Write[Item, Result]:
-        return Write(run, run.__name__, patience, room, reserve, apart, size, newcomers, gates, number)
+        return Write(run, run.__name__, patience, room, reserve, apart, size, newcomers, gates, number, leads)
 
     return declare
 

@@ -114,7 +114,7 @@ class PostgresEngine(Engine[Connection]):
     def _let_go(self, connection: Connection) -> None:
         connection.close()
 
-    def _begin(self, connection: Connection, *, in_haste: bool = False) -> None:
+    def _begin(self, connection: Connection, *, in_haste: bool = False, waits: bool = True) -> None:  # noqa: ARG002
         """Begin, and take the server's time: the machine's own clock only says how much has passed since."""
         with rolled_back_on_failure(connection):
             rows = connection.begin(self._opening_in_haste if in_haste else self._opening)

@@ -230,6 +230,16 @@ def patience(longest: float | None = None) -> Callable[[int], bool]:
 
 
 @contextmanager
+def no_patience(connection: apsw.Connection) -> Iterator[None]:
+    """Have a lock that another process holds be a BusyError at once."""
+    connection.set_busy_handler(None)
+    try:
+        yield
+    finally:
+        connection.set_busy_handler(patience())
+
+
+@contextmanager
 def glance(path: str) -> Iterator[apsw.Connection]:
     """Look at a file in one snapshot, without setting anything: a journal mode would be kept in it."""
     with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)) as connection:

@@ -110,6 +110,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         StandfastError,  # opening the file anew was refused
     )
     FAULTS = (apsw.Error, *FAULTS)
+    CAN_BE_LED = True
 
     def __init__(self, files: Files, clock: Clock, scripts: RoundScripts) -> None:
         super().__init__(clock, scripts, files.audit_path)
@@ -178,8 +179,8 @@ class SqliteEngine(Engine[apsw.Connection]):
     def _let_go(self, connection: apsw.Connection) -> None:
         self._files.let_go_of_all(connection) if self._files.is_damaged else self._files.let_go(connection)
 
-    def _begin(self, connection: apsw.Connection, *, in_haste: bool = False) -> None:  # noqa: ARG002
-        self._files.begin(connection)
+    def _begin(self, connection: apsw.Connection, *, in_haste: bool = False, waits: bool = True) -> None:  # noqa: ARG002
+        self._files.begin(connection, waits=waits)
         self._facts.begin(connection)
 
     def _new_round(self, connection: apsw.Connection) -> Round:
