@@ -14,7 +14,7 @@ from standfast.server.app import API, Server
 from standfast.server.auth import CSRF_HEADER
 from standfast.store.sqlite.files import Files
 from standfast.testing import drain
-from standfast.wings.jobs import routes as jobs
+from standfast.wings.calls import routes as calls
 from tests.doors.browsing import sign_in
 
 HERE = "http://127.0.0.1"
@@ -194,7 +194,7 @@ async def test_a_call_that_nobody_answers_does_not_hold_its_request(
     sf: Standfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No process has the handler: the call is queued, and the reply says so."""
-    monkeypatch.setattr(jobs, "LONGEST_RUN", 0.05)
+    monkeypatch.setattr(calls, "LONGEST_RUN", 0.05)
     sf.queue("elsewhere")
     async with await client(sf, "producer") as producer:
         said = await producer.post("/run", json={"handler": "elsewhere"})

@@ -15,6 +15,7 @@ from standfast.application import Standfast
 from standfast.errors import StandfastError
 from standfast.server import openapi
 from standfast.server.api import endpoint
+from standfast.server.api_routes import ROUTES
 from standfast.server.auth import Gatekeeper, HostAuth
 from standfast.server.front import Front
 from standfast.server.parting import Kept, Parting
@@ -22,21 +23,16 @@ from standfast.server.problems import Problem, of_error, unknown_route
 from standfast.server.route import Route
 from standfast.server.tracing import continued
 from standfast.wings.health import metrics
-from standfast.wings.health import routes as overview
 from standfast.wings.ingest import routes as ingest
-from standfast.wings.jobs import routes as jobs
-from standfast.wings.letters import routes as letters
-from standfast.wings.notices import routes as notices
+from standfast.wings.jobs.routes import TAKES_IN
+from standfast.wings.notices.routes import Readers
 from standfast.wings.tokens.words import Grant
-from standfast.wings.workflows import routes as flows
 
 if TYPE_CHECKING:
     from standfast.dashboard.site import Site
     from standfast.mcp.desk import Desk
 
 API = "/api/v1"
-ROUTES: tuple[Route, ...] = (*jobs.ROUTES, *letters.ROUTES, *overview.ROUTES, *flows.ROUTES, *notices.ROUTES)
-"""Everything the API does."""
 
 
 class Chosen(PathConvertor):
@@ -78,8 +74,8 @@ class Server:
         known = (*hosts, *sf.settings.hosts)
         inside = Starlette(routes=[*paths, *beside], exception_handlers=handlers)
         inside.state.parting = self.parting
-        inside.state.readers = notices.Readers(self.gate, self.parting, sf.settings.readers)
-        taking_in = {("POST", f"{API}/jobs"): endpoint(sf, self.gate, jobs.TAKES_IN)}
+        inside.state.readers = Readers(self.gate, self.parting, sf.settings.readers)
+        taking_in = {("POST", f"{API}/jobs"): endpoint(sf, self.gate, TAKES_IN)}
         straight = None if sf.tracing else taking_in  # a trace is continued on the long way
         self.app: ASGIApp = Front(continued(inside, sf.tracing), known, straight)
 

@@ -1,4 +1,4 @@
-"""Routes about letters: looking at them, deciding about one, and about many at once."""
+"""Routes about letters: looking at them, and deciding about one or, for good, about many."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from standfast.errors import UnknownJob, UnknownRequest
-from standfast.server import visible as reached
+from standfast.errors import UnknownJob
 from standfast.server.auth import agent_session, check_queue, check_whole
+from standfast.server.fields import Because, Cursor, Limit, PerhapsBecause
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import all_shown, seen, shown
-from standfast.wings.jobs.routes import Cursor, Limit
-from standfast.wings.jobs.routes import found as found_job
+from standfast.server.seen import all_shown, seen
+from standfast.server.targets import found_job
 from standfast.wings.tokens.words import Grant, Right
 
 OUTCOMES = {"replayed": 202, "resolved": 200, "denied": 403, "approval_required": 409}
 """How a replay's outcome is told."""
-Reason = Annotated[str, Meta(min_length=1, max_length=2000)]
 
 
 class WantedLetters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"cls": "class"}):
@@ -50,18 +48,6 @@ class WantedPage(WantedLetters, frozen=True, forbid_unknown_fields=True, rename=
         return {name: value for name, value in super().filter().items() if name not in {"limit", "cursor"}}
 
 
-class Because(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why."""
-
-    reason: Reason
-
-
-class PerhapsBecause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why, if there is something to say."""
-
-    reason: str | None = None
-
-
 class Amendment(Because, frozen=True, forbid_unknown_fields=True):
     """Another payload, and why."""
 
@@ -78,21 +64,6 @@ class Quarantine(Because, frozen=True, forbid_unknown_fields=True):
     """Why, and whose it is now."""
 
     owner: str | None = None
-
-
-class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Letters to plan for."""
-
-    filter: WantedLetters = WantedLetters()
-
-
-class Start(Because, frozen=True, forbid_unknown_fields=True):
-    """A plan to carry out."""
-
-    token: str
-    rate: float | str | None = None
-    canary: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
-    halt_on: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
 class Purge(Because, frozen=True, forbid_unknown_fields=True):
@@ -114,7 +85,7 @@ async def listed(call: Call) -> Answer:
 async def groups(call: Call) -> Answer:
     """Group letters by what they stopped of."""
     wanted: WantedLetters = call.query
-    _check_one(call.grant, wanted)
+    check_one_queue(call.grant, wanted)
     return Answer({"items": all_shown(await call.sf.dead_letters.groups(wanted.filter()), call.grant)})
 
 
@@ -175,42 +146,9 @@ async def quarantine(call: Call) -> Answer:
 async def purge(call: Call) -> Answer:
     """Delete letters for good."""
     given: Purge = call.body
-    _check_one(call.grant, given.filter)
+    check_one_queue(call.grant, given.filter)
     asked: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, "confirm": given.confirm}
     return Answer(await call.sf.dead_letters.purge(given.filter.filter(), **asked))
-
-
-async def plan(call: Call) -> Answer:
-    """Foresee what a redrive would do; nothing is changed."""
-    given: Selection = call.body
-    _check_one(call.grant, given.filter)
-    session = agent_session(call.grant)
-    return Answer(await call.sf.dead_letters.plan(given.filter.filter(), session=session))
-
-
-async def redrive(call: Call) -> Answer:
-    """Carry a plan out."""
-    given: Start = call.body
-    course = {"rate": given.rate, "canary": given.canary, "halt_on": given.halt_on}
-    asked: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, **course}
-    asked["session"] = agent_session(call.grant)
-    started = await call.sf.dead_letters.redrive(await _reached(call, given.token), **asked)
-    return Answer({"id": started.id, **await started.progress()}, 202)
-
-
-async def progress(call: Call) -> Answer:
-    """Tell where a redrive stands."""
-    told = await call.sf.dead_letters.redrives.progress(await _reached(call, call.path["id"]))
-    return Answer(shown(told, call.grant))
-
-
-def _steering(turn: str) -> Any:
-    async def steer(call: Call) -> Answer:
-        redrives = call.sf.dead_letters.redrives
-        await redrives.steer(await _reached(call, call.path["id"]), turn, by=call.grant.person)
-        return Answer(await redrives.progress(call.path["id"]))
-
-    return steer
 
 
 def _check(grant: Grant, wanted: WantedLetters) -> None:
@@ -218,25 +156,18 @@ def _check(grant: Grant, wanted: WantedLetters) -> None:
         check_queue(grant, wanted.queue)
 
 
-def _check_one(grant: Grant, wanted: WantedLetters) -> None:
+def check_one_queue(grant: Grant, wanted: WantedLetters) -> None:
     """Refuse letters of queues that a token does not reach: it must name one that it does."""
     if wanted.queue is None:
         check_whole(grant, "Name one of them as queue.")
     _check(grant, wanted)
 
 
-async def _reached(call: Call, token: str) -> str:
-    """Refuse a plan or redrive that whoever asks may not know of."""
-    if not await reached.reaches_redrive(call.sf, call.grant, token):
-        raise UnknownRequest.named("plan", token)
-    return token
-
-
 _LETTER = "/dead-letters/{id}"
+
 ROUTES = (
     Route("GET", "/dead-letters", Right.READ, listed, "List letters, the newest first", query=WantedPage),
     Route("GET", "/dead-letters/groups", Right.READ, groups, "Group letters by cause", query=WantedLetters),
-    Route("POST", "/dead-letters/plan", Right.OPERATE, plan, "Foresee what a redrive would do", body=Selection),
     Route("DELETE", "/dead-letters", Right.ADMINISTER, purge, "Delete letters for good", body=Purge),
     Route("GET", _LETTER, Right.READ, one, "Give one letter, whole"),
     Route(
@@ -252,9 +183,4 @@ ROUTES = (
     Route("POST", f"{_LETTER}/resolve", Right.OPERATE, resolve, "End a letter that is done", body=Resolution),
     Route("POST", f"{_LETTER}/discard", Right.OPERATE, discard, "End a letter nobody wants", body=Because),
     Route("POST", f"{_LETTER}/quarantine", Right.OPERATE, quarantine, "Set a letter apart", body=Quarantine),
-    Route("POST", "/redrives", Right.OPERATE, redrive, "Carry a plan out", body=Start, answers=(202,)),
-    Route("GET", "/redrives/{id}", Right.READ, progress, "Tell where a redrive stands"),
-    Route("POST", "/redrives/{id}/pause", Right.OPERATE, _steering("paused"), "Replay no more for now"),
-    Route("POST", "/redrives/{id}/resume", Right.OPERATE, _steering("resumed"), "Go on after a pause or a halt"),
-    Route("POST", "/redrives/{id}/cancel", Right.OPERATE, _steering("cancelled"), "Leave the rest as it is"),
 )
