@@ -15,10 +15,9 @@ import httpx2
 import pytest
 
 from standfast import Standfast
-from standfast.dashboard.actions import ACTIONS
 from standfast.dashboard.drawing import ago, counted, line, mark, span
 from standfast.dashboard.shared_cache import Beside
-from standfast.dashboard.site import PAGES
+from standfast.dashboard.sitemap import ACTIONS, PAGES
 from standfast.dashboard.statics import NAMES
 from standfast.errors import UnknownQueue
 from standfast.server.app import Server

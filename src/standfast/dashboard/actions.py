@@ -46,45 +46,6 @@ def _names(said: Any) -> dict[str, Any]:
     return {"id": said["id"]} if isinstance(said, dict) and "id" in said else {}
 
 
-def _planned(call: Call, said: Any) -> Drawn:
-    return Drawn("plan.html", {"plan": said, "filter": call.body.filter.filter()})
-
-
-def _minted(_: Call, said: Any) -> Drawn:
-    return Drawn("token.html", {"made": said})
-
-
-def _tried(call: Call, said: Any) -> Drawn:
-    return Drawn("policy_check.html", {"found": said, "text": call.body.text})
-
-
-def _letter(verb: str) -> Action:
-    return Action(f"/dead-letters/{{id}}/{verb}", "POST", f"/dead-letters/{{id}}/{verb}", back("/jobs/{id}", verb))
-
-
-ACTIONS = (
-    Action("/jobs/{id}/retry", "POST", "/jobs/{id}/retry", back("/jobs/{id}", "retry")),
-    Action("/jobs/{id}/cancel", "POST", "/jobs/{id}/cancel", back("/jobs/{id}", "cancel")),
-    *(_letter(verb) for verb in ("replay", "amend", "resolve", "discard", "quarantine")),
-    Action("/dead-letters/plan", "POST", "/dead-letters/plan", _planned),
-    Action("/redrives", "POST", "/redrives", back("/redrives/{id}", "redrive")),
-    Action("/redrives/{id}/pause", "POST", "/redrives/{id}/pause", back("/redrives/{id}", "redrive-pause")),
-    Action("/redrives/{id}/resume", "POST", "/redrives/{id}/resume", back("/redrives/{id}", "redrive-resume")),
-    Action("/redrives/{id}/cancel", "POST", "/redrives/{id}/cancel", back("/redrives/{id}", "redrive-cancel")),
-    Action("/approvals/{id}/approve", "POST", "/approvals/{id}/approve", back("/approvals/{id}", "approve")),
-    Action("/approvals/{id}/deny", "POST", "/approvals/{id}/deny", back("/approvals/{id}", "deny")),
-    Action("/queues/{name:path}/pause", "POST", "/queues/{name}/pause", back("/queues/{name}", "pause")),
-    Action("/queues/{name:path}/resume", "POST", "/queues/{name}/resume", back("/queues/{name}", "resume")),
-    Action("/schedules/{name:path}/pause", "POST", "/schedules/{name}/pause", back("/schedules", "schedule-pause")),
-    Action("/schedules/{name:path}/resume", "POST", "/schedules/{name}/resume", back("/schedules", "schedule-resume")),
-    Action("/schedules/{name:path}/remove", "DELETE", "/schedules/{name}", back("/schedules", "schedule-remove")),
-    Action("/workflows/{id}/cancel", "POST", "/workflows/{id}/cancel", back("/workflows/{id}", "workflow-cancel")),
-    Action("/policy/check", "POST", "/policy/check", _tried),
-    Action("/tokens", "POST", "/tokens", _minted),
-    Action("/tokens/{name:path}/revoke", "DELETE", "/tokens/{name}", back("/tokens", "revoke")),
-)
-
-
 def endpoint(sf: Standfast, gate: Gatekeeper, action: Action, route: Route) -> Callable[[Request], Awaitable[Response]]:
     """Give what serves a form: it has what the API's verb has done, as whoever is signed in."""
 

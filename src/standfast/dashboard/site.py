@@ -12,43 +12,16 @@ from starlette.routing import Route as Path
 from standfast.application import Standfast
 from standfast.dashboard import actions, signing_in, statics
 from standfast.dashboard import page as pages
-from standfast.dashboard.actions import ACTIONS
-from standfast.dashboard.page import NOT_KEPT, Page
+from standfast.dashboard.page import NOT_KEPT
 from standfast.dashboard.shared_cache import Beside
+from standfast.dashboard.sitemap import ACTIONS, PAGES
 from standfast.errors import StoreUnavailable
 from standfast.server.auth import Gatekeeper
 from standfast.server.problems import RETRY_AFTER, Problem
 from standfast.server.route import Route
-from standfast.wings.approvals import pages as approvals
-from standfast.wings.audit import pages as record
-from standfast.wings.health import pages as overview
 from standfast.wings.health.series import Series, columns
 from standfast.wings.jobs import many
-from standfast.wings.jobs import pages as jobs
-from standfast.wings.letters import pages as letters
 from standfast.wings.tokens.words import Right
-from standfast.wings.workflows import pages as flows
-
-PAGES = (
-    Page("/", overview.overview),
-    Page("/queues", overview.queues),
-    Page("/queues/{name:path}", overview.queue),
-    Page("/jobs", jobs.listed, also=Right.READ_OWN),
-    Page("/jobs/{id}", jobs.one, also=Right.READ_OWN),
-    Page("/dead-letters", letters.listed),
-    Page("/redrives", letters.redrives),
-    Page("/redrives/{id}", letters.redrive),
-    Page("/approvals", approvals.listed),
-    Page("/approvals/{id}", approvals.one),
-    Page("/workflows", flows.workflows),
-    Page("/workflows/{id}", flows.workflow),
-    Page("/schedules", flows.schedules),
-    Page("/workers", overview.workers),
-    Page("/audit", record.audit),
-    Page("/audit/verify", record.verified),
-    Page("/policy", record.policy),
-    Page("/tokens", record.tokens, Right.ADMINISTER),
-)
 
 
 class Site:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from standfast.dashboard.page import Drawn, Visit
+from standfast.dashboard.actions import Action, back
+from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.job import JobView
 from standfast.server import visible as reached
 from standfast.server.seen import all_shown, seen, shown
@@ -51,3 +52,10 @@ async def _amendments(visit: Visit, letter: JobView) -> list[dict[str, Any]]:
 
 async def _redrive(visit: Visit, id: str | None) -> dict[str, Any] | None:  # noqa: A002 - as everywhere
     return None if id is None else shown(await visit.sf.dead_letters.redrives.progress(id), visit.grant)
+
+
+PAGES = (Page("/approvals", listed), Page("/approvals/{id}", one))
+ACTIONS = (
+    Action("/approvals/{id}/approve", "POST", "/approvals/{id}/approve", back("/approvals/{id}", "approve")),
+    Action("/approvals/{id}/deny", "POST", "/approvals/{id}/deny", back("/approvals/{id}", "deny")),
+)

@@ -1,18 +1,17 @@
-"""Pages about who may do what, and who did: audit, policy, tokens."""
+"""The page of decisions: who did what, and whether the record is whole."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from standfast.dashboard.page import Drawn, Visit
+from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.server import visible as reached
-from standfast.server.auth import check_whole
 from standfast.server.seen import all_shown, shown
 from standfast.wings.audit.words import KINDS
-from standfast.wings.tokens.words import Role
 
 PAGE = 50
+
 PHRASES = {
     "name": "token {}",
     "person": "for {}",
@@ -78,12 +77,4 @@ async def verified(visit: Visit) -> Drawn:
     return Drawn("audit.html", {**listed.context, "verdict": verdict, "took": time.monotonic() - started})
 
 
-async def policy(visit: Visit) -> Drawn:
-    """Show the policy in force, which names all queues."""
-    check_whole(visit.grant)
-    return Drawn("policy.html", {"policy": await visit.sf.policy.show()})
-
-
-async def tokens(visit: Visit) -> Drawn:
-    """Show who has a token, without the secrets."""
-    return Drawn("tokens.html", {"tokens": await visit.sf.tokens.list(), "roles": list(Role)})
+PAGES = (Page("/audit", audit), Page("/audit/verify", verified))

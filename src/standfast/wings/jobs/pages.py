@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from standfast.dashboard.actions import Action, back
 from standfast.dashboard.page import Drawn, Elsewhere, Visit
+from standfast.dashboard.page import Page as WebPage
 from standfast.errors import ConfigurationError
 from standfast.job import JobView
 from standfast.lifecycle import FINAL, LETTERS, VIEWS, State
@@ -100,3 +102,10 @@ async def _explained(visit: Visit, job: JobView) -> str:
     if told is None:
         return "Why it is where it is, is being looked up."
     return worded(str(told.value), visit.grant, job)
+
+
+PAGES = (WebPage("/jobs", listed, also=Right.READ_OWN), WebPage("/jobs/{id}", one, also=Right.READ_OWN))
+ACTIONS = (
+    Action("/jobs/{id}/retry", "POST", "/jobs/{id}/retry", back("/jobs/{id}", "retry")),
+    Action("/jobs/{id}/cancel", "POST", "/jobs/{id}/cancel", back("/jobs/{id}", "cancel")),
+)

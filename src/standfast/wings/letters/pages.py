@@ -1,22 +1,22 @@
-"""Pages about dead letters: by what they stopped of, one by one, and redrives of many."""
+"""The page of dead letters: by what they stopped of, and one by one."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from standfast.dashboard.page import Drawn, Visit
-from standfast.errors import UnknownRequest
+from standfast.dashboard.actions import Action, back
+from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.failure import Class
 from standfast.lifecycle import REPLAY_STATUSES
-from standfast.server import visible as reached
 from standfast.server.auth import check_queue
-from standfast.server.seen import all_shown, seen, shown
+from standfast.server.seen import all_shown, seen
 
 FILTERS = ("queue", "reason_code", "cause", "class", "landed", "replay_status", "fingerprint", "older_than")
+
 PAGE = 50
+
 MOST_GROUPS = 50
-REDRIVES = 20
 
 Groups = list[dict[str, Any]]
 
@@ -46,21 +46,9 @@ async def listed(visit: Visit) -> Drawn:
     return Drawn("letters.html", context)
 
 
-async def redrives(visit: Visit) -> Drawn:
-    """Show redrives, the newest first."""
-    found = await visit.sf.dead_letters.redrives.list(limit=REDRIVES)
-    return Drawn("redrives.html", {"redrives": [each for each in found if await _reached(visit, each["id"])]})
+def _letter(verb: str) -> Action:
+    return Action(f"/dead-letters/{{id}}/{verb}", "POST", f"/dead-letters/{{id}}/{verb}", back("/jobs/{id}", verb))
 
 
-async def redrive(visit: Visit) -> Drawn:
-    """Show how far one has come."""
-    if not await _reached(visit, visit.path["id"]):
-        raise UnknownRequest.named("redrive", visit.path["id"])
-    found = shown(await visit.sf.dead_letters.redrives.progress(visit.path["id"]), visit.grant)
-    settled = found["letters"] - found["waiting"] - found["running"]
-    return Drawn("redrive.html", {"redrive": found, "settled": settled})
-
-
-async def _reached(visit: Visit, redrive: str) -> bool:
-    """Tell whether somebody may know of a redrive: one of letters of all queues is for those who reach them all."""
-    return await reached.reaches_redrive(visit.sf, visit.grant, redrive)
+PAGES = (Page("/dead-letters", listed),)
+ACTIONS = tuple(_letter(verb) for verb in ("replay", "amend", "resolve", "discard", "quarantine"))
