@@ -9,10 +9,9 @@ import click
 
 from standfast.cli.door import DONE, REFUSED, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago
+from standfast.cli.words import ago, now
 from standfast.spine.accept import user
 from standfast.wings.approvals.words import Standing
-from standfast.wings.jobs.commands import now
 
 COLUMNS = ("id", "state", "for", "does", "asked by", "approvers", "expires", "why")
 GONE_ON = frozenset({"replayed", "resolved", "started"})

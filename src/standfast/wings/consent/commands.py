@@ -10,9 +10,8 @@ from standfast.application import Standfast
 from standfast.cli.door import look, shared
 from standfast.cli.parameters import duration
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago, counted
+from standfast.cli.words import ago, counted, now
 from standfast.printable import escaped
-from standfast.wings.jobs.commands import now
 
 GRANTS = ("session", "handler", "mode", "by", "until", "used", "why")
 ASKS = ("job", "session", "handler", "asked")

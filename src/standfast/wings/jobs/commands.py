@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -10,19 +9,17 @@ import click
 from standfast.application import Standfast
 from standfast.cli.door import DONE, FAILED, REFUSED, USAGE, look, shared
 from standfast.cli.parameters import duration
+from standfast.cli.sheets import sheet, show_page
 from standfast.cli.terminal import show, show_json, show_line
+from standfast.cli.words import now
 from standfast.errors import UnknownJob
 from standfast.job import JobView
 from standfast.lifecycle import VIEWS, State
 from standfast.printable import escaped
-from standfast.wings.jobs.sheets import listing, sheet
 from standfast.wings.jobs.verbs import PROBE_FOR
-from standfast.wings.jobs.view import Page
 
 STOPPED = frozenset({State.DEAD, State.HELD, State.CANCELLED})
 """Where a job is not done and will not be by itself."""
-MANY_SKIPPED = 2000
-"""From how many jobs on a page says how many it took."""
 POLICY = frozenset({"denied", "approval_required"})
 """Why a retry did not happen, where the policy stands in the way."""
 MOVING = frozenset({"ok", "queued", "running"})
@@ -119,23 +116,6 @@ def jobs(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **wa
     """List jobs, newest first."""
     page = look(url, lambda sf: sf.jobs(**wanted, limit=limit, cursor=cursor))
     show_page(page, as_json=as_json)
-
-
-def show_page(page: Page, *, as_json: bool, letters: bool = False) -> None:
-    """Write a page of jobs; on stderr stands how to go on."""
-    if as_json:
-        scanned = {} if page.scanned is None else {"scanned": page.scanned}
-        show_json({"items": page, "next_cursor": page.next_cursor, **scanned})
-        return
-    show(listing(page, now(), letters=letters))
-    if page.next_cursor is not None:
-        looked = f" ({page.scanned} jobs were looked through)" if (page.scanned or 0) > MANY_SKIPPED else ""
-        click.echo(f"there is more: add --cursor {page.next_cursor}{looked}", err=True)
-
-
-def now() -> datetime:
-    """Give the moment that ages are told from."""
-    return datetime.now(UTC)
 
 
 async def _find(sf: Standfast, job_id: str) -> JobView:

@@ -8,13 +8,13 @@ import click
 
 from standfast.application import Standfast
 from standfast.cli.door import DONE, REFUSED, look, look_into, shared
+from standfast.cli.sheets import letter, show_page
 from standfast.cli.terminal import show, show_json, show_line
+from standfast.cli.words import now
 from standfast.cli.worker_command import application, application_and
 from standfast.job import JobView
 from standfast.spine.accept import user
 from standfast.spine.payload import parse
-from standfast.wings.jobs.commands import now, show_page
-from standfast.wings.jobs.sheets import letter
 from standfast.wings.letters.filter_options import letter_filters, wanted
 
 BACK = frozenset({"replayed", "resolved"})

@@ -12,10 +12,9 @@ from standfast.cli.door import ask, look, look_into, shared
 from standfast.cli.parameters import payload_from
 from standfast.cli.progress import bar
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago, counted
+from standfast.cli.words import ago, counted, now
 from standfast.cli.worker_command import application, application_and
 from standfast.spine.accept import user
-from standfast.wings.jobs.commands import now
 from standfast.wings.letters.filter_options import letter_filters, wanted
 
 COLUMNS = ("letters", "fingerprint", "queue", "first seen", "last seen", "again", "sample", "what")

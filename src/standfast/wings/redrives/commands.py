@@ -12,9 +12,8 @@ from standfast.application import Standfast
 from standfast.cli.door import DONE, FAILED, REFUSED, look, shared
 from standfast.cli.progress import bar
 from standfast.cli.terminal import Table, as_text, show, show_json, show_line
-from standfast.cli.words import counted, when
+from standfast.cli.words import counted, now, when
 from standfast.spine.accept import user
-from standfast.wings.jobs.commands import now
 from standfast.wings.letters.filter_options import letter_filters, wanted
 
 LOOK_EVERY = 0.5

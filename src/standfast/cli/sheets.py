@@ -7,11 +7,14 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from standfast.cli.terminal import Cell, Table, as_text
-from standfast.cli.words import ago, span, when
+import click
+
+from standfast.cli.terminal import Cell, Table, as_text, show, show_json
+from standfast.cli.words import ago, now, span, when
 from standfast.failure import Failure, Landed
 from standfast.job import Attempt, JobView
 from standfast.lifecycle import State
+from standfast.wings.jobs.view import Page
 
 COLOURS = {
     "queued": "cyan",
@@ -32,6 +35,8 @@ SAID = (
 """Facts that are told where there is something to tell."""
 LONGEST_NOTE = 80
 LONGEST_VALUE = 2000
+MANY_SKIPPED = 2000
+"""From how many jobs on a page says how many it took."""
 
 
 def listing(jobs: Sequence[JobView], now: datetime, *, letters: bool = False) -> Table:
@@ -178,3 +183,15 @@ def _line(line: Attempt, now: datetime, longest: int) -> tuple[str, ...]:
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters; --json gives all)"
+
+
+def show_page(page: Page, *, as_json: bool, letters: bool = False) -> None:
+    """Write a page of jobs; on stderr stands how to go on."""
+    if as_json:
+        scanned = {} if page.scanned is None else {"scanned": page.scanned}
+        show_json({"items": page, "next_cursor": page.next_cursor, **scanned})
+        return
+    show(listing(page, now(), letters=letters))
+    if page.next_cursor is not None:
+        looked = f" ({page.scanned} jobs were looked through)" if (page.scanned or 0) > MANY_SKIPPED else ""
+        click.echo(f"there is more: add --cursor {page.next_cursor}{looked}", err=True)
