@@ -11,7 +11,6 @@ from standfast.server.seen import all_shown, shown
 from standfast.wings.audit.words import KINDS
 
 PAGE = 50
-
 PHRASES = {
     "name": "token {}",
     "person": "for {}",

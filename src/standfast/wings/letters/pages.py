@@ -15,9 +15,7 @@ from standfast.server.seen import all_shown, seen
 FILTERS = ("queue", "reason_code", "cause", "class", "landed", "replay_status", "fingerprint", "older_than")
 
 PAGE = 50
-
 MOST_GROUPS = 50
-
 Groups = list[dict[str, Any]]
 
 

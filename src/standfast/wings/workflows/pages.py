@@ -13,7 +13,6 @@ from standfast.wings.workflows.rules import layers
 from standfast.wings.workflows.words import Progress
 
 PAGE = 50
-
 MOST_DRAWN = 200
 """Steps that are drawn; a larger workflow is shown as its table alone."""
 
