@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from standfast.cli.door import DONE, FAILED, shared
-from standfast.cli.progress import bars
+from standfast.cli.group import DONE, FAILED, shared
+from standfast.cli.progress_bar import bars
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.errors import ConfigurationError
 

@@ -1,7 +1,7 @@
 """The command line: every command is a thin door over the application object."""
 
 from standfast.cli.demo_command import demo
-from standfast.cli.door import Door
+from standfast.cli.group import CommandGroup
 from standfast.cli.mcp_command import mcp
 from standfast.cli.serve_command import serve
 from standfast.cli.store_commands import bench, config, migrate
@@ -31,7 +31,7 @@ from standfast.wings.workflows.commands import workflow
 for command in (plan, redrive, *disposal_commands.COMMANDS):
     dead.add_command(command)
 
-_doors = Door(
+_doors = CommandGroup(
     "standfast",
     commands=[
         *(serve, worker, enqueue, http, ingest, run, submit, status, wait, retry, cancel, explain, jobs, tail),

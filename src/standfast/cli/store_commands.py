@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from standfast import settings
-from standfast.cli.door import ask, shared
+from standfast.cli.group import ask, shared
 from standfast.cli.terminal import Table, as_text, show, show_json, show_line
 from standfast.redact import redacted
 from standfast.settings import Setting, Settings

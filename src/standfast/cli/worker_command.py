@@ -12,7 +12,7 @@ import click
 
 from standfast.application import Standfast
 from standfast.cli import logs
-from standfast.cli.door import shared
+from standfast.cli.group import shared
 from standfast.cli.parameters import duration, names
 from standfast.errors import ConfigurationError
 from standfast.settings import without_password

@@ -13,7 +13,7 @@ from standfast.application import Standfast
 from standfast.dashboard import actions, signing_in, statics
 from standfast.dashboard import page as pages
 from standfast.dashboard.page import NOT_KEPT
-from standfast.dashboard.shared_cache import Beside
+from standfast.dashboard.shared_cache import SharedCache
 from standfast.dashboard.sitemap import ACTIONS, PAGES
 from standfast.errors import StoreUnavailable
 from standfast.server.auth import Gatekeeper
@@ -30,7 +30,7 @@ class Site:
     def __init__(self, sf: Standfast, gate: Gatekeeper, routes: Sequence[Route]) -> None:
         self._gate = gate
         self._series = Series(sf)
-        self._beside = Beside()
+        self._cache = SharedCache()
         verbs = {(each.method, each.path): each for each in routes}
         forms = [
             Path(each.path, actions.endpoint(sf, gate, each, verbs[each.method, each.route]), methods=["POST"])
@@ -44,7 +44,7 @@ class Site:
             Path("/live/series", self._lines, methods=["GET"]),
             Path("/jobs/many", many.endpoint(sf, gate), methods=["POST"]),
             *forms,
-            *(Path(each.path, pages.endpoint(sf, gate, self._beside, each), methods=["GET"]) for each in PAGES),
+            *(Path(each.path, pages.endpoint(sf, gate, self._cache, each), methods=["GET"]) for each in PAGES),
         ]
 
     async def _lines(self, request: Request) -> Response:
@@ -70,4 +70,4 @@ class Site:
     async def close(self) -> None:
         """Let go of what samples and asks."""
         await self._series.close()
-        await self._beside.close()
+        await self._cache.close()

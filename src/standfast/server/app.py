@@ -18,9 +18,9 @@ from standfast.server.api import endpoint
 from standfast.server.api_routes import ROUTES
 from standfast.server.auth import Gatekeeper, HostAuth
 from standfast.server.front import Front
-from standfast.server.parting import Kept, Parting
 from standfast.server.problems import Problem, of_error, unknown_route
 from standfast.server.route import Route
+from standfast.server.shutdown import Shutdown, UntilShutdown
 from standfast.server.tracing import continued
 from standfast.wings.health import metrics
 from standfast.wings.ingest import routes as ingest
@@ -55,7 +55,7 @@ class Server:
 
     def __init__(self, sf: Standfast, *, hosts: tuple[str, ...] = (), auth: HostAuth | None = None) -> None:
         self.gate = Gatekeeper(sf, auth)
-        self.parting = Parting()
+        self.shutdown = Shutdown()
         self._sf = sf
         paths = [Path(address(each), endpoint(sf, self.gate, each), methods=[each.method]) for each in ROUTES]
         beside = [
@@ -67,21 +67,21 @@ class Server:
         ]
         self._desk = _desk(sf, self.gate)
         if self._desk is not None:
-            beside.append(Path("/mcp", Kept(self._desk, self.parting)))
+            beside.append(Path("/mcp", UntilShutdown(self._desk, self.shutdown)))
         self._site = _site(sf, self.gate)
         beside += self._site.paths
         handlers = {404: self._nowhere, 405: self._nowhere}
         known = (*hosts, *sf.settings.hosts)
         inside = Starlette(routes=[*paths, *beside], exception_handlers=handlers)
-        inside.state.parting = self.parting
-        inside.state.readers = Readers(self.gate, self.parting, sf.settings.readers)
+        inside.state.shutdown = self.shutdown
+        inside.state.readers = Readers(self.gate, self.shutdown, sf.settings.readers)
         taking_in = {("POST", f"{API}/jobs"): endpoint(sf, self.gate, TAKES_IN)}
         straight = None if sf.tracing else taking_in  # a trace is continued on the long way
         self.app: ASGIApp = Front(continued(inside, sf.tracing), known, straight)
 
     async def close(self) -> None:
         """Let go of what serves agents and people."""
-        self.parting.end()
+        self.shutdown.begin()
         await self._site.close()
         if self._desk is not None:
             await self._desk.close()

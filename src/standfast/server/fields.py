@@ -14,13 +14,13 @@ Cursor = Annotated[int, Meta(ge=1, lt=1 << 62)]
 Reason = Annotated[str, Meta(min_length=1, max_length=2000)]
 
 
-class Because(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReasonBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why."""
 
     reason: Reason
 
 
-class PerhapsBecause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OptionalReasonBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why, if there is something to say."""
 
     reason: str | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import DONE, REFUSED, look, shared
+from standfast.cli.group import DONE, REFUSED, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, now
 from standfast.spine.accept import user

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from standfast import settings
-from standfast.cli.door import look, shared
+from standfast.cli.group import look, shared
 from standfast.cli.terminal import show_json, show_line
 from standfast.cli.words import counted
 

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from standfast.application.calling import Begun
-from standfast.server.parting import parting_of
 from standfast.server.route import Answer, Call, Route
+from standfast.server.shutdown import shutdown_of
 from standfast.server.targets import SAID, as_caller, found_job, given, handler_named
 from standfast.wings.calls.replies import reply
 from standfast.wings.tokens.words import Right
@@ -51,7 +51,7 @@ async def run(call: Call) -> Answer:
     wanted: NewCall = call.body
     options = given(wanted, ("timeout",))
     begun = await call.sf.begin(await handler_named(call, wanted.handler), wanted.params, **as_caller(call), **options)
-    said = await parting_of(call.request).unless_over(begun.reply_within(LONGEST_RUN))
+    said = await shutdown_of(call.request).unless_begun(begun.reply_within(LONGEST_RUN))
     if await call.request.is_disconnected():
         await _keep_reply(call, begun)
     return Answer(said if said is not None else reply(await found_job(call, begun.id)))
@@ -63,7 +63,7 @@ async def _keep_reply(call: Call, begun: Begun) -> None:
     if job is None or not call.grant.works_in(job.session):  # the key belongs to another session's call
         return
     await call.sf.inbox.keep_reply(job.id)  # whoever takes it up from here on tells of its end
-    if not job.settled and await parting_of(call.request).unless_over(begun.reply()) is not None:
+    if not job.settled and await shutdown_of(call.request).unless_begun(begun.reply()) is not None:
         await call.sf.inbox.keep_reply(job.id)  # the attempt that was under way could not know
 
 

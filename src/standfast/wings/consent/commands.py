@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import look, shared
+from standfast.cli.group import look, shared
 from standfast.cli.parameters import duration
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, counted, now

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import DONE, FAILED, ask, look, shared
+from standfast.cli.group import DONE, FAILED, ask, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import now
 from standfast.errors import StandfastError

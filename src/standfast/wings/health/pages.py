@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from standfast.dashboard.incidents import incidents
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.server.seen import health_for, stats_for, workers_for
-from standfast.wings.alerts.troubles import troubles
 from standfast.wings.queues.pages import rows_of
 
 
@@ -22,7 +22,7 @@ async def overview(visit: Visit) -> Drawn:
         "age": counted.age,
         "health": health,
         "issues": health["issues"],
-        "troubles": troubles(health["issues"], health["alerts"], stats["queues"]),
+        "incidents": incidents(health["issues"], health["alerts"], stats["queues"]),
         "rows": rows,
         "empty": not rows,
     }

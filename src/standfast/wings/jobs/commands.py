@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import DONE, FAILED, REFUSED, USAGE, look, shared
+from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, look, shared
 from standfast.cli.parameters import duration
 from standfast.cli.sheets import sheet, show_page
 from standfast.cli.terminal import show, show_json, show_line

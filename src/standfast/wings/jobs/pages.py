@@ -98,7 +98,7 @@ async def one(visit: Visit) -> Drawn:
 async def _explained(visit: Visit, job: JobView) -> str:
     """Say why it is where it is; beside very many jobs that takes longer than a page may, and follows."""
     key = ("explain", job.id, job.state, job.attempts)
-    told = await visit.beside.perhaps(key, partial(visit.sf.explain, job.id))
+    told = await visit.cache.get_soon(key, partial(visit.sf.explain, job.id))
     if told is None:
         return "Why it is where it is, is being looked up."
     return worded(str(told.value), visit.grant, job)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import DONE, REFUSED, look, look_into, shared
+from standfast.cli.group import DONE, REFUSED, look, look_into, shared
 from standfast.cli.sheets import letter, show_page
 from standfast.cli.terminal import show, show_json, show_line
 from standfast.cli.words import now

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import ask, look, look_into, shared
+from standfast.cli.group import ask, look, look_into, shared
 from standfast.cli.parameters import payload_from
-from standfast.cli.progress import bar
+from standfast.cli.progress_bar import bar
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, counted, now
 from standfast.cli.worker_command import application, application_and

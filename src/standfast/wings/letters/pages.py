@@ -26,7 +26,7 @@ async def listed(visit: Visit) -> Drawn:
         check_queue(visit.grant, chosen["queue"])
     page = await visit.sf.dead_letters.list(chosen, limit=PAGE, cursor=visit.cursor(), queues=visit.grant.queues)
     key = ("groups", *sorted(chosen.items()))
-    told = await visit.beside.perhaps(key, partial(visit.sf.dead_letters.groups, chosen))
+    told = await visit.cache.get_soon(key, partial(visit.sf.dead_letters.groups, chosen))
     age, groups = (None, []) if told is None else (told.age, told.value)
     reached = [group for group in groups if visit.grant.reaches(group["queue"])]
     context = {

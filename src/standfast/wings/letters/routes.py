@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from standfast.errors import UnknownJob
 from standfast.server.auth import agent_session, check_queue, check_whole
-from standfast.server.fields import Because, Cursor, Limit, PerhapsBecause
+from standfast.server.fields import Cursor, Limit, OptionalReasonBody, ReasonBody
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import all_shown, seen
@@ -48,25 +48,25 @@ class WantedPage(WantedLetters, frozen=True, forbid_unknown_fields=True, rename=
         return {name: value for name, value in super().filter().items() if name not in {"limit", "cursor"}}
 
 
-class Amendment(Because, frozen=True, forbid_unknown_fields=True):
+class Amendment(ReasonBody, frozen=True, forbid_unknown_fields=True):
     """Another payload, and why."""
 
     payload: Any
 
 
-class Resolution(Because, frozen=True, forbid_unknown_fields=True):
+class Resolution(ReasonBody, frozen=True, forbid_unknown_fields=True):
     """Why it is done; with a result it is the person's word."""
 
     result: Any | UnsetType = UNSET
 
 
-class Quarantine(Because, frozen=True, forbid_unknown_fields=True):
+class Quarantine(ReasonBody, frozen=True, forbid_unknown_fields=True):
     """Why, and whose it is now."""
 
     owner: str | None = None
 
 
-class Purge(Because, frozen=True, forbid_unknown_fields=True):
+class Purge(ReasonBody, frozen=True, forbid_unknown_fields=True):
     """Letters to delete for good: `confirm` is how many they are."""
 
     confirm: Annotated[int, Meta(ge=0, lt=1 << 62)]
@@ -176,11 +176,11 @@ ROUTES = (
         Right.OPERATE,
         replay,
         "Put a letter back to work",
-        body=PerhapsBecause,
+        body=OptionalReasonBody,
         answers=(202, 200),
     ),
     Route("POST", f"{_LETTER}/amend", Right.OPERATE, amend, "Change a letter's payload", body=Amendment),
     Route("POST", f"{_LETTER}/resolve", Right.OPERATE, resolve, "End a letter that is done", body=Resolution),
-    Route("POST", f"{_LETTER}/discard", Right.OPERATE, discard, "End a letter nobody wants", body=Because),
+    Route("POST", f"{_LETTER}/discard", Right.OPERATE, discard, "End a letter nobody wants", body=ReasonBody),
     Route("POST", f"{_LETTER}/quarantine", Right.OPERATE, quarantine, "Set a letter apart", body=Quarantine),
 )

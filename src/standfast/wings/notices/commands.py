@@ -9,7 +9,7 @@ from functools import partial
 
 import click
 
-from standfast.cli.door import look, shared
+from standfast.cli.group import look, shared
 from standfast.cli.sheets import COLOURS
 from standfast.cli.terminal import Cell, show_json_line, show_row
 from standfast.errors import StoreGone, StoreUnavailable

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from standfast import settings
-from standfast.cli.door import DONE, FAILED, look, shared
+from standfast.cli.group import DONE, FAILED, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import counted
 from standfast.errors import ConfigurationError

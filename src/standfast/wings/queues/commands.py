@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from standfast.cli.door import look, shared
+from standfast.cli.group import look, shared
 from standfast.cli.terminal import show, show_json, show_line
 from standfast.wings.queues.boards import queue_board
 

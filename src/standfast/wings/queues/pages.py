@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from standfast.dashboard.actions import Action, back
+from standfast.dashboard.incidents import incidents
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.errors import UnknownQueue
 from standfast.server.seen import all_shown, gates_of, queue_of_issue, seen, worded
-from standfast.wings.alerts.troubles import troubles
 from standfast.wings.tokens.words import Grant
 
 RECENT = 20
@@ -44,7 +44,7 @@ async def queue(visit: Visit) -> Drawn:
         "rules": msgspec.to_builtins(found["rules"]),
         "jobs": [seen(job, visit.grant) for job in jobs],
         "gates": gates_of(stats["gates"], name, found["rules"], visit.grant),
-        "troubles": troubles(issues, alerts, [name]),
+        "incidents": incidents(issues, alerts, [name]),
     }
     return Drawn("queue.html", context)
 

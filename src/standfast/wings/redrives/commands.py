@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import DONE, FAILED, REFUSED, look, shared
-from standfast.cli.progress import bar
+from standfast.cli.group import DONE, FAILED, REFUSED, look, shared
+from standfast.cli.progress_bar import bar
 from standfast.cli.terminal import Table, as_text, show, show_json, show_line
 from standfast.cli.words import counted, now, when
 from standfast.spine.accept import user

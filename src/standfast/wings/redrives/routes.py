@@ -10,7 +10,7 @@ from msgspec import Meta
 from standfast.errors import UnknownRequest
 from standfast.server import visible as reached
 from standfast.server.auth import agent_session
-from standfast.server.fields import Because
+from standfast.server.fields import ReasonBody
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import shown
 from standfast.wings.letters.routes import WantedLetters, check_one_queue
@@ -23,7 +23,7 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     filter: WantedLetters = WantedLetters()
 
 
-class Start(Because, frozen=True, forbid_unknown_fields=True):
+class Start(ReasonBody, frozen=True, forbid_unknown_fields=True):
     """A plan to carry out."""
 
     token: str

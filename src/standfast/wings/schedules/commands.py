@@ -9,7 +9,7 @@ from typing import Any, get_args
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import ask, look, shared
+from standfast.cli.group import ask, look, shared
 from standfast.cli.parameters import duration, label, payload_from
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, now

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import ask, look, shared
+from standfast.cli.group import ask, look, shared
 from standfast.cli.parameters import duration, names
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.wings.tokens.words import Role

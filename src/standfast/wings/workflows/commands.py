@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import DONE, FAILED, look, shared
+from standfast.cli.group import DONE, FAILED, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, now
 from standfast.wings.workflows.words import Progress

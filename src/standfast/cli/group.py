@@ -71,7 +71,7 @@ Answer = TypeVar("Answer")
 Question = Callable[[Standfast], Awaitable[Answer]]
 
 
-class Door(click.Group):
+class CommandGroup(click.Group):
     """Lets every command raise what it likes, and ends with one line and the right code."""
 
     def invoke(self, ctx: click.Context) -> Any:

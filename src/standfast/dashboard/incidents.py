@@ -10,7 +10,7 @@ AMOUNTS = re.compile(r"\d[\d.]*")
 """An alert keeps the amounts of when it was last written; it is about the same as an issue with others."""
 
 
-class Trouble(NamedTuple):
+class Incident(NamedTuple):
     """One thing that is wrong."""
 
     text: str
@@ -24,12 +24,12 @@ class Trouble(NamedTuple):
         return self.text if self.queue is None else self.text.removeprefix(f"{self.queue}: ")
 
 
-def troubles(issues: Iterable[str], alerts: Iterable[dict[str, Any]], queues: Iterable[str]) -> list[Trouble]:
+def incidents(issues: Iterable[str], alerts: Iterable[dict[str, Any]], queues: Iterable[str]) -> list[Incident]:
     """Give what is wrong: issues with the alert that repeats them, then the alerts that no issue says any more."""
     known = {_about(each["message"]): each for each in reversed([*alerts])}
     names = frozenset(queues)
-    found = [Trouble(issue, _queue(issue, names), known.pop(_about(issue), None)) for issue in issues]
-    left = [Trouble(each["message"], _queue(each["message"], names), each) for each in known.values()]
+    found = [Incident(issue, _queue(issue, names), known.pop(_about(issue), None)) for issue in issues]
+    left = [Incident(each["message"], _queue(each["message"], names), each) for each in known.values()]
     return found + left[::-1]
 
 

@@ -1,4 +1,4 @@
-"""The end of a server: whoever waits for something at it is let go at once, so that nobody waits for them."""
+"""The shutdown of a server: requests that wait for something are let go at once, so that it ends in time."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 Value = TypeVar("Value")
 
 
-class Parting:
-    """Whether a server is about to end."""
+class Shutdown:
+    """Whether a server is about to shut down."""
 
     def __init__(self) -> None:
-        self._over = asyncio.Event()
+        self._begun = asyncio.Event()
+
+    def reset(self) -> None:
+        """Serve again, in the event loop that runs now."""
+        self._begun = asyncio.Event()
 
     def begin(self) -> None:
-        """Take people in, in the event loop that runs now."""
-        self._over = asyncio.Event()
+        """Let every waiting request go."""
+        self._begun.set()
 
-    def end(self) -> None:
-        """Let everybody go who waits."""
-        self._over.set()
+    async def wait(self) -> None:
+        """Wait until the shutdown begins."""
+        await self._begun.wait()
 
-    async def over(self) -> None:
-        """Wait for the end."""
-        await self._over.wait()
-
-    async def unless_over(self, answer: Awaitable[Value]) -> Value | None:
+    async def unless_begun(self, answer: Awaitable[Value]) -> Value | None:
         """Wait for an answer, but no longer than the server is there."""
-        answering, ending = asyncio.ensure_future(answer), asyncio.ensure_future(self.over())
+        answering, ending = asyncio.ensure_future(answer), asyncio.ensure_future(self.wait())
         try:
             await asyncio.wait([answering, ending], return_when=asyncio.FIRST_COMPLETED)
             return answering.result() if answering.done() else None
@@ -47,11 +47,11 @@ class Parting:
             await stopped(answering, ending)
 
     @contextmanager
-    def at_signals(self) -> Iterator[None]:
+    def on_signals(self) -> Iterator[None]:
         """Hear the signals that end the process, beside whoever handles them: it may wait for connections to close."""
         loop = asyncio.get_running_loop()
         before = {number: signal.getsignal(number) for number in ENDING} if _is_main_thread() else {}
-        heard = {number: _also(loop, self.end, then) for number, then in before.items() if callable(then)}
+        heard = {number: _also(loop, self.begin, then) for number, then in before.items() if callable(then)}
         for number, handler in heard.items():
             signal.signal(number, handler)
         try:
@@ -62,12 +62,12 @@ class Parting:
                     signal.signal(number, before[number])
 
 
-class Kept:
-    """An ASGI application whose requests may take long; of what is not answered at the end, that is said."""
+class UntilShutdown:
+    """An ASGI application whose requests may take long: those still open at the shutdown are answered 503."""
 
-    def __init__(self, app: ASGIApp, parting: Parting) -> None:
+    def __init__(self, app: ASGIApp, shutdown: Shutdown) -> None:
         self._app = app
-        self._parting = parting
+        self._shutdown = shutdown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, unless the server ends first."""
@@ -82,14 +82,14 @@ class Kept:
             await self._app(scope, receive, sent)
             return True
 
-        if not await self._parting.unless_over(served()) and not begun:
+        if not await self._shutdown.unless_begun(served()) and not begun:
             await _goodbye().response()(scope, receive, send)
 
 
-def parting_of(request: Request) -> Parting:
-    """Give whether the server that was asked is about to end."""
-    parting: Parting = request.app.state.parting
-    return parting
+def shutdown_of(request: Request) -> Shutdown:
+    """Give the shutdown of the server that was asked."""
+    shutdown: Shutdown = request.app.state.shutdown
+    return shutdown
 
 
 def _is_main_thread() -> bool:
@@ -97,11 +97,11 @@ def _is_main_thread() -> bool:
 
 
 def _also(
-    loop: asyncio.AbstractEventLoop, end: Callable[[], None], then: Callable[[int, FrameType | None], Any]
+    loop: asyncio.AbstractEventLoop, begin: Callable[[], None], then: Callable[[int, FrameType | None], Any]
 ) -> Callable[[int, FrameType | None], Any]:
     def handle(number: int, frame: FrameType | None) -> None:
         with suppress(RuntimeError):  # the loop is closed, and nobody is left to be let go
-            loop.call_soon_threadsafe(end)
+            loop.call_soon_threadsafe(begin)
         then(number, frame)
 
     return handle
