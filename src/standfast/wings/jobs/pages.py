@@ -9,17 +9,21 @@ from typing import Any
 from standfast.dashboard.actions import Action, back
 from standfast.dashboard.page import Drawn, Elsewhere, Visit
 from standfast.dashboard.page import Page as WebPage
+from standfast.doors.filters import fields_of, names_of
 from standfast.errors import ConfigurationError
 from standfast.job import JobView
-from standfast.lifecycle import FINAL, LETTERS, VIEWS, State
+from standfast.lifecycle import FINAL, LETTERS, State
 from standfast.server import visible as reached
 from standfast.server.seen import all_shown, seen, worded
 from standfast.wings.alerts.loudness import OURS
 from standfast.wings.calls.replies import reply
+from standfast.wings.jobs.job_query import WantedJobs
 from standfast.wings.jobs.view import Page
 from standfast.wings.tokens.words import Right
 
-FILTERS = ("queue", "state", "session", "view", "reason_code", "error_kind", "thread_key", "label", "q")
+FILTERS = names_of(WantedJobs)
+FIELDS = tuple(sorted(fields_of(WantedJobs), key=lambda field: not field.about.is_search))
+"""What the form asks for, what most people look by first."""
 OURS_TOO = "ours"
 """What asks for jobs of our own queues as well, which carry alerts and notices out."""
 PAGE = 50
@@ -41,8 +45,7 @@ async def listed(visit: Visit) -> Drawn | Elsewhere:
     context = {"jobs": [seen(job, visit.grant) for job in page], "asked": asked, "wrong": wrong}
     words = {
         "filtered": bool(sought(asked)),
-        "states": list(State),
-        "views": sorted(VIEWS),
+        "fields": FIELDS,
         "next_cursor": page.next_cursor,
     }
     return Drawn("jobs.html", {**context, **words})

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
-from standfast.lifecycle import VIEWS, State
 from standfast.server.auth import agent_session, check_queue
-from standfast.server.fields import Cursor, Limit
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import own_only, result_shown, seen, worded
 from standfast.server.targets import SAID, as_caller, check_takes_work, found_job, given
 from standfast.wings.calls.replies import reply
-from standfast.wings.jobs.search import LONGEST_SOUGHT
+from standfast.wings.jobs.job_query import WantedJobs
 from standfast.wings.tokens.words import Right
 
 CREATED, OK = 201, 200
-
-Sought = Annotated[str, Meta(min_length=1, max_length=LONGEST_SOUGHT)]
-
-View = Annotated[str, Meta(extra_json_schema={"enum": [str(word) for word in VIEWS]})]
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,22 +42,6 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session: str | None = None
     labels: dict[str, str] | None = None
     risk: str | None = None
-
-
-class WantedJobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which jobs to list."""
-
-    queue: str | None = None
-    state: State | None = None
-    view: View | None = None
-    reason_code: Sought | None = None
-    error_kind: Sought | None = None
-    thread_key: Sought | None = None
-    session: Sought | None = None
-    label: Sought | None = None
-    q: Sought | None = None
-    limit: Limit = 50
-    cursor: Cursor | None = None
 
 
 class WantedKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,8 +73,8 @@ async def listed(call: Call) -> Answer:
     wanted: WantedJobs = call.query
     if wanted.queue is not None:
         check_queue(call.grant, wanted.queue)
-    asked = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value is not None}
-    page = await call.sf.jobs(**asked, reach=call.grant.reach())
+    paging: dict[str, Any] = {"limit": wanted.limit, "cursor": wanted.cursor, "reach": call.grant.reach()}
+    page = await call.sf.jobs(**wanted.chosen(), **paging)
     items = [seen(job, call.grant) for job in page]
     whole = call.grant.queues is None and not own_only(call.grant)  # else it would count jobs that are not shown
     return Answer({"items": items, "next_cursor": page.next_cursor, "scanned": page.scanned if whole else None})

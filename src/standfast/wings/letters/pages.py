@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from standfast.dashboard.actions import Action, back
 from standfast.dashboard.page import Drawn, Page, Visit
-from standfast.failure import Class
-from standfast.lifecycle import REPLAY_STATUSES
+from standfast.doors.filters import fields_of, names_of
 from standfast.server.auth import check_queue
 from standfast.server.seen import all_shown, seen
+from standfast.wings.letters.letter_query import WantedLetters
 
-FILTERS = ("queue", "reason_code", "cause", "class", "landed", "replay_status", "fingerprint", "older_than")
+FIELDS = fields_of(WantedLetters)
 
 PAGE = 50
 MOST_GROUPS = 50
-Groups = list[dict[str, Any]]
 
 
 async def listed(visit: Visit) -> Drawn:
     """Show letters by what they stopped of, and the newest of them."""
-    chosen = visit.asked(*FILTERS)
+    chosen = visit.asked(*names_of(WantedLetters))
     if "queue" in chosen:
         check_queue(visit.grant, chosen["queue"])
     page = await visit.sf.dead_letters.list(chosen, limit=PAGE, cursor=visit.cursor(), queues=visit.grant.queues)
@@ -37,8 +35,7 @@ async def listed(visit: Visit) -> Drawn:
         "total": sum(group["count"] for group in reached),
         "age": age,
         "asked": chosen,
-        "classes": list(Class),
-        "statuses": sorted(REPLAY_STATUSES),
+        "fields": FIELDS,
         "scoped": visit.grant.queues is not None and "queue" not in chosen,
     }
     return Drawn("letters.html", context)

@@ -4,48 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from standfast.errors import UnknownJob
 from standfast.server.auth import agent_session, check_queue, check_whole
-from standfast.server.fields import Cursor, Limit, OptionalReasonBody, ReasonBody
+from standfast.server.fields import OptionalReasonBody, ReasonBody
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import all_shown, seen
 from standfast.server.targets import found_job
+from standfast.wings.letters.letter_query import WantedLetters, WantedPage
 from standfast.wings.tokens.words import Grant, Right
 
 OUTCOMES = {"replayed": 202, "resolved": 200, "denied": 403, "approval_required": 409}
 """How a replay's outcome is told."""
-
-
-class WantedLetters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"cls": "class"}):
-    """Which letters."""
-
-    queue: str | None = None
-    reason_code: str | None = None
-    cause: str | None = None
-    cls: str | None = None
-    landed: str | None = None
-    replay_status: str | None = None
-    fingerprint: str | None = None
-    older_than: str | None = None
-
-    def filter(self) -> dict[str, Any]:
-        """Give it as the queue takes it."""
-        return {name: value for name, value in msgspec.to_builtins(self).items() if value is not None}
-
-
-class WantedPage(WantedLetters, frozen=True, forbid_unknown_fields=True, rename={"cls": "class"}):
-    """Which letters, and how many of them."""
-
-    limit: Limit = 50
-    cursor: Cursor | None = None
-
-    def filter(self) -> dict[str, Any]:
-        """Give it as the queue takes it."""
-        return {name: value for name, value in super().filter().items() if name not in {"limit", "cursor"}}
 
 
 class Amendment(ReasonBody, frozen=True, forbid_unknown_fields=True):
@@ -78,7 +50,7 @@ async def listed(call: Call) -> Answer:
     wanted: WantedPage = call.query
     _check(call.grant, wanted)
     paging: dict[str, Any] = {"limit": wanted.limit, "cursor": wanted.cursor, "queues": call.grant.queues}
-    page = await call.sf.dead_letters.list(wanted.filter(), **paging)
+    page = await call.sf.dead_letters.list(wanted.chosen(), **paging)
     return Answer({"items": [seen(letter, call.grant) for letter in page], "next_cursor": page.next_cursor})
 
 
@@ -86,7 +58,7 @@ async def groups(call: Call) -> Answer:
     """Group letters by what they stopped of."""
     wanted: WantedLetters = call.query
     check_one_queue(call.grant, wanted)
-    return Answer({"items": all_shown(await call.sf.dead_letters.groups(wanted.filter()), call.grant)})
+    return Answer({"items": all_shown(await call.sf.dead_letters.groups(wanted.chosen()), call.grant)})
 
 
 async def one(call: Call) -> Answer:
@@ -148,7 +120,7 @@ async def purge(call: Call) -> Answer:
     given: Purge = call.body
     check_one_queue(call.grant, given.filter)
     asked: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, "confirm": given.confirm}
-    return Answer(await call.sf.dead_letters.purge(given.filter.filter(), **asked))
+    return Answer(await call.sf.dead_letters.purge(given.filter.chosen(), **asked))
 
 
 def _check(grant: Grant, wanted: WantedLetters) -> None:

@@ -35,7 +35,7 @@ async def _reached(visit: Visit, redrive: str) -> bool:
 
 
 def _planned(call: Call, said: Any) -> Drawn:
-    return Drawn("plan.html", {"plan": said, "filter": call.body.filter.filter()})
+    return Drawn("plan.html", {"plan": said, "filter": call.body.filter.chosen()})
 
 
 PAGES = (Page("/redrives", redrives), Page("/redrives/{id}", redrive))

@@ -13,7 +13,8 @@ from standfast.server.auth import agent_session
 from standfast.server.fields import ReasonBody
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import shown
-from standfast.wings.letters.routes import WantedLetters, check_one_queue
+from standfast.wings.letters.letter_query import WantedLetters
+from standfast.wings.letters.routes import check_one_queue
 from standfast.wings.tokens.words import Right
 
 
@@ -37,7 +38,7 @@ async def plan(call: Call) -> Answer:
     given: Selection = call.body
     check_one_queue(call.grant, given.filter)
     session = agent_session(call.grant)
-    return Answer(await call.sf.dead_letters.plan(given.filter.filter(), session=session))
+    return Answer(await call.sf.dead_letters.plan(given.filter.chosen(), session=session))
 
 
 async def redrive(call: Call) -> Answer:
