@@ -72,12 +72,12 @@ class Server:
         beside += self._site.paths
         handlers = {404: self._nowhere, 405: self._nowhere}
         known = (*hosts, *sf.settings.hosts)
-        inside = Starlette(routes=[*paths, *beside], exception_handlers=handlers)
-        inside.state.shutdown = self.shutdown
-        inside.state.readers = Readers(self.gate, self.shutdown, sf.settings.readers)
+        self.router = Starlette(routes=[*paths, *beside], exception_handlers=handlers)
+        self.router.state.shutdown = self.shutdown
+        self.router.state.readers = Readers(self.gate, self.shutdown, sf.settings.readers)
         taking_in = {("POST", f"{API}/jobs"): endpoint(sf, self.gate, TAKES_IN)}
         straight = None if sf.tracing else taking_in  # a trace is continued on the long way
-        self.app: ASGIApp = Front(continued(inside, sf.tracing), known, straight)
+        self.app: ASGIApp = Front(continued(self.router, sf.tracing), known, straight)
 
     async def close(self) -> None:
         """Let go of what serves agents and people."""
