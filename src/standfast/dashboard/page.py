@@ -11,7 +11,6 @@ from starlette.responses import RedirectResponse, Response
 
 from standfast.application import Standfast
 from standfast.dashboard.drawing import draw
-from standfast.dashboard.messages import DONE
 from standfast.dashboard.shared_cache import CachedAnswer, SharedCache
 from standfast.errors import StandfastError
 from standfast.server import cookies
@@ -141,7 +140,7 @@ def drawn(request: Request, found: Drawn, grant: Grant | None = None) -> Respons
         "may": frozenset() if grant is None else frozenset(str(right) for right in Right if grant.may(right)),
         "csrf": cookies.csrf_of(request),
         "signs_out": cookies.shown(request) is not None,
-        "done": DONE.get(request.query_params.get("done", "")),
+        "done": request.app.state.messages.get(request.query_params.get("done", "")),
     }
     text = draw(found.template, {**about, **found.context})
     return Response(text, found.status, NOT_KEPT, media_type="text/html")

@@ -31,6 +31,7 @@ class Site:
         self._gate = gate
         self._series = Series(sf)
         self._cache = SharedCache()
+        self.messages = actions.messages(ACTIONS)
         verbs = {(each.method, each.path): each for each in routes}
         forms = [
             Path(each.path, actions.endpoint(sf, gate, each, verbs[each.method, each.route]), methods=["POST"])

@@ -74,6 +74,7 @@ class Server:
         known = (*hosts, *sf.settings.hosts)
         self.router = Starlette(routes=[*paths, *beside], exception_handlers=handlers)
         self.router.state.shutdown = self.shutdown
+        self.router.state.messages = self._site.messages
         self.router.state.readers = Readers(self.gate, self.shutdown, sf.settings.readers)
         taking_in = {("POST", f"{API}/jobs"): endpoint(sf, self.gate, TAKES_IN)}
         straight = None if sf.tracing else taking_in  # a trace is continued on the long way

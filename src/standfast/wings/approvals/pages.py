@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from standfast.dashboard.actions import Action, back
+from standfast.dashboard.actions import Action, Back
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.job import JobView
 from standfast.server import visible as reached
@@ -56,6 +56,11 @@ async def _redrive(visit: Visit, id: str | None) -> dict[str, Any] | None:  # no
 
 PAGES = (Page("/approvals", listed), Page("/approvals/{id}", one))
 ACTIONS = (
-    Action("/approvals/{id}/approve", "POST", "/approvals/{id}/approve", back("/approvals/{id}", "approve")),
-    Action("/approvals/{id}/deny", "POST", "/approvals/{id}/deny", back("/approvals/{id}", "deny")),
+    Action(
+        "/approvals/{id}/approve",
+        "POST",
+        "/approvals/{id}/approve",
+        Back("/approvals/{id}", "approve", "Approved: what was asked for is performed."),
+    ),
+    Action("/approvals/{id}/deny", "POST", "/approvals/{id}/deny", Back("/approvals/{id}", "deny", "Denied.")),
 )

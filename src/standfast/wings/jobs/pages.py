@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from standfast.dashboard.actions import Action, back
+from standfast.dashboard.actions import Action, Back
 from standfast.dashboard.page import Drawn, Elsewhere, Visit
 from standfast.dashboard.page import Page as WebPage
 from standfast.doors.filters import fields_of, names_of
@@ -109,6 +109,16 @@ async def _explained(visit: Visit, job: JobView) -> str:
 
 PAGES = (WebPage("/jobs", listed, also=Right.READ_OWN), WebPage("/jobs/{id}", one, also=Right.READ_OWN))
 ACTIONS = (
-    Action("/jobs/{id}/retry", "POST", "/jobs/{id}/retry", back("/jobs/{id}", "retry")),
-    Action("/jobs/{id}/cancel", "POST", "/jobs/{id}/cancel", back("/jobs/{id}", "cancel")),
+    Action(
+        "/jobs/{id}/retry",
+        "POST",
+        "/jobs/{id}/retry",
+        Back("/jobs/{id}", "retry", "Done: it runs again as soon as it may."),
+    ),
+    Action(
+        "/jobs/{id}/cancel",
+        "POST",
+        "/jobs/{id}/cancel",
+        Back("/jobs/{id}", "cancel", "Done: it is cancelled, or was asked to stop if it was running."),
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from standfast.dashboard.actions import Action, back
+from standfast.dashboard.actions import Action, Back
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.doors.filters import fields_of, names_of
 from standfast.server.auth import check_queue
@@ -41,9 +41,16 @@ async def listed(visit: Visit) -> Drawn:
     return Drawn("letters.html", context)
 
 
-def _letter(verb: str) -> Action:
-    return Action(f"/dead-letters/{{id}}/{verb}", "POST", f"/dead-letters/{{id}}/{verb}", back("/jobs/{id}", verb))
+def _action(verb: str, says: str) -> Action:
+    path = f"/dead-letters/{{id}}/{verb}"
+    return Action(path, "POST", path, Back("/jobs/{id}", verb, says))
 
 
 PAGES = (Page("/dead-letters", listed),)
-ACTIONS = tuple(_letter(verb) for verb in ("replay", "amend", "resolve", "discard", "quarantine"))
+ACTIONS = (
+    _action("replay", "Done: the letter went back to work, or was found to have landed. The timeline says which."),
+    _action("amend", "The payload was changed. Nothing runs by itself: replay it when you are ready."),
+    _action("resolve", "The letter is resolved."),
+    _action("discard", "The letter is discarded."),
+    _action("quarantine", "The letter is set apart for its owner."),
+)

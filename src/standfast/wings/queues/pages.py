@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.dashboard.actions import Action, back
+from standfast.dashboard.actions import Action, Back
 from standfast.dashboard.incidents import incidents
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.errors import UnknownQueue
@@ -51,6 +51,16 @@ async def queue(visit: Visit) -> Drawn:
 
 PAGES = (Page("/queues", queues), Page("/queues/{name:path}", queue))
 ACTIONS = (
-    Action("/queues/{name:path}/pause", "POST", "/queues/{name}/pause", back("/queues/{name}", "pause")),
-    Action("/queues/{name:path}/resume", "POST", "/queues/{name}/resume", back("/queues/{name}", "resume")),
+    Action(
+        "/queues/{name:path}/pause",
+        "POST",
+        "/queues/{name}/pause",
+        Back("/queues/{name}", "pause", "The queue is paused: nothing more of it starts."),
+    ),
+    Action(
+        "/queues/{name:path}/resume",
+        "POST",
+        "/queues/{name}/resume",
+        Back("/queues/{name}", "resume", "The queue goes on."),
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from standfast.dashboard.actions import Action, back
+from standfast.dashboard.actions import Action, Back
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.errors import UnknownRequest
 from standfast.server import visible as reached
@@ -41,8 +41,28 @@ def _planned(call: Call, said: Any) -> Drawn:
 PAGES = (Page("/redrives", redrives), Page("/redrives/{id}", redrive))
 ACTIONS = (
     Action("/dead-letters/plan", "POST", "/dead-letters/plan", _planned),
-    Action("/redrives", "POST", "/redrives", back("/redrives/{id}", "redrive")),
-    Action("/redrives/{id}/pause", "POST", "/redrives/{id}/pause", back("/redrives/{id}", "redrive-pause")),
-    Action("/redrives/{id}/resume", "POST", "/redrives/{id}/resume", back("/redrives/{id}", "redrive-resume")),
-    Action("/redrives/{id}/cancel", "POST", "/redrives/{id}/cancel", back("/redrives/{id}", "redrive-cancel")),
+    Action(
+        "/redrives",
+        "POST",
+        "/redrives",
+        Back("/redrives/{id}", "redrive", "The redrive is on disk and goes on in any worker."),
+    ),
+    Action(
+        "/redrives/{id}/pause",
+        "POST",
+        "/redrives/{id}/pause",
+        Back("/redrives/{id}", "redrive-pause", "The redrive is paused; what was replayed goes on."),
+    ),
+    Action(
+        "/redrives/{id}/resume",
+        "POST",
+        "/redrives/{id}/resume",
+        Back("/redrives/{id}", "redrive-resume", "The redrive goes on."),
+    ),
+    Action(
+        "/redrives/{id}/cancel",
+        "POST",
+        "/redrives/{id}/cancel",
+        Back("/redrives/{id}", "redrive-cancel", "The redrive is over; the rest of the letters stays as it is."),
+    ),
 )

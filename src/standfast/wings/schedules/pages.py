@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from standfast.dashboard.actions import Action, back
+from standfast.dashboard.actions import Action, Back
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.server.seen import all_shown
 
@@ -15,7 +15,22 @@ async def schedules(visit: Visit) -> Drawn:
 
 PAGES = (Page("/schedules", schedules),)
 ACTIONS = (
-    Action("/schedules/{name:path}/pause", "POST", "/schedules/{name}/pause", back("/schedules", "schedule-pause")),
-    Action("/schedules/{name:path}/resume", "POST", "/schedules/{name}/resume", back("/schedules", "schedule-resume")),
-    Action("/schedules/{name:path}/remove", "DELETE", "/schedules/{name}", back("/schedules", "schedule-remove")),
+    Action(
+        "/schedules/{name:path}/pause",
+        "POST",
+        "/schedules/{name}/pause",
+        Back("/schedules", "schedule-pause", "The schedule is paused."),
+    ),
+    Action(
+        "/schedules/{name:path}/resume",
+        "POST",
+        "/schedules/{name}/resume",
+        Back("/schedules", "schedule-resume", "The schedule goes on with its next regular tick."),
+    ),
+    Action(
+        "/schedules/{name:path}/remove",
+        "DELETE",
+        "/schedules/{name}",
+        Back("/schedules", "schedule-remove", "The schedule is gone; the jobs it enqueued go on."),
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from standfast.dashboard.actions import Action, back
+from standfast.dashboard.actions import Action, Back
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.server.route import Call
 from standfast.wings.tokens.words import Right, Role
@@ -22,5 +22,7 @@ def _minted(_: Call, said: Any) -> Drawn:
 PAGES = (Page("/tokens", tokens, Right.ADMINISTER),)
 ACTIONS = (
     Action("/tokens", "POST", "/tokens", _minted),
-    Action("/tokens/{name:path}/revoke", "DELETE", "/tokens/{name}", back("/tokens", "revoke")),
+    Action(
+        "/tokens/{name:path}/revoke", "DELETE", "/tokens/{name}", Back("/tokens", "revoke", "The token counts no more.")
+    ),
 )

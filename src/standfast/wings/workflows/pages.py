@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from standfast.dashboard.actions import Action, back
+from standfast.dashboard.actions import Action, Back
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.server import visible as reached
 from standfast.server.seen import workflow_shown
@@ -83,5 +83,10 @@ def _way(before: Box, after: Box) -> str:
 
 PAGES = (Page("/workflows", workflows), Page("/workflows/{id}", workflow))
 ACTIONS = (
-    Action("/workflows/{id}/cancel", "POST", "/workflows/{id}/cancel", back("/workflows/{id}", "workflow-cancel")),
+    Action(
+        "/workflows/{id}/cancel",
+        "POST",
+        "/workflows/{id}/cancel",
+        Back("/workflows/{id}", "workflow-cancel", "The workflow is being cancelled."),
+    ),
 )
