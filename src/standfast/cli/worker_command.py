@@ -46,7 +46,7 @@ def worker(
     worker_lost.
 
     APP:SF names the application: a module of the present directory, and the Standfast object in it. Without one only
-    HTTP jobs are run; lost jobs are recovered, old ones expire, and what nobody needs is pruned, all the same.
+    HTTP jobs are run; lost jobs are recovered, old ones expire, and what is not needed is pruned, all the same.
     """
     if tell is not None:
         # What the application starts has nothing to tell.

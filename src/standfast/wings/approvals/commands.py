@@ -76,7 +76,7 @@ def _tell(answer: dict[str, Any], *, as_json: bool) -> None:
 
 def _row(approval: dict[str, Any], at: datetime) -> list[str | Cell]:
     what = approval["job"] or f"redrive {approval['redrive']}"
-    people = [approval["asked_by"] or "the policy", ", ".join(approval["approver_groups"]) or "anybody else"]
+    people = [approval["asked_by"] or "the policy", ", ".join(approval["approver_groups"]) or "any other person"]
     style = "bold magenta" if approval["state"] == "pending" else "dim"
     return [
         approval["id"],

@@ -20,7 +20,7 @@ TOLD_APART = frozenset({"seq", "at", "kind", "job", "by", "queue"})
 
 @click.group()
 def audit() -> None:
-    """Look at every decision that acted, and see that nobody changed the record."""
+    """Look at every decision that acted, and check that the record is unchanged."""
 
 
 @audit.command("log")

@@ -62,7 +62,7 @@ async def audit(visit: Visit) -> Drawn:
 
 
 async def _reaches(visit: Visit, job: str | None) -> bool:
-    """Tell whether somebody may read decisions: all of them, or those about a job of a queue that their token names."""
+    """Tell whether a visitor may read decisions: all, or those about a job of a queue that their token names."""
     if visit.grant.queues is None:
         return True
     return job is not None and await reached.perhaps_job(visit.sf, visit.grant, job) is not None

@@ -58,7 +58,7 @@ def list_consents(*, session: str | None, url: str | None, as_json: bool) -> Non
 @click.option("--reason", help="Why; it is kept in the audit.")
 @shared
 def grant(*, session: str, handler: str, url: str | None, as_json: bool, **given: Any) -> None:
-    """Say yes, as the operating-system user; what waits for it goes on. Exits 2 if nobody declared such a handler."""
+    """Say yes, as the operating-system user; what waits for it goes on. Exits 2 if no such handler is declared."""
     _tell(look(url, lambda sf: sf.consent.grant(session or None, handler, **given)), as_json=as_json)
 
 
@@ -69,7 +69,7 @@ def grant(*, session: str, handler: str, url: str | None, as_json: bool, **given
 @click.option("--reason", help="Why; it is kept in the audit.")
 @shared
 def deny(*, session: str, handler: str, url: str | None, as_json: bool, **given: Any) -> None:
-    """Say no, which wins over every yes; what waits for an answer dies. Exits 2 if nobody declared such a handler."""
+    """Say no, which wins over every yes; what waits for an answer dies. Exits 2 if no such handler is declared."""
     _tell(look(url, lambda sf: sf.consent.grant(session or None, handler, mode="deny", **given)), as_json=as_json)
 
 

@@ -57,7 +57,7 @@ def sought(asked: Mapping[str, str]) -> dict[str, Any]:
 
 
 def is_meant(job: JobView, asked: Mapping[str, str]) -> bool:
-    """Tell whether somebody means a job: those of our own queues only if they are asked for."""
+    """Tell whether a job is meant: those of our own queues only if they are asked for."""
     return OURS_TOO in asked or "queue" in asked or not job.queue.startswith(OURS)
 
 

@@ -24,7 +24,7 @@ BACK = frozenset({"replayed", "resolved"})
 
 @click.group()
 def dead() -> None:
-    """Look at letters, what stopped and needs somebody, and put them back to work."""
+    """Look at letters, the jobs that stopped and need a person, and put them back to work."""
 
 
 @dead.command("list")

@@ -26,7 +26,7 @@ reason = click.option("--reason", required=True, help="Why; it is kept, with who
 @filter_options(WantedLetters)
 @shared
 def groups(*, url: str | None, as_json: bool, **filters: Any) -> None:
-    """Group letters by what they stopped of, the largest group first; --fingerprint chooses one elsewhere."""
+    """Group letters by cause, the largest group first; --fingerprint chooses one elsewhere."""
     found = look(url, lambda sf: sf.dead_letters.groups(chosen(WantedLetters, filters)))
     if as_json:
         show_json({"items": found})
@@ -58,7 +58,7 @@ def amend(*, names: Sequence[str], reason: str, url: str | None, as_json: bool) 
 @reason
 @shared
 def discard(*, job_id: str, reason: str, url: str | None, as_json: bool) -> None:
-    """End a letter that nobody wants any more. It never runs again."""
+    """Cancel a letter for good. It never runs again."""
     found = look(url, lambda sf: sf.dead_letters.discard(job_id, by=user(), reason=reason))
     _tell(found, f"{job_id} discarded", as_json)
 

@@ -1,4 +1,4 @@
-"""The page of dead letters: by what they stopped of, and one by one."""
+"""The page of dead letters: by cause, and one by one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_GROUPS = 50
 
 
 async def listed(visit: Visit) -> Drawn:
-    """Show letters by what they stopped of, and the newest of them."""
+    """Show letters by cause, and the newest of them."""
     chosen = visit.asked(*names_of(WantedLetters))
     if "queue" in chosen:
         check_queue(visit.grant, chosen["queue"])

@@ -55,7 +55,7 @@ async def listed(call: Call) -> Answer:
 
 
 async def groups(call: Call) -> Answer:
-    """Group letters by what they stopped of."""
+    """Group letters by cause."""
     wanted: WantedLetters = call.query
     check_one_queue(call.grant, wanted)
     return Answer({"items": all_shown(await call.sf.dead_letters.groups(wanted.chosen()), call.grant)})
@@ -78,7 +78,7 @@ async def replay(call: Call) -> Answer:
         detail = f"rule {said['rule']} denies it{': ' if said.get('why') else ''}{said.get('why') or ''}"
         raise Problem(403, "policy-denied", detail, "Do not ask again; the policy's owners can say more.", **said)
     if said["outcome"] == "approval_required":
-        hint = f"Have it approved: POST /api/v1/approvals/{said['approval']}/approve, by somebody else."
+        hint = f"Have it approved: POST /api/v1/approvals/{said['approval']}/approve, by another person."
         raise Problem(409, "approval-required", f"rule {said['rule']} wants a person", hint, **said)
     return Answer(said, OUTCOMES[said["outcome"]])
 
@@ -101,7 +101,7 @@ async def resolve(call: Call) -> Answer:
 
 
 async def discard(call: Call) -> Answer:
-    """End a letter that nobody wants any more."""
+    """Cancel a letter for good."""
     job = await found_job(call)
     ended = await call.sf.dead_letters.discard(job.id, by=call.grant.person, reason=call.body.reason)
     return Answer(seen(ended, call.grant))

@@ -51,7 +51,7 @@ async def list_dead_letters(
     limit: Annotated[int, Field(ge=1, le=MOST_LETTERS)] = 20,
     cursor: Annotated[int | None, Field(description="next_cursor of the page before.")] = None,
 ) -> Annotated[CallToolResult, Letters]:
-    """List letters: jobs that stopped and need somebody, the newest first."""
+    """List letters: jobs that stopped and need a person, the newest first."""
     agent.who.check(Right.READ)
     if queue is not None:
         agent.who.check_queue(queue)

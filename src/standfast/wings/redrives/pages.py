@@ -30,7 +30,7 @@ async def redrive(visit: Visit) -> Drawn:
 
 
 async def _reached(visit: Visit, redrive: str) -> bool:
-    """Tell whether somebody may know of a redrive: one of letters of all queues is for those who reach them all."""
+    """Tell whether a visitor may know of a redrive: one of letters of all queues is for tokens that reach them all."""
     return await reached.reaches_redrive(visit.sf, visit.grant, redrive)
 
 

@@ -23,6 +23,6 @@ PAGES = (Page("/tokens", tokens, Right.ADMINISTER),)
 ACTIONS = (
     Action("/tokens", "POST", "/tokens", _minted),
     Action(
-        "/tokens/{name:path}/revoke", "DELETE", "/tokens/{name}", Back("/tokens", "revoke", "The token counts no more.")
+        "/tokens/{name:path}/revoke", "DELETE", "/tokens/{name}", Back("/tokens", "revoke", "The token is revoked.")
     ),
 )

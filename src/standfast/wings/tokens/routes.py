@@ -38,7 +38,7 @@ async def create_token(call: Call) -> Answer:
 
 
 async def revoke_token(call: Call) -> Answer:
-    """Have a token count no more."""
+    """Revoke a token."""
     check_whole(call.grant)
     await call.sf.tokens.revoke(call.path["name"], by=call.grant.person)
     return Answer(None, 204)
