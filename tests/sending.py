@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from standfast import JobView, Receipt
-from standfast.job import Attempt
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
+from standfast.views import Attempt
 from tests.waiting import job_of
 
 WAIT = 10.0

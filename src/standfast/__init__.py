@@ -18,10 +18,11 @@ from standfast.errors import (
     UnknownQueue,
     ValueNotKept,
 )
-from standfast.job import JobView, Receipt
+from standfast.job import Receipt
 from standfast.outcome import Cancel, Found, Snooze
 from standfast.rules import QueueRules, adaptive, exponential, fixed, no_backoff
 from standfast.spine.handler_job import Job, current_session
+from standfast.views import JobView
 from standfast.wings.effects.words import Effect, FileEffect, HttpEffect
 
 __all__ = [

@@ -1,15 +1,14 @@
-"""The job in its four shapes: as it is handed in, as a worker holds it, as a person sees it, as a receipt."""
+"""The job in three shapes: as it is handed in, as a receipt, as a worker holds it. People see it as in `views`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
+from typing import Literal, NamedTuple, NotRequired, TypedDict, get_args
 
 import msgspec
 
-from standfast.failure import Failure, Landed
-from standfast.lifecycle import State, Triage
+from standfast.failure import Landed
 from standfast.rules import ReplayMode
 
 Risk = Literal["low", "medium", "high", "critical"]
@@ -81,6 +80,11 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Since when it is wanted, if that is longer than it is here. It gives no place in the line."""
     body_key: str | None = None
     """Another key of a job that has one: what came from outside is known by its content too, whatever it is called."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it comes without a key and without a thread: then nothing that is here has a say in storing it."""
+        return self.idempotency_key is None and self.thread_key is None
 
 
 class Folded(TypedDict):
@@ -172,6 +176,9 @@ class Parent(msgspec.Struct, frozen=True, gc=False):
     left_out: bool = False
 
 
+UNMARKED = (None,) * 6
+
+
 class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A job as its worker holds it: the right to run it now, under this token. Field order is the statement's."""
 
@@ -239,6 +246,12 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def exhausted(self) -> bool:
         """Whether this was the round's last attempt: one that made progress is not counted."""
         return self.attempts >= self.max_attempts and not self.progressed
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is the first attempt of a job that no wing has a part in, as far as the job itself tells."""
+        marks = (self.gate, self.idempotency_key, self.occupies, self.ledger, self.pending, self.suspect)
+        return marks == UNMARKED and self.token == 1 and self.handler != HTTP and self.details.session is None
 
     @property
     def identity(self) -> str:
@@ -310,26 +323,6 @@ def _method(payload: str) -> str:
         return ""
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a job's history: an attempt that did not complete or was given back, or a replay."""
-
-    attempt: int
-    at: datetime
-    cls: str | None = msgspec.field(name="class", default=None)
-    landed: str | None = None
-    reason_code: str | None = None
-    error_kind: str | None = None
-    message: str | None = None
-    delay: float | None = None
-    worker: str | None = None
-    possible_duplicate: bool = False
-    refused: bool = False
-    """Whether its receiver refused it for now and said when to come back: no attempt was spent."""
-    by: str | None = None
-    reason: str | None = None
-    """Who asked for a replay, and why."""
-
-
 class Receipt(NamedTuple):
     """What `enqueue` answers: on disk when you read this."""
 
@@ -337,60 +330,3 @@ class Receipt(NamedTuple):
     outcome: Literal["accepted", "duplicate", "coalesced", "spooled", "fallback", "deferred"]
     state: str | None
     """Where the job is, a `State`; None while it is not in the store yet, or not any more."""
-
-
-class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as a person or a program sees it. Times are UTC."""
-
-    id: str
-    queue: str
-    handler: str
-    state: State
-    view: str
-    queue_reason: str
-    reason: str | None
-    priority: int
-    payload: Any
-    payload_sha256: str
-    attempts: int
-    max_attempts: int
-    deferrals: int
-    generation: int
-    created_at: datetime
-    first_seen_at: datetime
-    last_entered_at: datetime
-    due_at: datetime
-    ready_at: datetime | None
-    claimed_at: datetime | None
-    finished_at: datetime | None
-    worker: str | None
-    idempotency_key: str | None
-    thread_key: str | None
-    coalesced: Coalesced | None
-    superseded_by: str | None
-    parked_on: str | None
-    session: str | None
-    requester: str | None
-    requesters: list[str]
-    labels: dict[str, str]
-    risk: str | None
-    progress: dict[str, Any] | None
-    result: Any
-    warning: str | None
-    failure: Failure | None
-    first_failure: Failure | None
-    history: list[Attempt]
-    effects: list[dict[str, Any]]
-    triage: Triage | None
-    fingerprint: str | None
-    replays: int
-    policy_snapshot: str | None
-    workflow: str | None
-    expires_at: datetime | None
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing more will happen by itself."""
-        if self.state == State.DEAD:
-            return self.triage is None or self.triage.replay_status != "scheduled"
-        return self.state in {State.COMPLETED, State.CANCELLED, State.HELD}

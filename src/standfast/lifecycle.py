@@ -193,6 +193,8 @@ class Transition(msgspec.Struct, frozen=True):
     """Whether it must run alone from now on; None leaves that as it is."""
     in_place: bool = False
     """Whether it goes back to its old place in the line, rather than to the end."""
+    plain: bool = False
+    """Whether it completes the first attempt of a job that no wing has a part in."""
 
     def __post_init__(self) -> None:
         """Refuse a move the table does not have: a decision that cannot be is a bug of ours."""

@@ -246,6 +246,11 @@ class _Walk:
         return value if _is_hash(key, value) else redacted_text(value, emails=self._emails, longest=self._longest)
 
 
+def is_shown(name: str, value: str) -> bool:
+    """Tell whether a text under a name is shown as it is to those who are shown no secrets."""
+    return bool(redacted({name: value}) == {name: value})
+
+
 def is_reference(value: dict[Any, Any]) -> bool:
     """Tell whether this names a secret instead of being one."""
     return len(value) == 1 and isinstance(value.get(REFERENCE), str)

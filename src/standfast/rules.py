@@ -233,6 +233,12 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     """Whether letters of this queue alert somebody (`[notify]`): all, or none of them. None leaves it to their
     reasons."""
 
+    @property
+    def regulated(self) -> bool:
+        """Whether something besides slots may hold its jobs back; requests have breakers in every queue."""
+        named = self.breaker is not None and self.breaker.dependency is not None
+        return named or self.gate is not None or self.concurrency is not None or self.rate is not None
+
     def __post_init__(self) -> None:
         """Refuse what could not work, naming the field."""
         _whole("attempts", self.attempts)

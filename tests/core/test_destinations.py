@@ -30,6 +30,7 @@ PUBLIC = [
 ]
 
 NOT_PUBLIC = [
+    "168.63.129.16",
     "127.0.0.1",
     "127.255.255.254",
     "0.0.0.0",  # noqa: S104 - an address that leads to this machine

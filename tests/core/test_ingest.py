@@ -259,6 +259,21 @@ def test_an_event_in_the_headers():
     assert "data" not in bare.payload
 
 
+@pytest.mark.parametrize("signature", ["hmac-sha256", "standard-webhooks"])
+def test_whoever_caught_a_signed_body_makes_no_other_event_of_it(signature):
+    """What stands in headers is not signed: under the same signature it could say anything."""
+    body = encoded(CLOUD)
+    hashed = {"X-Hub-Signature-256": hub(body)}
+    signed = hashed if signature == "hmac-sha256" else webhook(body, NOW)
+    source = made("cloudevents", (SECRET, WHSEC), signature=signature)
+    [found] = came_to(source, {**signed, "Content-Type": "application/cloudevents+json"}, body)
+    assert found.key == "/shop 1"
+    forged = {"ce-specversion": "1.0", "ce-id": "2", "ce-source": "/shop", "ce-type": "order.deleted"}
+    refused = came_to(source, {**signed, **forged, "Content-Type": "application/json"}, body)
+    assert isinstance(refused, Refused)
+    assert refused.status == 415
+
+
 def test_several_events_in_one_body():
     headers = {"Content-Type": "application/cloudevents-batch+json"}
     found = cloud(headers, encoded([CLOUD, {**CLOUD, "id": "2"}]))

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from standfast.failure import Class, Failure, Landed
-from standfast.job import JobView
+from standfast.views import JobView
 from standfast.wings.policy.facts import UNKNOWN, Facts, facts_of_letter
 from standfast.wings.policy.fitting import MOST_KINDS, Fitting
 from standfast.wings.policy.load import load_policy

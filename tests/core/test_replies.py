@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from standfast.failure import Action, Class, Failure, Landed
-from standfast.job import Attempt, JobView
 from standfast.lifecycle import State, Triage
+from standfast.views import Attempt, JobView
 from standfast.wings.calls.replies import (
     HINTS,
     LONGEST_RESULT,

@@ -148,3 +148,30 @@ async def test_an_agent_approves_nothing_whatever_its_role(sf: Standfast, role: 
         assert refused.status_code == 403
         assert refused.json()["detail"].endswith("agents approve nothing")
         assert (await bea.post(f"/approvals/{asked}/approve")).status_code == 200
+
+
+@pytest.mark.parametrize("role", ["approver", "admin"])
+async def test_an_agent_makes_no_token_to_approve_with(sf: Standfast, role: str) -> None:
+    """A token for a person that an agent made would say yes in that person's name."""
+    async with await client(sf, "robot", "admin", sessions=["robot"]) as agent, await client(sf, "ann", "admin") as ann:
+        wanted = {"name": "bob", "person": "bob", "role": role}
+        refused = await agent.post("/tokens", json=wanted)
+        assert (refused.status_code, "agents make no tokens" in refused.json()["detail"]) == (403, True)
+        assert (await ann.post("/tokens", json=wanted)).status_code == 201
+
+
+async def test_an_agent_resumes_no_redrive_that_a_person_planned(sf: Standfast) -> None:
+    """The rest of it may hold letters that an agent would have to ask for."""
+    await dead(sf, "manual")
+    async with (
+        await client(sf, "robot", "operator", sessions=["robot"]) as agent,
+        await client(sf, "ann", "admin") as ann,
+    ):
+        plan = (await ann.post("/dead-letters/plan", json={})).json()["token"]
+        assert (await ann.post("/redrives", json={"token": plan, "reason": "why", "rate": "1/h"})).status_code == 202
+        assert (await ann.post(f"/redrives/{plan}/pause")).json()["state"] == "paused"
+        refused = await agent.post(f"/redrives/{plan}/resume")
+        assert (refused.status_code, "planned for a person" in refused.json()["detail"]) == (403, True)
+        assert (await agent.get(f"/redrives/{plan}")).json()["state"] == "paused"
+        assert (await ann.post(f"/redrives/{plan}/resume")).json()["state"] == "running"
+        assert (await agent.post(f"/redrives/{plan}/pause")).json()["state"] == "paused", "to stop one needs no person"

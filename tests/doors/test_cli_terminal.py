@@ -16,8 +16,8 @@ from standfast.cli.logs import JsonLines, TextLines
 from standfast.cli.main import main
 from standfast.cli.sheets import sheet
 from standfast.cli.words import ago, span
-from standfast.job import Attempt
 from standfast.testing import drain, memory
+from standfast.views import Attempt
 from tests.doors.processes import PACKAGES, on_terminal, standfast
 from tests.waiting import job_of
 

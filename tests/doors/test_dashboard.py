@@ -113,9 +113,20 @@ async def test_who_signs_out_or_whose_token_is_revoked_sees_nothing_more(sf: Sta
     assert len(await sf.tokens.list()) == 1
 
 
+ACTING = "/\u202eevil.example/"
+"""Written as an escape it would begin with a slash and a backslash, which leads browsers to another host."""
+
+
 async def test_after_signing_in_nobody_is_led_to_another_site(sf: Standfast, browsers: Browsers) -> None:
     made = await sf.tokens.create("ann", person="ann", role="viewer")
-    for wanted in ("/sign-in?x", "//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"):
+    for wanted in (
+        "/sign-in?x",
+        "//evil.example/",
+        "https://evil.example/",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        ACTING,
+    ):
         answer = await browsers.anybody().post("/sign-in", data={"token": made["token"], "wanted": wanted})
         assert 'url=/"' in answer.text, wanted
 

@@ -16,10 +16,10 @@ from ruamel.yaml import YAML
 
 from standfast import Permanent, Standfast
 from standfast.server.app import Server
-from standfast.spine.upkeep import Prune
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory, memory
 from standfast.wings.alerts.words import AlertKind
+from standfast.worker.upkeep import Prune
 from tests.doors.test_rest import HERE, Clients, hint
 from tests.worker.inside import store_of
 from tests.worker.wrongs import looked

@@ -9,10 +9,10 @@ import pytest
 from standfast import Standfast
 from standfast.rules import DEFAULTS
 from standfast.server.app import Server
-from standfast.spine import upkeep
-from standfast.spine.upkeep import Prune
 from standfast.testing import drain
 from standfast.wings.health import exposition
+from standfast.worker import upkeep
+from standfast.worker.upkeep import Prune
 from tests.waiting import seen
 
 HERE = "http://127.0.0.1"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from standfast import ConfigurationError, Permanent, Standfast
 from standfast.server.app import API, Server
@@ -15,6 +20,7 @@ from standfast.server.auth import CSRF_HEADER
 from standfast.store.sqlite.files import Files
 from standfast.testing import drain
 from standfast.wings.calls import routes as calls
+from standfast.wings.policy import routes as policy
 from tests.doors.browsing import sign_in
 
 HERE = "http://127.0.0.1"
@@ -211,6 +217,92 @@ async def test_looking_for_text_does_not_tell_a_viewer_what_is_hidden(sf: Standf
             assert (await viewer.get("/jobs", params={"q": text})).json()["items"] == []
         assert [each["id"] for each in (await operator.get("/jobs", params={"q": "k3y"})).json()["items"]] == [job]
         assert [each["id"] for each in (await viewer.get("/jobs", params={"q": "t-1"})).json()["items"]] == [job]
+
+
+async def test_looking_for_a_label_does_not_tell_a_viewer_what_is_hidden(sf: Standfast) -> None:
+    """A short secret is found by trying all of them: in the list, on its page, and with a policy that asks for it."""
+    job = str((await sf.enqueue("ours", 1, labels={"pin": "4711", "team": "a"})).id)
+    await drain(sf)
+    policy = "version: v1\ndlq_rules: [{match: {labels: {pin: '%s'}}, action: quarantine}]\n"
+    async with await client(sf, "viewer") as viewer, await client(sf, "operator") as operator:
+        assert [each["labels"]["pin"] for each in (await viewer.get("/jobs")).json()["items"]] == ["***"]
+        for guess in ("4711", "4712"):
+            assert status(await viewer.get("/jobs", params={"label": f"pin:{guess}"})) == 422
+            assert job not in (await viewer.get(f"{HERE}/jobs", params={"label": f"pin:{guess}"})).text
+        tried = [(await viewer.post("/policy/check", json={"text": policy % pin})).json() for pin in ("4711", "4712")]
+        assert len({str({**each, "snapshot": None}) for each in tried}) == 1
+        for label in ("pin", "team:a"):
+            assert [each["id"] for each in (await viewer.get("/jobs", params={"label": label})).json()["items"]] == [
+                job
+            ]
+        found = (await operator.get("/jobs", params={"label": "pin:4711"})).json()["items"]
+        assert [each["id"] for each in found] == [job]
+
+
+async def test_a_name_that_handlers_of_several_queues_have_tells_of_no_other_queue(sf: Standfast) -> None:
+    """To a token for one of them it means that one; to a token for none of them it means nothing."""
+    for queue in ("mine", "hidden", "secret"):
+        sf.handler(queue, name="send")(lambda job: job.payload)
+    async with (
+        await client(sf, "producer", queues=["mine"]) as one,
+        await client(sf, "producer", queues=["ours"]) as no,
+    ):
+        assert (await one.post("/run", json={"handler": "send", "params": 7})).json()["result"] == 7
+        for verb, more in (("run", {}), ("submit", {}), ("hand-over", {"error": "no"})):
+            refused = await no.post(f"/{verb}", json={"handler": "send", **more})
+            unknown = await no.post(f"/{verb}", json={"handler": "nowhere", **more})
+            assert (status(refused), refused.json()) == (403, unknown.json())
+        told = await _run_by_mcp(no, "send")
+    assert not [name for name in ("mine", "hidden", "secret") if name in told]
+
+
+async def test_whether_a_job_of_another_queue_is_no_letter_is_not_told(sf: Standfast) -> None:
+    """To a token that does not reach it, it is not there, whatever became of it."""
+    job = str((await sf.enqueue("theirs", 1, delay=3600)).id)
+    async with await client(sf, "viewer", queues=["ours"]) as some, await client(sf, "viewer") as all_:
+        answers = [await each.get(f"/dead-letters/{job}") for each in (some, all_)]
+        assert [status(each) for each in answers] == [404, 409]
+        told = [await _letter_by_mcp(each, job) for each in (some, all_)]
+    assert [("is no letter" in each) for each in told] == [False, True]
+
+
+async def _letter_by_mcp(http: httpx2.AsyncClient, job: str) -> str:
+    async with Client(streamable_http_client(f"{HERE}/mcp", http_client=http)) as agent:
+        with pytest.raises(MCPError) as refused:
+            await agent.read_resource(f"standfast://letters/{job}")
+    return str(refused.value)
+
+
+async def test_a_viewer_who_tries_a_large_policy_keeps_nobody_waiting(sf: Standfast) -> None:
+    """Thousands of patterns for every letter: that is compared beside the loop that serves everybody."""
+    await sf.enqueue_many("ours", [*range(200)])
+    await drain(sf)
+    patterns = ",".join(["'*a*b*c'"] * 11_000)
+    text = f"version: v1\ndlq_rules:\n  - {{match: {{queue: [{patterns}]}}, action: quarantine}}\n"
+    async with await client(sf, "viewer") as viewer:
+        asked = asyncio.ensure_future(viewer.post("/policy/check", json={"text": text}))
+        began = last = time.monotonic()
+        longest = 0.0
+        while not asked.done():
+            await asyncio.sleep(0.001)
+            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+    assert (status(await asked), (await asked).json()["letters"]) == (200, 200)
+    assert longest < (last - began) / 2, "the loop went on meanwhile"
+
+
+async def test_a_policy_that_takes_too_long_to_try_is_given_up(sf: Standfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that whoever asks next is not kept waiting for good."""
+    await sf.enqueue("ours", 1)
+    await drain(sf)
+    monkeypatch.setattr(policy, "LONGEST_TRIAL", 0.0)
+    async with await client(sf, "viewer") as viewer:
+        refused = await viewer.post("/policy/check", json={"text": "version: v1"})
+    assert (status(refused), "standfast policy check" in refused.json()["detail"]) == (422, True)
+
+
+async def _run_by_mcp(http: httpx2.AsyncClient, handler: str) -> str:
+    async with Client(streamable_http_client(f"{HERE}/mcp", http_client=http)) as agent:
+        return str(await agent.call_tool("run", {"handler": handler}))
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ from standfast import Permanent, Standfast, StoreUnavailable
 from standfast.server import remembered, shutdown
 from standfast.server.app import Server
 from standfast.server.cookies import name_at
-from standfast.spine import apply as scripts
-from standfast.spine.upkeep import Prune
+from standfast.spine import close as closing
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory
 from standfast.wings.notices import following
 from standfast.wings.notices import routes as notices
 from standfast.wings.notices.words import row_of
+from standfast.worker.upkeep import Prune
 from tests.doors.listening import Frame, Listener
 from tests.postgres import PostgresServer, fresh_schema, in_schema
 from tests.waiting import seen
@@ -205,7 +205,7 @@ async def test_a_number_of_another_store_deafens_nobody(sf: InMemory, ahead: int
 async def test_what_is_told_at_once_is_read_in_portions_and_others_have_their_turn(
     sf: InMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scripts, "NOTICES_A_ROW", 4)
+    monkeypatch.setattr(closing, "NOTICES_A_ROW", 4)
     monkeypatch.setattr(following, "NOTICES_AT_ONCE", 3)
     reader = await sf.reader()
     before = row_of(reader.seq)

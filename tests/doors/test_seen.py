@@ -201,6 +201,32 @@ async def _charted(client: httpx2.AsyncClient) -> bool:
     return any((await client.get("/live/series")).json().values())
 
 
+async def test_tokens_and_the_record_of_all_queues_are_not_for_an_admin_of_some() -> None:
+    """Neither at the API nor on a page: both are of the whole."""
+    async with memory() as sf:
+        some, all_ = await client_of(sf, "admin", queues=["ours"]), await client_of(sf, "admin")
+        for address in ("/tokens", "/audit/verify"):
+            for asked in (f"{API}{address}", address):
+                answers = [(await each.get(asked)).status_code for each in (some, all_)]
+                assert answers == [403, 200], asked
+
+
+async def test_a_secret_in_the_address_of_a_gate_is_not_shown_to_viewers() -> None:
+    """A rule of a queue is read by everybody who may look."""
+    async with memory() as sf:
+        sf.queue("asking", gate=f"http://127.0.0.1:1/open?token={SECRET}")
+        await sf.enqueue("asking", 1)
+        async with await client_of(sf, "viewer") as looks, await client_of(sf, "operator") as works:
+            for asked in (f"{API}/queues", "/queues/asking", "/queues"):
+                assert SECRET not in (await looks.get(asked)).text, asked
+            [shown] = (await looks.get(f"{API}/queues")).json()["items"]
+            assert (shown["rules"]["gate"], shown["rules"]["keep_keys"]) == (
+                "http://127.0.0.1:1/open?token=***",
+                604800,
+            )
+            assert SECRET in (await works.get(f"{API}/queues")).text
+
+
 async def test_of_other_queues_nothing_is_told() -> None:
     """Neither in sums nor in what stands; and one's own is not hidden behind theirs."""
     async with memory() as sf:

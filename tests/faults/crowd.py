@@ -20,11 +20,11 @@ from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import Backoff, QueueRules
 from standfast.spine.orders import Conflict, Full, Order, Publication, Want
 from standfast.spine.settle import settle
-from standfast.spine.upkeep import Prune, Sweep, WorkerCard
 from standfast.store import store as store_module
 from standfast.store.postgres import connection, engine
 from standfast.store.store import Store
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.upkeep import Prune, Sweep, WorkerCard
 from tests.faults.nursery import report
 
 HANDLERS = ("first", "second")

@@ -18,6 +18,7 @@ from standfast.lifecycle import Standing, State, Transition
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
+from standfast.spine import claim as claiming
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
 from standfast.store.engine import Engine
@@ -74,31 +75,33 @@ def flow_and_die_on_a_server(url: str, told: str, n: int) -> None:
 def _live(engine: Engine[Any], told: Path) -> None:
     """Start workflows; complete, bury, replay and discard steps of one, cancel another."""
     for id_ in ("one", "two"):
-        engine.call_blocking(graphs.start, [graph(id_)], seconds=None)
+        engine.call(graphs.start, [graph(id_)], seconds=None).result()
         report(told, started=[id_])
     _end(engine, told, {"one-a": Succeeded('"a"'), "two-a": Succeeded('"a"')})
     _end(engine, told, {"one-b": Succeeded('"b"'), "one-c": Failed(REFUSED), "two-b": Failed(REFUSED)})
-    engine.call_blocking(scripts.apply, [replay(_standing(engine, "one-c"), by="ann")], seconds=None)
+    engine.call(scripts.apply, [replay(_standing(engine, "one-c"), by="ann")], seconds=None).result()
     dropped = discard(_standing(engine, "two-b"), by="ann", reason="unwanted")
-    engine.call_blocking(scripts.apply, [dropped], seconds=None)
+    engine.call(scripts.apply, [dropped], seconds=None).result()
     report(told, ended={"two-b": "cancelled"})
     _end(engine, told, {"one-c": Succeeded('"c"')})
     _end(engine, told, {"one-d": Succeeded('"d"')})
-    engine.call_blocking(graphs.cancel, [Cancellation("one", "ann")], seconds=None)
+    engine.call(graphs.cancel, [Cancellation("one", "ann")], seconds=None).result()
     report(told, ended={"one-e": "cancelled"})
 
 
 def _standing(engine: Engine[Any], job_id: str) -> Standing:
-    row = engine.read_blocking(reads.job(job_id)).row
+    record = engine.read(reads.job(job_id)).result()
+    assert record is not None
+    row = record.row
     return Standing(row.n, row.token, row.id, row.queue, State(row.state))
 
 
 def _end(engine: Engine[Any], told: Path, outcomes: dict[str, Outcome]) -> None:
     """Claim what can be claimed, and end what has an outcome, in one transaction."""
-    [catch] = engine.call_blocking(scripts.claim, [Order("worker", (Want("post", ("post",), 9),))], seconds=None)
+    [catch] = engine.call(claiming.claim, [Order("worker", (Want("post", ("post",), 9),))], seconds=None).result()
     moves = [settle(claim, outcomes[claim.id], DEFAULTS, 0.0) for claim in catch.claims if claim.id in outcomes]
     assert len(moves) == len(outcomes)
-    engine.call_blocking(scripts.apply, moves, seconds=None)
+    engine.call(scripts.apply, moves, seconds=None).result()
     report(told, ended={move.id: move.target for move in moves})
 
 

@@ -23,6 +23,7 @@ from standfast.lifecycle import Move, State, Transition
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
+from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
@@ -98,17 +99,17 @@ def live_and_die(directory: str, n: int) -> None:
 def _accept(store: SqliteEngine, told: Path, ids: list[str]) -> None:
     report(told, offered=ids)
     jobs = [NewJob(id=id_, queue="post", handler="post", payload="null", budget=1) for id_ in ids]
-    store.call_blocking(intake.enqueue, jobs, seconds=None)
+    store.call(intake.enqueue, jobs, seconds=None).result()
     report(told, accepted=ids)
 
 
 def _end(store: SqliteEngine, told: Path) -> None:
-    [catch] = store.call_blocking(scripts.claim, [ORDER], seconds=None)
+    [catch] = store.call(claiming.claim, [ORDER], seconds=None).result()
     report(told, claimed={claim.id: claim.token for claim in catch.claims})
     outcomes: list[Outcome] = [Succeeded('{"sent":true}'), Failed(REFUSED)]
     moves = [settle(claim, outcome, DEFAULTS, 0.0) for claim, outcome in zip(catch.claims, outcomes, strict=True)]
     report(told, ending=[move.id for move in moves])
-    store.call_blocking(scripts.apply, moves, seconds=None)
+    store.call(scripts.apply, moves, seconds=None).result()
     report(told, ended={move.id: move.target for move in moves})
 
 
@@ -171,14 +172,14 @@ def be_killed_at_a_statement(n: int) -> None:
 def _govern(store: Engine[Any], told: Path) -> None:
     """Publish a policy; let jobs die by it, be replayed, refused and held for an approval."""
     offer = Offer(by="ops", source="test", snapshot=GOVERNED.snapshot, text="-", rules=stored(GOVERNED))
-    store.call_blocking(policies.publish, [offer], seconds=None)
+    store.call(policies.publish, [offer], seconds=None).result()
     report(told, published=GOVERNED.snapshot)
     jobs = [
         NewJob(id=f"{queue}-{n}", queue=queue, handler=queue, payload="null", budget=1)
         for queue in ("post", "pay")
         for n in range(2)
     ]
-    store.call_blocking(intake.enqueue, jobs, seconds=None)
+    store.call(intake.enqueue, jobs, seconds=None).result()
     for queue in ("post", "pay"):
         _die_governed(store, told, queue)
     _return(store, told)
@@ -186,10 +187,10 @@ def _govern(store: Engine[Any], told: Path) -> None:
 
 
 def _die_governed(store: Engine[Any], told: Path, queue: str) -> None:
-    [catch] = store.call_blocking(scripts.claim, [Order("worker", (Want(queue, (queue,), 2),))], seconds=None)
+    [catch] = store.call(claiming.claim, [Order("worker", (Want(queue, (queue,), 2),))], seconds=None).result()
     present = Present(GOVERNED, store.now())
     moves = [_filed(settle(claim, Failed(REFUSED), DEFAULTS, 0.0, present)) for claim in catch.claims]
-    store.call_blocking(scripts.apply, moves, seconds=None)
+    store.call(scripts.apply, moves, seconds=None).result()
     report(told, stopped={move.id: move.target for move in moves})
 
 
@@ -202,14 +203,14 @@ def _filed(move: Transition) -> Transition:
 
 def _return(store: Engine[Any], told: Path) -> None:
     """Replay one letter, and be refused the other."""
-    [one, other] = [store.read_blocking(reads.job(f"post-{n}")).row for n in range(2)]
+    [one, other] = [record.row for n in range(2) if (record := store.read(reads.job(f"post-{n}")).result())]
     decision = Decision(kind="auto_replay", rule="replay_rules#1", snapshot=GOVERNED.snapshot, outcome="replayed")
     move = Transition(one.n, one.token, one.id, one.queue, Move.REPLAY, State.DEAD, by="policy", decision=decision)
-    store.call_blocking(scripts.apply, [move], seconds=None)
+    store.call(scripts.apply, [move], seconds=None).result()
     report(told, replayed=one.id)
     denial = Decision(kind="deny", job=other.id, queue=other.queue, outcome="denied")
     refusal = Refusal(other.n, other.token, other.id, other.queue, "denied", GOVERNED.snapshot, denial)
-    store.call_blocking(policies.refuse, [refusal], seconds=None)
+    store.call(policies.refuse, [refusal], seconds=None).result()
     report(told, refused=other.id)
 
 

@@ -15,6 +15,7 @@ from standfast.lifecycle import Standing, State, Transition
 from standfast.outcome import Failed, Outcome, Succeeded, Unconsented
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
+from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
@@ -76,30 +77,32 @@ def _enqueue(store: Engine[Any], queue: str, number: int) -> None:
         NewJob(id=f"{queue}-{n}", queue=queue, handler=queue, payload="null", details=DETAILS, budget=2)
         for n in range(number)
     ]
-    store.call_blocking(intake.enqueue, jobs, seconds=None)
+    store.call(intake.enqueue, jobs, seconds=None).result()
 
 
 def _claims(store: Engine[Any], queue: str) -> list[Claim]:
     order = Order("worker", (Want(queue, (queue,), 3),))
-    return list(store.call_blocking(scripts.claim, [order], seconds=None)[0].claims)
+    return list(store.call(claiming.claim, [order], seconds=None).result()[0].claims)
 
 
 def _end(store: Engine[Any], told: Path, queue: str, outcome: Outcome) -> None:
     moves = [settle(claim, outcome, DEFAULTS, 0.0) for claim in _claims(store, queue)]
-    store.call_blocking(scripts.apply, moves, seconds=None)
+    store.call(scripts.apply, moves, seconds=None).result()
     report(told, ended={move.id: move.target for move in moves})
 
 
 def _return(store: Engine[Any], job_id: str) -> None:
-    row = store.read_blocking(reads.job(job_id)).row
+    record = store.read(reads.job(job_id)).result()
+    assert record is not None
+    row = record.row
     move = replay(Standing(row.n, row.token, row.id, row.queue, State(row.state)), by="anna")
     assert isinstance(move, Transition)
-    store.call_blocking(scripts.apply, [move], seconds=None)
+    store.call(scripts.apply, [move], seconds=None).result()
 
 
 def _read(store: Engine[Any]) -> None:
-    found = store.read_blocking(sessions.messages("s", 10, unread=True))
-    store.call_blocking(sessions.read, [Reading([each.id for each in found], "s")], seconds=None)
+    found = store.read(sessions.messages("s", 10, unread=True)).result()
+    store.call(sessions.read, [Reading([each.id for each in found], "s")], seconds=None).result()
 
 
 def _consent(store: Engine[Any], told: Path) -> None:
@@ -118,25 +121,25 @@ def _consent(store: Engine[Any], told: Path) -> None:
         expires_at=now + 3600,
         uses=2,
     )
-    store.call_blocking(consents.give, [Given(grant, Decision(kind="grant", by="anna"))], seconds=None)
+    store.call(consents.give, [Given(grant, Decision(kind="grant", by="anna"))], seconds=None).result()
     report(told, granted="g")
-    ask = store.read_blocking(consents.answered(now))[0][0]
+    ask = store.read(consents.answered(now)).result()[0][0]
     job = Standing(ask.n, ask.token, ask.id, ask.queue, State.HELD)
-    store.call_blocking(scripts.apply, [release(job, by="consent", reason="g", uses=Use("g", ask.job))], seconds=None)
+    store.call(scripts.apply, [release(job, by="consent", reason="g", uses=Use("g", ask.job))], seconds=None).result()
     [claim] = _claims(store, "pay")
-    store.call_blocking(consents.enter, [Attempt("s", "pay", "pay", "another", first=True)], seconds=None)
-    store.call_blocking(scripts.apply, [settle(claim, Succeeded(), DEFAULTS, 0.0)], seconds=None)
+    store.call(consents.enter, [Attempt("s", "pay", "pay", "another", first=True)], seconds=None).result()
+    store.call(scripts.apply, [settle(claim, Succeeded(), DEFAULTS, 0.0)], seconds=None).result()
 
 
 def _alert(store: Engine[Any], told: Path) -> None:
-    store.call_blocking(alerts.follow, [Found("notify", 0, ())], seconds=None)
+    store.call(alerts.follow, [Found("notify", 0, ())], seconds=None).result()
     causes = tuple(Cause(n, "cause", ("ops",), "{}") for n in (2, 3))
-    store.call_blocking(alerts.follow, [Found("notify", 3, causes)], seconds=None)
-    store.call_blocking(alerts.follow, [Found("notify", 3, causes)], seconds=None)
+    store.call(alerts.follow, [Found("notify", 3, causes)], seconds=None).result()
+    store.call(alerts.follow, [Found("notify", 3, causes)], seconds=None).result()
     report(told, followed=2)
-    [due] = store.read_blocking(alerts.due(store.now()))
+    [due] = store.read(alerts.due(store.now())).result()
     job = NewJob(id="alert", queue="standfast.notify", handler="standfast.notify", payload=f'{{"count":{due.number}}}')
     telling = Telling(due.fingerprint, due.number, due.told, 300.0, (job,))
     for _ in range(2):
-        store.call_blocking(alerts.tell, [telling], seconds=None)
+        store.call(alerts.tell, [telling], seconds=None).result()
     report(told, told=2)

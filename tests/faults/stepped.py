@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from standfast.store.requests import Request, ScriptFunction
+from standfast.store.requests import Request
+from standfast.store.scripts import Write
 from standfast.store.sqlite.engine import SqliteEngine
 
-Call = tuple[ScriptFunction, Sequence[Any]]
+Call = tuple[Write[Any, Any], Sequence[Any]]
 
 
 class SteppedEngine(SqliteEngine):
@@ -24,7 +25,7 @@ class SteppedEngine(SqliteEngine):
 
     def round(self, calls: Sequence[Call]) -> list[Any]:
         """Serve these callers in one transaction; give what each was told, None for one that was told nothing."""
-        requests = [Request(script, items, Future()) for script, items in calls]
+        requests = [_handed_in(script, items) for script, items in calls]
         left = self._serve(requests)
         while left and self.tries_again:
             left = self._serve(left)
@@ -34,6 +35,16 @@ class SteppedEngine(SqliteEngine):
         """Let go of the handles, as the end of a process does."""
         self._drop_connection()
         self._files.close(None)
+
+
+def _handed_in(script: Write[Any, Any], items: Sequence[Any]) -> Request[Any]:
+    request: Request[Any] = Request(script, items, _leave)
+    request.future = Future()
+    return request
+
+
+def _leave(_request: Request[Any]) -> None:
+    """Put it nowhere: rounds are stepped by hand."""
 
 
 def _told(future: Any) -> Any:

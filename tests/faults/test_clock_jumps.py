@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from standfast import Standfast, Transient
-from standfast.spine import upkeep
 from standfast.spine.orders import Order, Want
 from standfast.store.store import Store
 from standfast.testing import FrozenClock, drain
+from standfast.worker import upkeep
 from tests.faults import roles
 from tests.faults.nursery import Nursery, nursery, reported, until
 

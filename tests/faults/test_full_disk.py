@@ -139,7 +139,7 @@ def filled(store: SqliteEngine) -> set[str]:
     for n in count():
         ids = [f"job-{n}", f"copy-{n}"]
         try:
-            store.call_blocking(intake.enqueue, [letter(id_) for id_ in ids], seconds=1)
+            store.call(intake.enqueue, [letter(id_) for id_ in ids], seconds=1).result()
             accepted.update(ids)
         except StoreUnavailable as refusal:
             if "FullError" in (store.trouble or "") and refusal.definite:  # else the machine was only slow
@@ -160,7 +160,7 @@ def test_a_full_file_takes_nothing_by_halves_and_goes_on_when_there_is_room(plac
     assert len(accepted) > 10
     assert set(look(place / "queue.db")[0]) == accepted
     most_pages(1_000)
-    store.call_blocking(intake.enqueue, [letter("afterwards")], seconds=PATIENCE)
+    store.call(intake.enqueue, [letter("afterwards")], seconds=PATIENCE).result()
     store.close()
     jobs, flaws = read(place / "queue.db")
     assert (set(jobs), flaws) == (accepted | {"afterwards"}, [])

@@ -23,6 +23,7 @@ from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
+from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
@@ -75,13 +76,13 @@ def scenario(store: SqliteEngine, told: Told, patience: float) -> None:
     for turn in range(3):
         ids = [f"job-{turn}-{n}" for n in range(2)]
         try:
-            store.call_blocking(intake.enqueue, [new_job(id_) for id_ in ids], seconds=patience)
+            store.call(intake.enqueue, [new_job(id_) for id_ in ids], seconds=patience).result()
         except StoreUnavailable as error:
             told.refused(error, ids)
             return
         told.accepted.update(ids)
         try:
-            [catch] = store.call_blocking(scripts.claim, [ORDER], seconds=patience)
+            [catch] = store.call(claiming.claim, [ORDER], seconds=patience).result()
             end(store, told, catch.claims, patience)
         except StoreUnavailable:
             return
@@ -91,7 +92,7 @@ def scenario(store: SqliteEngine, told: Told, patience: float) -> None:
 def end(store: SqliteEngine, told: Told, claims: Sequence[Claim], patience: float) -> None:
     outcomes: list[Outcome] = [Succeeded('{"sent":true}'), Failed(REFUSED)]
     moves = [settle(claim, outcome, DEFAULTS, 0.0) for claim, outcome in zip(claims, outcomes, strict=False)]
-    landed = store.call_blocking(scripts.apply, moves, seconds=patience)
+    landed = store.call(scripts.apply, moves, seconds=patience).result()
     assert all(landed)
     told.ended.update({move.id: move.target for move in moves})
 
@@ -154,7 +155,7 @@ def run(path: Path, fault: FailAt, patience: float) -> Told:
         store = opened(path, fault)
         scenario(store, told, patience)
         fault.armed = False
-        store.call_blocking(intake.enqueue, [new_job("afterwards")], seconds=LONG)
+        store.call(intake.enqueue, [new_job("afterwards")], seconds=LONG).result()
         told.accepted.add("afterwards")
         assert store.trouble is None
         store.close()
@@ -229,7 +230,7 @@ def test_a_store_that_cannot_be_put_in_order_is_closed_all_the_same(place):
         with underneath(fault):
             store = SqliteEngine(Files(str(place / f"{n}.db")), SystemClock())
             store.open()
-            store.call_blocking(intake.enqueue, [new_job("job")], seconds=LONG)
+            store.call(intake.enqueue, [new_job("job")], seconds=LONG).result()
             fault.armed = True
             store.close()
         assert open_files(place) == []
@@ -245,8 +246,8 @@ def test_a_file_another_process_keeps_locked_is_refused_in_time_and_used_when_it
     with other_process_holding(path):
         for _ in range(3):
             with pytest.raises(StoreUnavailable, match="nothing was written") as refusal:
-                store.call_blocking(intake.enqueue, [new_job("refused")], seconds=SHORT)
+                store.call(intake.enqueue, [new_job("refused")], seconds=SHORT).result()
             assert refusal.value.definite
-    store.call_blocking(intake.enqueue, [new_job("accepted")], seconds=LONG)
+    store.call(intake.enqueue, [new_job("accepted")], seconds=LONG).result()
     store.close()
     assert set(read(path)[0]) == {"accepted"}

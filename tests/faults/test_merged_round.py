@@ -24,13 +24,15 @@ from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Lapsed, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
+from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
 from standfast.store import engine
 from standfast.store import store as store_verbs
 from standfast.store.engine import Doubt
-from standfast.store.requests import Answer, Request
+from standfast.store.requests import Reply, Request
+from standfast.store.scripts import writes
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round, Script
@@ -50,7 +52,7 @@ class Gate:
         self._open = threading.Event()
         self.reached = threading.Event()
 
-    def __call__(self, _round: Round, items: Sequence[Any]) -> Script[Any]:
+    def run(self, _round: Round, items: Sequence[Any]) -> Script[Any]:
         self.reached.set()
         self._open.wait(PATIENCE)
         yield "upkeep_times", {}
@@ -64,7 +66,7 @@ class Gate:
 async def behind_a_gate(store: SqliteEngine) -> AsyncIterator[None]:
     """Collect every call made inside into one round."""
     gate = Gate()
-    held = store.call(gate, [None], seconds=PATIENCE)
+    held = store.call(writes()(gate.run), [None], seconds=PATIENCE).start()
     await asyncio.to_thread(gate.reached.wait, PATIENCE)
     yield
     gate.open()
@@ -94,7 +96,7 @@ def new_job(name: str, **changes: Any) -> NewJob:
 
 
 def enqueue(store: SqliteEngine, job: NewJob) -> asyncio.Future[Any]:
-    return store.call(intake.enqueue, [job], seconds=PATIENCE)
+    return store.call(intake.enqueue, [job], seconds=PATIENCE).start()
 
 
 async def journal_length(store: SqliteEngine) -> int:
@@ -105,7 +107,8 @@ async def journal_length(store: SqliteEngine) -> int:
     return int(await store.read(script()))
 
 
-def broken_script(_round: Round, _items: Sequence[Any]) -> Script[None]:
+@writes()
+def broken_script(_round: Round, _items: Sequence[Any]) -> Script[list[None]]:
     yield "upkeep_times", {}
     raise ValueError("a value nobody foresaw")
 
@@ -120,9 +123,9 @@ async def test_sixty_four_callers_share_one_transaction(store):
 @pytest.mark.parametrize(
     "bad",
     [
-        lambda store: store.call(broken_script, [None], seconds=PATIENCE),
-        lambda store: store.call(intake.enqueue, [new_job("bad", payload=object())], seconds=PATIENCE),
-        lambda store: store.call(intake.enqueue, [new_job("bad", priority="high")], seconds=PATIENCE),
+        lambda store: store.call(broken_script, [None], seconds=PATIENCE).start(),
+        lambda store: store.call(intake.enqueue, [new_job("bad", payload=object())], seconds=PATIENCE).start(),
+        lambda store: store.call(intake.enqueue, [new_job("bad", priority="high")], seconds=PATIENCE).start(),
     ],
     ids=["another-script", "an-object-in-the-same-script", "a-constraint-in-the-same-script"],
 )
@@ -184,7 +187,7 @@ async def test_a_listener_that_cannot_be_told_stops_nobody(store, path):
 
 # --- a COMMIT that raised although it landed
 
-IsIt = Callable[[Answer], bool]
+IsIt = Callable[[Reply], bool]
 
 
 @pytest.fixture
@@ -193,7 +196,7 @@ def lose_answer(monkeypatch) -> Callable[[IsIt], None]:
     transact = SqliteEngine._transact  # noqa: SLF001 - the one place where a COMMIT's answer can be lost
     awaited: list[IsIt] = []
 
-    def lossy(self: SqliteEngine, pending: list[Request], *, alone: bool) -> tuple[list[Answer], Round]:
+    def lossy(self: SqliteEngine, pending: list[Request[Any]], *, alone: bool) -> tuple[list[Reply], Round]:
         answers, round_ = transact(self, pending, alone=alone)
         if awaited and any(map(awaited[0], answers)):
             awaited.clear()
@@ -208,9 +211,9 @@ def from_(script: Any) -> IsIt:
     return lambda answer: answer[0].script is script
 
 
-def is_a_claim(answer: Answer) -> bool:
+def is_a_claim(answer: Reply) -> bool:
     request, result = answer
-    return request.script is scripts.claim and any(catch.claims for catch in result)
+    return request.script is claiming.claim and any(catch.claims for catch in result)
 
 
 @pytest.mark.parametrize("key", [None, "key"])
@@ -228,7 +231,7 @@ async def test_an_enqueue_that_landed_unanswered_is_stored_and_told_once(store, 
 
 async def test_an_end_that_landed_unanswered_is_written_once(store, path, lose_answer):
     await enqueue(store, new_job("job"))
-    [catch] = await store.call(scripts.claim, [Order("worker", (Want("post", ("post",), 1),))], seconds=PATIENCE)
+    [catch] = await store.call(claiming.claim, [Order("worker", (Want("post", ("post",), 1),))], seconds=PATIENCE)
     death = settle(catch.claims[0], Failed(REFUSED), DEFAULTS, 0.0)
     lose_answer(from_(scripts.apply))
     assert await store.call(scripts.apply, [death], seconds=PATIENCE) == [True]
@@ -248,7 +251,7 @@ async def test_a_refusal_for_lack_of_disk_says_that_an_earlier_try_may_have_land
     free = iter([1 << 40])
     monkeypatch.setattr(Files, "free_bytes", lambda _files: next(free, 0))
     with pytest.raises(StoreUnavailable, match="may have been written") as refusal:
-        await store.call(intake.enqueue, [new_job("job")], seconds=PATIENCE, room=1)
+        await store.call(intake.enqueue, [new_job("job")], seconds=PATIENCE)
     assert not refusal.value.definite
 
 
@@ -318,10 +321,10 @@ async def until(fact: Callable[[], object]) -> None:
 
 async def test_two_ends_of_one_attempt_in_one_round_leave_one(store, path):
     await enqueue(store, new_job("job"))
-    [catch] = await store.call(scripts.claim, [Order("worker", (Want("post", ("post",), 1),))], seconds=PATIENCE)
+    [catch] = await store.call(claiming.claim, [Order("worker", (Want("post", ("post",), 1),))], seconds=PATIENCE)
     ends = [settle(catch.claims[0], outcome, DEFAULTS, 0.0) for outcome in (Succeeded(), Lapsed(), Failed(REFUSED))]
     async with behind_a_gate(store):
-        calls = [store.call(scripts.apply, [end], seconds=PATIENCE) for end in ends]
+        calls = [store.call(scripts.apply, [end], seconds=PATIENCE).start() for end in ends]
     assert await asyncio.gather(*calls) == [[True], [False], [False]]
     jobs, flaws = look(path)
     assert (jobs["job"].state, jobs["job"].lines, flaws) == ("completed", 0, [])

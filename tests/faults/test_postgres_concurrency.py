@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,21 @@ import pytest
 from standfast.job import NewJob
 from standfast.lifecycle import Move, State, Transition
 from standfast.spine import apply as scripts
+from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Publication, Want
-from standfast.store import turns
+from standfast.spine.riders import KnownQueue
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as pg_connect
 from standfast.store.postgres.connection import opening
 from standfast.store.postgres.driver import STATEMENTS, drive
-from standfast.store.requests import Line, Request, ScriptFunction
+from standfast.store.requests import Line, Request
+from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
 from standfast.wings.jobs import scripts as operations
 from standfast.wings.queues import depth
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.threads import scripts as threads
 from standfast.wings.threads.scripts import gate_of
 from tests.faults import crowd
@@ -268,19 +270,25 @@ async def test_who_follows_the_journal_misses_nothing_that_is_committed_late(pos
 
 
 def test_queues_are_locked_in_one_order():
-    known = {name: depth.Known(max_depth=1) for name in ("small", "other", "tiny", "large")}
-    steps: list[Any] = list(depth.lock({**known, "unlimited": depth.Known()}))
+    known = {name: KnownQueue(max_depth=1) for name in ("small", "other", "tiny", "large")}
+    steps: list[Any] = list(depth.lock({**known, "unlimited": KnownQueue()}))
     assert [given["queue"] for _, given in steps] == sorted(known)
 
 
 def test_what_locks_what_all_use_has_a_round_of_its_own():
     line = Line()
-    asked: list[ScriptFunction] = [intake.enqueue, scripts.publish, operations.pause, scripts.claim, scripts.apply]
+    asked: list[Write[Any, Any]] = [
+        intake.enqueue,
+        queue_scripts.publish,
+        operations.pause,
+        claiming.claim,
+        scripts.apply,
+    ]
     for script in asked:
-        line.put(Request(script, [], Future(), apart=script in turns.APART))
+        line.put(Request(script, [], line.put))
     rounds = []
     while not line.empty():
-        serving: list[Request] = []
+        serving: list[Request[Any]] = []
         line.join(serving, 100)
         rounds.append([request.script for request in serving])
     assert rounds == [asked[:1], asked[1:2], asked[2:3], asked[3:]]

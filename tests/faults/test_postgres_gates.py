@@ -14,9 +14,9 @@ from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS, Limit, QueueRules
 from standfast.spine.orders import Catch, Order, Publication, Want
 from standfast.spine.settle import settle
-from standfast.spine.upkeep import Sweep
 from standfast.store.postgres.driver import STATEMENTS
 from standfast.store.store import Store
+from standfast.worker.upkeep import Sweep
 from tests.postgres import connect
 
 RULES = QueueRules(concurrency=Limit(key="payload.tenant", limit=1))

@@ -18,11 +18,11 @@ from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
-from standfast.spine.upkeep import WorkerCard
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as connect_as_the_product
 from standfast.store.postgres.connection import opening
 from standfast.store.store import Store
+from standfast.worker.upkeep import WorkerCard
 from tests import postgres
 from tests.faults import outages
 from tests.faults.nursery import Child, Nursery, nursery, reported, until

@@ -17,13 +17,15 @@ from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Lapsed, Outcome, Succeeded
 from standfast.rules import queue_rules
 from standfast.spine import apply as scripts
-from standfast.spine import intake, upkeep
+from standfast.spine import claim as claiming
+from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
 from standfast.store import engine
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.files import Files
 from standfast.testing import FrozenClock
+from standfast.worker import upkeep
 from tests.faults.disk import Disk, DiskVFS, lay_out
 from tests.faults.stepped import Call, SteppedEngine
 from tests.faults.verdict import Found, read
@@ -134,7 +136,7 @@ class Machine:
         worker = self._clock.boot()
         order, card = Order(worker, WANTS), upkeep.WorkerCard(worker, "host", 1, "[]", "{}")
         landed, catches, _, *receipts = store.round(
-            [(scripts.apply, moves), (scripts.claim, [order]), (upkeep.beat, [card]), *calls]
+            [(scripts.apply, moves), (claiming.claim, [order]), (upkeep.beat, [card]), *calls]
         )
         if landed is None:
             return

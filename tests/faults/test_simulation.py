@@ -24,15 +24,18 @@ from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Lapsed, Outcome, Succeeded
 from standfast.rules import queue_rules
 from standfast.spine import apply as scripts
-from standfast.spine import intake, upkeep
+from standfast.spine import claim as claiming
+from standfast.spine import intake
 from standfast.spine.orders import Order, Publication, Want
 from standfast.spine.settle import settle
 from standfast.store import engine
 from standfast.store.engine import Doubt
-from standfast.store.requests import Answer, Request
+from standfast.store.requests import Reply, Request
 from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round
 from standfast.testing import FrozenClock
+from standfast.wings.queues import scripts as queue_scripts
+from standfast.worker import upkeep
 from tests.faults.stepped import Call, SteppedEngine
 from tests.faults.verdict import beside, look
 
@@ -51,9 +54,9 @@ class LossyEngine(SteppedEngine):
         super().__init__(files, clock)
         self._rng = rng
 
-    def _transact(self, pending: list[Request], *, alone: bool) -> tuple[list[Answer], Round]:
+    def _transact(self, pending: list[Request[Any]], *, alone: bool) -> tuple[list[Reply], Round]:
         answers = super()._transact(pending, alone=alone)
-        if self._rng.random() < 0.02 and all(request.script is not scripts.claim for request in pending):
+        if self._rng.random() < 0.02 and all(request.script is not claiming.claim for request in pending):
             raise Doubt from apsw.IOError("the answer is lost")
         return answers
 
@@ -171,11 +174,11 @@ class Day:
             return []
         want = Want("post", ("post",), 2)
         if worker.apart:
-            [catch] = self.call(scripts.claim, [Order(worker.name, (replace(want, slots=1, alone=True),))])
+            [catch] = self.call(claiming.claim, [Order(worker.name, (replace(want, slots=1, alone=True),))])
             self.seen["alone"] += len(catch.claims)
             if catch.claims:
                 return list(catch.claims)
-        [catch] = self.call(scripts.claim, [Order(worker.name, (want,))])
+        [catch] = self.call(claiming.claim, [Order(worker.name, (want,))])
         worker.apart = bool(catch.suspects)
         return list(catch.claims)
 
@@ -233,7 +236,7 @@ class Day:
 def live(seed: int, path: Path, seconds: float = 1200) -> Day:
     """Live through some time of mishaps, and then in quiet until everything has ended."""
     day = Day(seed, path)
-    day.store.round([(scripts.publish, [Publication({"post": RULES}, [])])])
+    day.store.round([(queue_scripts.publish, [Publication({"post": RULES}, [])])])
     for _ in range(WORKERS):
         day.start_worker()
     day.after(0.0, day.produce)

@@ -15,6 +15,7 @@ from standfast.lifecycle import Transition
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
+from standfast.spine.close import close
 from standfast.spine.orders import Order, Want
 from standfast.spine.settle import settle
 from standfast.store.postgres.address import Address
@@ -124,7 +125,7 @@ async def test_two_connections_that_complete_the_last_two_parents_release_their_
         first.begin(opening(address))
         round_ = Round(store.now(), 0.0, "")
         assert drive(first, scripts.apply(round_, ends[:1])) == [True]
-        drive(first, scripts.close(round_))
+        drive(first, close(round_))
         second = asyncio.ensure_future(store.apply(ends[1:]))
         while not look("SELECT 1 FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.005)

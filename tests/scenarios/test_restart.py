@@ -7,9 +7,9 @@ from typing import Any
 
 from standfast import Standfast, Transient, fixed
 from standfast.spine.orders import Order, Want
-from standfast.spine.upkeep import Sweep, WorkerCard
 from standfast.testing import FrozenClock, drain
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.upkeep import Sweep, WorkerCard
 from tests.waiting import ended, job_of, reached, seen, stamp
 from tests.warm import run_warm
 from tests.worker.inside import store_of

@@ -6,7 +6,6 @@ import ast
 import re
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
@@ -16,13 +15,12 @@ from typing import TypeVar
 import pytest
 
 import standfast
+from standfast.store.statements import DIALECTS, load
 from standfast.wings.notices.words import KINDS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "standfast"
-STORE = SOURCE / "store"
 PEERS = Path("src/standfast/bench/peers")
-DIALECTS = ("sqlite", "postgres")
 PUBLIC_API = Path(__file__).with_name("public_api.txt")
 
 LONGEST_FILE = 400
@@ -34,7 +32,6 @@ UPDATE_PUBLIC_API = """the public names changed; if that is meant, say so in CHA
     .venv/bin/python -c 'import standfast; print(*sorted(standfast.__all__), sep="\\n")' > tests/shape/public_api.txt
 """
 
-STATEMENT_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 QUOTED_OR_COMMENT = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -69,11 +66,9 @@ def is_broad(handler: ast.ExceptHandler) -> bool:
     return any(ast.unparse(each) in {"Exception", "BaseException"} for each in caught)
 
 
-def statements(dialect: str) -> tuple[str, list[tuple[str, str]]]:
-    """Give what stands before the first name, then each name with its SQL, quoted text and comments taken out."""
-    before, *parts = STATEMENT_NAME.split((STORE / dialect / "queries.sql").read_text(encoding="utf-8"))
-    bare = [QUOTED_OR_COMMENT.sub(" ", sql) for sql in (before, *parts[1::2])]
-    return bare[0], list(zip(parts[::2], bare[1:], strict=True))
+def statements(dialect: str) -> list[tuple[str, str]]:
+    """Give each name with its SQL, quoted text and comments taken out."""
+    return [(name, QUOTED_OR_COMMENT.sub(" ", each.sql)) for name, each in load(dialect).items()]
 
 
 def test_no_file_is_too_long():
@@ -101,24 +96,14 @@ def test_the_public_names_are_few_and_meant():
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_statement_has_one_name_of_its_own(dialect):
-    before, named = statements(dialect)
-    assert before.strip() == "", "a statement stands before the first `-- name:`"
-    counted = Counter(name for name, _ in named)
-    assert [name for name, count in counted.items() if count > 1] == []
-    crowded = [name for name, sql in named if len([part for part in sql.split(";") if part.strip()]) > 1]
-    assert crowded == [], "under each of these names stands more than one statement"
+def test_under_each_name_stands_one_statement(dialect):
+    crowded = [name for name, sql in statements(dialect) if len([part for part in sql.split(";") if part.strip()]) > 1]
+    assert crowded == []
 
 
-def test_both_dialects_have_the_same_statements_in_the_same_order():
-    sqlite, postgres = (statements(dialect)[1] for dialect in DIALECTS)
-    assert [name for name, _ in sqlite] == [name for name, _ in postgres]
-
-
-def test_what_only_one_dialect_needs_is_a_comment_in_the_other():
-    sqlite, postgres = (statements(dialect)[1] for dialect in DIALECTS)
-    needed = {name for name, sql in [*sqlite, *postgres] if sql.strip()}
-    assert [name for name, _ in sqlite if name not in needed] == [], "nobody needs these"
+def test_every_statement_is_needed_by_a_dialect():
+    needed = {name for dialect in DIALECTS for name, sql in statements(dialect) if sql.strip()}
+    assert load("sqlite").keys() - needed == set()
 
 
 SUBQUERY = re.compile(r"\b(?:FROM|JOIN|LATERAL)\s*\((?=\s*(?:SELECT|VALUES|WITH)\b)", re.IGNORECASE)
@@ -127,7 +112,7 @@ NAMED = re.compile(r"\s*(?:AS\s+)?(?!(?:ON|WHERE|JOIN|LEFT|CROSS|ORDER|GROUP|LIM
 
 def test_every_subquery_has_a_name():
     """PostgreSQL before 16 wants one, and the server that these tests start does not."""
-    _, named = statements("postgres")
+    named = statements("postgres")
     nameless = [
         name for name, sql in named for found in SUBQUERY.finditer(sql) if not NAMED.match(after(sql, found.end()))
     ]
@@ -145,9 +130,7 @@ def after(sql: str, place: int) -> str:
 
 def test_every_statement_is_used():
     quoted = {node.value for _, node in nodes(ast.Constant, under=SOURCE)}
-    _, named = statements("sqlite")
-    assert named
-    assert [name for name, _ in named if name not in quoted] == []
+    assert [name for name in load("sqlite") if name not in quoted] == []
 
 
 IMPORTED_AS = {"opentelemetry_api": "opentelemetry"}

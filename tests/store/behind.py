@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
 import apsw
 
-from standfast.spine import upkeep
+from standfast.store.scripts import writes
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
+from standfast.worker import upkeep
 from tests.postgres import connect, in_schema
 
 
@@ -19,7 +21,7 @@ def rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
     engine = _engine(store)
     if isinstance(engine, SqliteEngine):
         return engine._files.read(sql, _select).result()  # type: ignore[no-any-return, arg-type]  # noqa: SLF001
-    engine.call_blocking(_put_in_order, [None], seconds=5)
+    engine.call(_put_in_order, [None], seconds=5).result()
     return _outside(engine, sql)
 
 
@@ -37,7 +39,8 @@ def _engine(store: Store) -> Any:
     return store._engine  # noqa: SLF001 - no verb shows these rows, and none should
 
 
-def _put_in_order(round_: Round, asked: list[None]) -> Script[Any]:
+@writes()
+def _put_in_order(round_: Round, asked: Sequence[None]) -> Script[list[None]]:
     yield "sum_counters", {}
     return (yield from upkeep.number_journal(round_, asked))
 

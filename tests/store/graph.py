@@ -8,9 +8,8 @@ from typing import Any
 
 from standfast.job import Claim
 from standfast.outcome import Succeeded
-from standfast.store.facades.flows import Started
 from standfast.store.store import Store
-from standfast.wings.workflows.graphs import Start, StepRow
+from standfast.wings.workflows.graphs import Start, Started, StepRow
 from standfast.wings.workflows.rules import Plan, plan
 from tests.store.suite import claimed, ended, new_job
 

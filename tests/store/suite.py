@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from standfast.failure import Class, Failure, Landed
-from standfast.job import Claim, JobView, NewJob, Receipt
+from standfast.job import Claim, NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Outcome
 from standfast.rules import DEFAULTS, QueueRules
@@ -19,12 +19,13 @@ from standfast.spine.orders import Catch, Order, Publication, Want
 from standfast.spine.payload import fingerprint
 from standfast.spine.registry import Declaration
 from standfast.spine.settle import settle
-from standfast.spine.upkeep import Beat, Sweep, Swept, WorkerCard
 from standfast.store.store import Store
+from standfast.views import JobView
 from standfast.wings.jobs.rules import cancel, replay
 from standfast.wings.jobs.view import job_view
 from standfast.wings.letters.returning import standing
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.upkeep import Beat, Sweep, Swept, WorkerCard
 
 Look = Callable[[str], list[tuple[Any, ...]]]
 """Looks behind the verbs: rows of a plain SELECT."""

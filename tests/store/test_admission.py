@@ -15,7 +15,7 @@ CLOSED = Closing(0.0, "it says no")
 
 
 async def asked(store: Store, admission: Closing | str | None, slots: int = 2) -> list[Claim]:
-    want = Want("mail", ("mail",), slots, admission)  # type: ignore[arg-type]
+    want = Want("mail", ("mail",), slots, admission)
     return (await store.claim(Order("worker-1", (want,)))).claims
 
 

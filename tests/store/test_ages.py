@@ -8,12 +8,12 @@ import pytest
 
 from standfast.outcome import Lapsed, NotEntered
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.spine import apply as scripts
 from standfast.spine.settle import too_old
-from standfast.spine.upkeep import Sweep
 from standfast.store.store import Store
 from standfast.wings.queues import ages
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.upkeep import Sweep
 from tests.store.suite import (
     catch,
     claim_one,
@@ -193,7 +193,7 @@ async def test_rules_published_while_others_are_stamped_win(store, clock, monkey
 
 def publish_only(store, publication):
     """Put declarations in force as a process does that dies right after."""
-    store._engine.call_blocking(scripts.publish, [publication], seconds=5.0)  # noqa: SLF001 - no verb leaves it undone
+    store._engine.call(queue_scripts.publish, [publication], seconds=5.0).result()  # noqa: SLF001 - no verb leaves it undone
 
 
 @pytest.mark.parametrize("later", [QueueRules(max_age=3600.0), DEFAULTS])

@@ -7,7 +7,7 @@ import json
 import logging
 import stat
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ import apsw
 import pytest
 
 from standfast import ConfigurationError, Standfast, StandfastError
+from standfast.application.wings import RIDERS
 from standfast.failure import Class
 from standfast.outcome import Succeeded
-from standfast.spine import apply as scripts
+from standfast.spine.close import close
+from standfast.store.scripts import writes
 from standfast.store.steps import Round
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
@@ -95,7 +97,8 @@ async def test_the_decisions_of_one_transaction_are_one_link(store, look):
 
 
 async def test_nothing_is_chained_of_a_transaction_that_fails(store, look):
-    def broken(round_: Round, items: list[None]) -> Any:
+    @writes()
+    def broken(round_: Round, items: Sequence[None]) -> Any:
         audit.record(round_, *decided("ann"))
         yield "chain_head", {}
         raise ValueError(len(items))
@@ -106,19 +109,19 @@ async def test_nothing_is_chained_of_a_transaction_that_fails(store, look):
 
 
 def test_a_transaction_without_decisions_pays_no_statement():
-    round_ = Round(0.0, 0.0, "")
-    assert list(scripts.close(round_)) == []
+    round_ = Round(0.0, 0.0, "", RIDERS)
+    assert list(close(round_)) == []
     round_.told["enqueued", "mail"].append("job")
-    assert [name for name, _ in scripts.close(round_)] == ["write_journal", "add_counters"]
+    assert [name for name, _ in close(round_)] == ["write_journal", "add_counters"]
 
 
 def test_the_link_comes_last_and_has_wall_time():
     """On PostgreSQL it locks the head: whoever holds that must wait for nobody."""
-    round_, part = Round(10.0, 5.0, ""), Round(10.0, 5.0, "")
+    round_, part = Round(10.0, 5.0, "", RIDERS), Round(10.0, 5.0, "", RIDERS)
     part.told["replayed", "mail"].append("job")
     audit.record(part, *decided("ann"))
     round_.absorb(part)
-    script, steps = scripts.close(round_), list[Any]()
+    script, steps = close(round_), list[Any]()
     step = next(script)
     with suppress(StopIteration):
         while True:

@@ -10,12 +10,15 @@ import pytest
 
 from standfast.errors import StoreUnavailable
 from standfast.store.requests import NEVER, Deadlines, Line, Request
+from standfast.wings.audit import scripts as audit
 from tests.store.suite import new_job, one, states
 
 
-def request(deadline: float = NEVER) -> Request:
-    loop = asyncio.get_running_loop()
-    return Request(print, [1], loop.create_future(), deadline=deadline)  # type: ignore[arg-type]
+def request(deadline: float = NEVER) -> Request[Any]:
+    made: Request[Any] = Request(audit.note, [1], lambda _: None)
+    made.start()
+    made.deadline = deadline
+    return made
 
 
 def soon(seconds: float) -> float:
@@ -78,7 +81,7 @@ async def test_a_doubtful_call_is_never_told_that_nothing_was_written():
 async def test_a_request_is_seen_while_it_moves_from_the_line_into_a_round():
     """The loop looks at deadlines whenever it likes: a request it cannot see would never end."""
     line, moving = Line(), request()
-    seen: list[list[Request]] = []
+    seen: list[list[Request[Any]]] = []
 
     class Watched(deque[Any]):
         def popleft(self) -> Any:
@@ -97,11 +100,11 @@ async def test_a_round_takes_so_many_items_and_leaves_the_rest_in_line():
     waiting = [request() for _ in range(5)]
     for each in waiting:
         line.put(each)
-    first: list[Request] = []
+    first: list[Request[Any]] = []
     line.join(first, most=3)
     assert first == waiting[:3]
     assert not line.empty()
-    rest: list[Request] = []
+    rest: list[Request[Any]] = []
     line.join(rest, most=3)
     assert rest == waiting[3:]
     assert line.empty()

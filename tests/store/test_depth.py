@@ -66,6 +66,11 @@ async def test_one_handed_in_again_after_an_unknown_commit_is_never_refused(two)
     assert outcomes(await two.enqueue([new_job(idempotency_key="k")])) == ["duplicate"]
 
 
+async def test_one_that_two_relays_hand_in_at_once_takes_one_place(two):
+    jobs = [new_job(), new_job(), new_job()]
+    assert outcomes(await two.enqueue([*jobs, *jobs])) == ["accepted", "accepted", "Full"] * 2
+
+
 async def test_the_key_of_a_refused_job_is_free(two):
     await enqueued(two, new_job(), new_job())
     refused = await two.enqueue([new_job(idempotency_key="k"), new_job(idempotency_key="k")])

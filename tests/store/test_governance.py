@@ -8,7 +8,7 @@ import msgspec
 
 from standfast.failure import Class
 from standfast.lifecycle import Move, Transition
-from standfast.spine.upkeep import Prune
+from standfast.store.scripts import writes
 from standfast.store.store import Store
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.rules import asked_for, turned_down
@@ -19,6 +19,7 @@ from standfast.wings.letters.births import Holding
 from standfast.wings.letters.returning import standing
 from standfast.wings.redrives.scripts import KEEP_PLANS, KEEP_REDRIVES, Advance, Mark, Plan, Planned, Start, Take
 from standfast.wings.redrives.words import Course, Leg, Outcome
+from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, ended, failed, one, seen
 
 
@@ -123,6 +124,7 @@ async def test_whoever_changes_a_job_voids_its_approval_with_the_change(store):
     await hold(store, job_id, filing())
     n = (await row(store, job_id)).n
 
+    @writes()
     def change(_round, items):
         for number in items:
             yield from approvals.void([number], "its payload was amended")

@@ -12,10 +12,10 @@ from standfast.job import Receipt
 from standfast.outcome import Cancel, Succeeded
 from standfast.rules import QueueRules
 from standfast.spine.orders import Conflict
-from standfast.spine.upkeep import Prune
 from standfast.testing import memory
 from standfast.wings.letters.burials import in_conflict
 from standfast.wings.relay.scripts import Forward
+from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, claimed, ended, enqueued, failed, new_job, one, publish
 
 DAY = 86400.0

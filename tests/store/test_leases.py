@@ -6,7 +6,7 @@ import pytest
 
 from standfast.outcome import Lapsed, NotEntered, Succeeded
 from standfast.rules import QueueRules
-from standfast.spine.upkeep import Held
+from standfast.worker.upkeep import Held
 from tests.store.suite import (
     EVERY,
     beat,

@@ -11,11 +11,11 @@ from standfast.job import ASKED, DOUBTED, Claim, Entry, Note
 from standfast.lifecycle import Transition
 from standfast.outcome import Lapsed, Look, Recovered, Succeeded, Undetermined
 from standfast.rules import QueueRules, no_backoff
-from standfast.spine.upkeep import Prune
 from standfast.wings.audit.words import Decision
 from standfast.wings.effects import scripts as ledger
 from standfast.wings.jobs.rules import replay, resolve
 from standfast.wings.letters.returning import standing
+from standfast.worker.upkeep import Prune
 from tests.store.suite import beat, claim_one, ended, everything, one, replayed, seen, sweep, swept
 from tests.waiting import effects_of
 

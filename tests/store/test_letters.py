@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from standfast.failure import CATALOGUE, Action, Class, Failure, Landed, reason
-from standfast.job import Attempt
 from standfast.lifecycle import Triage
 from standfast.outcome import Failed, Lapsed, Misfit
 from standfast.rules import DEFAULTS, QueueRules, fixed
 from standfast.spine.settle import settle
+from standfast.views import Attempt
 from standfast.wings.jobs.listing import Filter
 from standfast.worker.pruner import Pruner
 from tests.store.suite import claim_one, ended, everything, failed, journal, new_job, one, publish, seen

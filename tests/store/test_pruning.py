@@ -7,8 +7,8 @@ import pytest
 from standfast.failure import Class, Landed
 from standfast.outcome import Cancel, Succeeded
 from standfast.rules import QueueRules
-from standfast.spine.upkeep import Prune
 from standfast.worker.pruner import Pruner
+from standfast.worker.upkeep import Prune
 from tests.store.suite import beat, claim_one, claimed, ended, enqueued, everything, failed, new_job, one, publish, seen
 
 HOUR, DAY = 3600.0, 86400.0

@@ -7,9 +7,10 @@ import pytest
 from standfast.failure import Class
 from standfast.lifecycle import Move, State, Transition
 from standfast.rules import QueueRules, Retention
-from standfast.spine.upkeep import Prune
+from standfast.store.scripts import writes
 from standfast.wings.audit.words import decisions_of
 from standfast.worker.pruner import Pruner
+from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, ended, everything, failed, journal, new_job, one, publish
 
 DAY = 86400.0
@@ -103,6 +104,7 @@ async def test_what_waits_for_an_answer_or_a_replay_stays(store, clock, keep):
     assert len(await left(store, *plain)) == (0 if keep.age else 1)
 
 
+@writes()
 def _scheduled(_round, numbers):
     """Write a triage as a policy would have."""
     for n in numbers:

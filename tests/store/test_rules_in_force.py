@@ -12,9 +12,10 @@ from standfast.outcome import NotEntered
 from standfast.rules import DEFAULTS, QueueRules, exponential, fixed
 from standfast.spine.orders import Publication
 from standfast.spine.registry import Declaration
-from standfast.spine.upkeep import WorkerCard
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.store.store import Store
+from standfast.worker.upkeep import WorkerCard
 from tests.store.suite import catch, claim_one, ended, enqueued, failed, new_job, one, publish, seen, sweep
 
 STRICT = QueueRules(attempts=2, lease=30.0, timeout=20.0)
@@ -212,13 +213,14 @@ async def test_rules_of_a_version_without_layers_count_as_the_codes(store):
     """It writes the rules in force alone, also while the layers still say something else."""
     publish_file(store, "/app/standfast.toml", code=STRICT, attempts=9)
     published = text({"mail": QueueRules(attempts=4, lease=15.0)})
-    store._engine.call_blocking(former, [published], seconds=5.0)  # noqa: SLF001 - as the former version did
+    store._engine.call(former, [published], seconds=5.0).result()  # noqa: SLF001 - as the former version did
     assert await in_force(store) == (4, 15.0, 900.0)
     publish_file(store, "/ops/standfast.toml", lease=60.0)
     assert await in_force(store) == (4, 60.0, 900.0)
 
 
-def former(round_: Round, published: Sequence[str]) -> Script[Any]:
+@writes()
+def former(round_: Round, published: Sequence[str]) -> Script[list[Any]]:
     for queues in published:
         yield "publish_queues", {"queues": queues, "now": round_.now}
     return [None] * len(published)

@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 
 from standfast.rules import QueueRules
-from standfast.spine.upkeep import Prune
 from standfast.store.store import Store
 from standfast.wings.schedules.scripts import Next, Pausing, Put, Schedule, Ticking
 from standfast.wings.schedules.ticking import Spec, first_run, spec_of, ticking
+from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, claimed, ended, failed, publish, seen
 
 

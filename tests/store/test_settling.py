@@ -228,9 +228,9 @@ async def test_every_transaction_is_one_journal_row_that_covers_every_job(store,
         [("claimed", "chat", [chat])],
         [
             ("completed", "mail", [mail[0]]),
+            ("completed", "chat", [chat]),
             ("retry", "mail", [mail[1]]),
             ("dead_letter", "mail", [mail[2]]),
-            ("completed", "chat", [chat]),
         ],
     ]
     assert sorted(look("SELECT queue, name, value FROM counter")) == [

@@ -19,7 +19,6 @@ from standfast.outcome import Succeeded
 from standfast.rules import QueueRules
 from standfast.settings import load
 from standfast.spine.registry import Registry
-from standfast.spine.upkeep import Prune
 from standfast.store import spool as spool_module
 from standfast.store import spoolfile, spools
 from standfast.store.spool import Spool, Stamp
@@ -30,6 +29,7 @@ from standfast.wings.queues.declarations import Declarations
 from standfast.wings.relay import forwarder
 from standfast.wings.relay.forwarder import Forwarder
 from standfast.wings.relay.scripts import Forward, Unforwardable
+from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, claimed, ended, enqueued, new_job, publish, replayed, seen, states
 
 NOW = Stamp("boot-1", 1000.0, 2000.0)

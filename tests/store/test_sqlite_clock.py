@@ -6,9 +6,9 @@ import pytest
 
 from standfast import clock as clock_module
 from standfast.clock import UNKNOWN_BOOT
-from standfast.spine.upkeep import Prune
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
+from standfast.worker.upkeep import Prune
 from tests.store.suite import EVERY, beat, claim_one, claimed, new_job, one, seen, sweep, swept
 
 DAY = 86400.0

@@ -10,8 +10,8 @@ from standfast.job import Claim
 from standfast.outcome import Drained, NotEntered, Succeeded
 from standfast.rules import Limit, QueueRules
 from standfast.spine.orders import Catch, Order, Want
-from standfast.spine.upkeep import Sweep, WorkerCard
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.upkeep import Sweep, WorkerCard
 from tests.store.suite import EVERY, claimed, ended, enqueued, failed, new_job, one, publish, replayed, seen, swept
 
 PLAIN = Order("other", (Want("mail", ("mail",), 10),))

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from standfast.application.wings import RIDERS
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.spine import apply as scripts
 from standfast.store import turns
-from standfast.store.requests import ScriptFunction
+from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script, lock_jobs
 from standfast.wings.audit.words import Decision
 from standfast.wings.letters import scripts as letters
@@ -47,8 +48,8 @@ def refused(n: int) -> Refusal:
 
 
 def test_the_first_that_locks_jobs_locks_those_of_all():
-    round_ = Round(0.0, 0.0, "boot")
-    calls: list[tuple[ScriptFunction, list[Any]]] = [
+    round_ = Round(0.0, 0.0, "boot", RIDERS)
+    calls: list[tuple[Write[Any, Any], list[Any]]] = [
         (letters.quarantine, [apart(5), apart(2)]),
         (scripts.apply, [moved(9), moved(1)]),
         (policies.refuse, [refused(4), refused(9)]),
@@ -65,4 +66,4 @@ def test_what_people_do_to_letters_takes_its_turn_behind_what_brings_jobs(script
 
 
 def test_a_purge_has_a_transaction_of_its_own():
-    assert letters.purge in turns.APART
+    assert letters.purge.apart

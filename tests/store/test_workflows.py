@@ -14,7 +14,6 @@ from standfast.lifecycle import State, Transition
 from standfast.outcome import Cancel, Snooze, Succeeded
 from standfast.rules import QueueRules, Retention
 from standfast.spine.orders import Conflict, Full
-from standfast.spine.upkeep import Prune
 from standfast.store.postgres import driver as postgres_driver
 from standfast.store.sqlite import engine as sqlite_engine
 from standfast.store.store import Store
@@ -23,6 +22,7 @@ from standfast.wings.letters.births import Holding
 from standfast.wings.letters.returning import standing
 from standfast.wings.policy.triage import triage
 from standfast.wings.workflows.graphs import Cancellation
+from standfast.worker.upkeep import Prune
 from tests.store.graph import DIAMOND, claims, done, laid_out, progress, started, states, steps
 from tests.store.suite import (
     Look,
@@ -359,7 +359,7 @@ async def test_a_round_without_steps_asks_nothing_about_workflows(store, monkeyp
     monkeypatch.setattr(postgres_driver, "NUMBERED", Recorded(postgres_driver.NUMBERED))
     await one(store)
     await ended(store, await claim_one(store), Succeeded("1"))
-    assert "standing_states" in asked
+    assert "complete_jobs" in asked
     about = {"count_parents_down", "waiting_behind", "tally_workflows", "parents_of", "set_progress", "end_workflow"}
     assert not about & set(asked)
 

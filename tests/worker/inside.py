@@ -14,9 +14,9 @@ from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
 from standfast.spine.orders import Catch, Order
-from standfast.spine.upkeep import Beat
 from standfast.store.store import Store
 from standfast.wings.jobs.reads import WorkerRow
+from standfast.worker.upkeep import Beat
 from standfast.worker.worker import Worker
 
 

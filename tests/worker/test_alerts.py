@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from standfast import ConfigurationError, Permanent, Standfast
+from standfast import ConfigurationError, PayloadRejected, Permanent, Standfast
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.wings.alerts.cursors import Cursors
@@ -130,6 +130,18 @@ async def test_a_dead_sink_shows_in_health_and_alerts_nobody_about_itself(alerti
         for _ in range(5):
             await passed(sf, 400)
         assert len(receiver.received()) == 1
+
+
+async def test_an_alert_that_died_is_sent_in_nobodys_words_but_ours(alerting, receiver):
+    """Amended and replayed, it would tell what somebody else wrote, and be believed."""
+    text = one_webhook(receiver, status="400") + '[queues."standfast.notify"]\nattempts = 1\n'
+    async with alerting(text) as sf:
+        await letters(sf)
+        await passed(sf, 6)
+        [dead] = await sf.jobs(queue=QUEUE)
+        with pytest.raises(PayloadRejected, match="own messages"):
+            await sf.dead_letters.amend(dead.id, {**dead.payload, "title": "send money"}, by="ann", reason="why")
+        assert (await sf.dead_letters.replay(dead.id, by="ann"))["outcome"] == "replayed"
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from standfast import Standfast, StoreUnavailable
 from standfast.concurrency import threads as aside
 from standfast.errors import StoreClosed
 from standfast.spine.registry import Handler
-from standfast.spine.upkeep import number_journal
 from standfast.wings.jobs.reads import last_journal_number
+from standfast.worker.upkeep import number_journal
 from tests.waiting import seen
 from tests.worker.inside import is_open, store_of
 from tests.worker.processes import environment
@@ -174,7 +174,7 @@ async def test_a_call_that_comes_while_the_store_closes_is_answered(url):
     async with Standfast(url) as sf:
         engine = store_of(sf)._engine  # noqa: SLF001
     with pytest.raises(StoreClosed):
-        engine.call_blocking(number_journal, [None], seconds=None)
+        engine.call(number_journal, [None], seconds=None).result()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is nothing to fork")

@@ -9,11 +9,11 @@ from collections import Counter
 import pytest
 
 from standfast import ConfigurationError, Standfast, Transient, current_session
-from standfast.spine.upkeep import Prune
 from standfast.testing import drain
 from standfast.wings.audit.words import Decision
 from standfast.wings.consent.scripts import Given
 from standfast.wings.consent.words import Grant
+from standfast.worker.upkeep import Prune
 from tests.waiting import failure_of, job_of, reached, seen
 from tests.worker.governing import redriver
 from tests.worker.processes import children

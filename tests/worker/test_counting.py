@@ -9,9 +9,9 @@ import pytest
 
 from standfast import Permanent
 from standfast.cli.terminal import Cell, Table
-from standfast.job import JobView
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
+from standfast.views import JobView
 from standfast.wings.jobs import reads
 from standfast.wings.queues.boards import queue_board, stats_board
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from standfast import Standfast
-from standfast.spine.upkeep import WorkerCard
 from standfast.worker import worker as worker_module
+from standfast.worker.upkeep import WorkerCard
 from tests.waiting import ended, job_of, reached, seen, stamp
 from tests.worker.inside import live_workers, store_of
 from tests.worker.processes import Log, children

@@ -271,9 +271,36 @@ class TestAmend:
             HTTP,
         )
         with pytest.raises(PayloadRejected, match=r"10\.0\.0\.1"):
-            await sf.dead_letters.amend(receipt.id, {**shown, "url": "http://10.0.0.1/"}, **ASKED)
+            await sf.dead_letters.amend(receipt.id, {**shown, "url": "http://10.0.0.1/", "headers": {}}, **ASKED)
         [entry] = await chained(sf, "amend")
         assert "s3cret" not in str(entry)
+
+    @pytest.mark.parametrize(
+        "elsewhere",
+        [
+            "http://evil.example/x",
+            "http://127.0.0.1:8/x",
+            "https://127.0.0.1:9/x",
+            "http://127.0.0.1/x",
+            "http://127.0.0.1:9.evil.example/x",
+            "http://127.0.0.1:9@evil.example/",
+            "http://[",
+            None,
+        ],
+    )
+    async def test_sends_a_header_that_was_not_shown_to_no_other_host(self, sf, elsewhere):
+        sf.queue("web", attempts=1, destinations=["127.0.0.1", "evil.example"])
+        secret = {"Authorization": "Bearer s3cret", "X-Plain": "a"}
+        receipt = await sf.enqueue_http("web", "POST", "http://127.0.0.1:9/x", body={"n": 1}, headers=secret)
+        await drain(sf)
+        shown = (await sf.dead_letters.get(receipt.id)).payload
+        with pytest.raises(PayloadRejected, match="hidden Authorization header"):
+            await sf.dead_letters.amend(receipt.id, {**shown, "url": elsewhere}, **ASKED)
+        assert (await sf.dead_letters.get(receipt.id)).generation == 0
+        await sf.dead_letters.amend(receipt.id, {**shown, "url": "http://127.0.0.1:9/y"}, **ASKED)
+        plain = {**shown, "url": "http://evil.example/", "headers": {"X-Plain": "a"}}
+        amended = await sf.dead_letters.amend(receipt.id, plain, **ASKED)
+        assert amended.payload["headers"] == {"X-Plain": "a"}
 
     async def test_voids_the_approval_of_the_old_payload(self, sf):
         broken(sf, "mail")

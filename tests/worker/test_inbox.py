@@ -8,8 +8,8 @@ import pytest
 
 from standfast import Cancel, ConfigurationError, Effect, Permanent, Standfast, Transient, current_session
 from standfast.errors import UnknownRequest
-from standfast.spine.upkeep import Prune
 from standfast.testing import drain
+from standfast.worker.upkeep import Prune
 from tests.store.suite import swept
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, redriver

@@ -12,7 +12,7 @@ import pytest
 
 from standfast import Standfast, StoreUnavailable, no_backoff
 from standfast.spine.orders import Catch, Order, Want
-from standfast.spine.upkeep import Beat, Held
+from standfast.worker.upkeep import Beat, Held
 from tests.waiting import ended, job_of, reached, seen
 from tests.worker.inside import (
     claim_through,

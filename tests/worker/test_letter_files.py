@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from standfast import ConfigurationError, Effect, Standfast, Uncertain
-from standfast.spine.upkeep import Prune
 from standfast.testing import drain, memory
 from standfast.testing.kit import InMemory
+from standfast.worker.upkeep import Prune
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, letter
 from tests.worker.importing import AT_ONCE

@@ -14,10 +14,10 @@ from standfast import ConfigurationError, QueueRules, Standfast, Transient, Unkn
 from standfast.lifecycle import State
 from standfast.outcome import Drained, Lapsed
 from standfast.spine.accept import user
-from standfast.spine.upkeep import Prune
 from standfast.testing import drain
 from standfast.wings.notices.words import Notice
 from standfast.worker import worker as worker_module
+from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, failed
 from tests.store.suite import ended as settled
 from tests.waiting import ended, job_of, reached, seen

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from standfast import Cancel, JobView, Permanent, Snooze, Transient, Uncertain, fixed, no_backoff
-from standfast.spine.upkeep import Sweep
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.upkeep import Sweep
 from tests.store.suite import claim_one
 from tests.waiting import failure_of, job_of
 from tests.worker.inside import refuse_the_end_of, store_of

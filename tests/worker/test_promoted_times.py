@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from standfast import Permanent, Standfast
-from standfast.spine.upkeep import Sweep
 from standfast.wings.alerts.conditions import Word
 from standfast.wings.promote.verbs import promote as promote_here
+from standfast.worker.upkeep import Sweep
 from tests.waiting import job_of
 
 BEHIND = 100_000.0

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from standfast import ConfigurationError, Permanent, Standfast, Transient, fixed
-from standfast.spine.upkeep import Sweep
 from standfast.testing import drain
 from standfast.wings.limits.readiness import COOLDOWN
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.upkeep import Sweep
 from tests.waiting import ended, job_of, reached, seen
 from tests.worker.inside import store_of
 

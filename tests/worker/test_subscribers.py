@@ -15,7 +15,6 @@ import msgspec
 import pytest
 
 from standfast import ConfigurationError, Standfast
-from standfast.spine.upkeep import Prune
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory
 from standfast.wings.alerts.cursors import Cursors
@@ -23,6 +22,7 @@ from standfast.wings.alerts.follower import QUEUE as ALERTS
 from standfast.wings.alerts.surfaces import read
 from standfast.wings.notices import subscribers
 from standfast.wings.notices.subscribers import QUEUE, Subscriptions
+from standfast.worker.upkeep import Prune
 from tests.doors.processes import PACKAGES, WorkerProcess
 from tests.waiting import seen
 from tests.worker.surfaces import SECRET, Sinks, _receiver, receiver

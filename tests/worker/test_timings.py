@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from standfast import Snooze
-from standfast.spine.upkeep import Prune, WorkerCard
 from standfast.testing import drain
 from standfast.wings.health.timings import Counted
 from standfast.wings.health.words import BOUNDS, Timing
 from standfast.worker.stopwatch import GIVEN_UP, Stopwatch
+from standfast.worker.upkeep import Prune, WorkerCard
 from tests.waiting import seen
 from tests.worker.inside import store_of
 

@@ -17,7 +17,7 @@ import sqlalchemy
 from psycopg.rows import dict_row
 
 from standfast import Backpressure, ConfigurationError, IdempotencyConflict, Receipt, Standfast
-from standfast.spine import apply as scripts
+from standfast.store.postgres import foreign
 from standfast.worker import worker as worker_module
 from tests.postgres import connect, split_schema
 from tests.waiting import ended, job_of, seen
@@ -164,7 +164,7 @@ async def test_a_fault_inside_is_raised_and_leaves_nothing_behind(sf, theirs, mo
     def broken(_round: object) -> Any:
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr(scripts, "close", broken)
+    monkeypatch.setattr(foreign, "close", broken)
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         await sf.enqueue("mail", 1, tx=theirs.tx)
     assert await theirs.read("SHOW search_path") == before

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from standfast import ConfigurationError, Transient
-from standfast.spine.upkeep import Prune
 from standfast.store.facades.looking_out import Lookout
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
@@ -17,6 +16,7 @@ from standfast.wings.alerts.conditions import Observation, Open, Word
 from standfast.wings.alerts.follower import QUEUE
 from standfast.wings.alerts.sinks import Sinks
 from standfast.wings.alerts.words import AlertKind, Condition
+from standfast.worker.upkeep import Prune
 from tests.worker.inside import store_of
 from tests.worker.surfaces import _receiver, alerting, one_webhook, receiver, told
 from tests.worker.test_alerts import follower, letters

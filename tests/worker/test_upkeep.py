@@ -5,12 +5,12 @@ from __future__ import annotations
 from standfast import Transient, fixed
 from standfast.concurrency.loops import Loop
 from standfast.spine.orders import Order, Want
-from standfast.spine.upkeep import Sweep, WorkerCard
 from standfast.testing import drain
 from standfast.worker import worker as worker_module
 from standfast.worker.heartbeat import beat_for
 from standfast.worker.pruner import Pruner
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.upkeep import Sweep, WorkerCard
 from tests.waiting import ended, job_of, seen
 from tests.worker.inside import store_of
 

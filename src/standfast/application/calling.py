@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
@@ -14,8 +14,8 @@ from standfast.application.traced_accept import traced
 from standfast.errors import StoreClosed, StoreUnavailable, UnknownJob
 from standfast.job import Claim, NewJob, Receipt
 from standfast.spine.accept import Duration
+from standfast.spine.orders import Accepted
 from standfast.spine.registry import Handler
-from standfast.store.store import Accepted
 from standfast.wings.calls import verbs as calls
 from standfast.wings.calls.hand_over import hand_over, judged
 from standfast.wings.calls.replies import anothers, spooled
@@ -153,9 +153,9 @@ class Calling(Looking):
 
     # --- how
 
-    async def meant(self, handler: Handler | str) -> Target:
-        """Find the queue and the handler that a name means; see `run`."""
-        return await calls.meant(handler, self._registry, self._declared_elsewhere)
+    async def meant(self, handler: Handler | str, *, queues: Collection[str] | None = None) -> Target:
+        """Find the queue and the handler that a name means; see `run`. With `queues`, among those of these."""
+        return await calls.meant(handler, self._registry, self._declared_elsewhere, queues)
 
     async def _declared_elsewhere(self, name: str) -> list[tuple[str, str]]:
         await self._ready()
@@ -180,10 +180,11 @@ class Calling(Looking):
     async def _left_to_others(self, job: NewJob, within: float | None, requester: str | None) -> Begun:
         """Queue a call for a process that has the handler, to wait until it is settled or the time is up."""
         receipt = await self._reception.accept(job)
-        found = await self.status(receipt.id) if receipt.outcome == "duplicate" else None
+        with _known_to_be_stored(receipt):
+            found = await self.status(receipt.id) if receipt.outcome == "duplicate" else None
+            if within is None:
+                within = (await self._store.rules(job.queue)).timeout or math.inf
         theirs = found is not None and calls.is_theirs(found, job, requester)
-        if within is None:
-            within = (await self._store.rules(job.queue)).timeout or math.inf
 
         async def settled(seconds: float) -> bool:
             with suppress(TimeoutError), _known_to_be_stored(receipt):
@@ -206,7 +207,8 @@ class Calling(Looking):
             return spooled(found)
         if calls.is_theirs(found, job, requester):
             return anothers(found)
-        said = await calls.worded(found, self._operations.explain)
+        with _known_to_be_stored(receipt):
+            said = await calls.worded(found, self._operations.explain)
         return {**said, "registry_auto_recovered": True} if recovered else said
 
 
@@ -215,10 +217,11 @@ def _known_to_be_stored(receipt: Receipt) -> Iterator[None]:
     """Have nobody believe that nothing was written, where a call is stored and only its reply cannot be given."""
     try:
         yield
-    except StoreClosed as error:
+    except StoreUnavailable as error:
+        cause = "this Standfast was closed" if isinstance(error, StoreClosed) else "the store went away"
         raise StoreUnavailable(
-            f"this Standfast was closed before it could be seen what became of the call; it is stored as job "
-            f"{receipt.id}: ask for that, and do not call again without the same key",
+            f"{cause} before it could be seen what became of the call; it is stored as job {receipt.id}: ask for that, "
+            "and do not call again without the same key",
             definite=False,
         ) from error
 

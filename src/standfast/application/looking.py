@@ -18,9 +18,9 @@ from standfast.errors import (
     UnknownJob,
     WrongAddress,
 )
-from standfast.job import JobView
 from standfast.rules import Seconds
 from standfast.spine.ids import id_of
+from standfast.views import JobView
 from standfast.wings.backup import verbs as backup
 from standfast.wings.calls.replies import part_of
 from standfast.wings.health import doctor, measures

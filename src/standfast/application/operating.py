@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from standfast.application.parts import Parts
-from standfast.job import JobView
 from standfast.rules import Seconds
 from standfast.spine.accept import user
+from standfast.views import JobView
 from standfast.wings.jobs.verbs import PROBE_FOR
 from standfast.wings.limits.probes import Probe
 

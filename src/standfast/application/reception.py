@@ -11,11 +11,13 @@ from standfast.application.fallback import Fallbacks
 from standfast.concurrency.locks import ForkableLock
 from standfast.concurrency.threads import aside
 from standfast.errors import StoreGone, StoreUnavailable, WrongAddress
-from standfast.job import JobView, NewJob, Receipt
+from standfast.job import NewJob, Receipt
 from standfast.spine.accept import receipt
+from standfast.spine.orders import Accepted
 from standfast.store import store as store_module
 from standfast.store.spool import Spool
-from standfast.store.store import Accepted, Store
+from standfast.store.store import Store
+from standfast.views import JobView
 from standfast.wings.queues.declarations import Declarations
 from standfast.wings.relay import verbs as spooled
 from standfast.wings.relay.forwarder import Forwarder

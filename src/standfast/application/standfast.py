@@ -20,7 +20,6 @@ from standfast.concurrency.threads import aside
 from standfast.profiles import rules_for
 from standfast.rules import QueueRules, Seconds
 from standfast.spine.registry import Effects, Handler, Requires, declare
-from standfast.spine.upkeep import Prune
 from standfast.wings.alerts import delivery
 from standfast.wings.alerts.follower import EVERY as FOLLOW_EVERY
 from standfast.wings.alerts.follower import QUEUE
@@ -29,6 +28,7 @@ from standfast.wings.limits.gatekeeper import Doorkeeper
 from standfast.wings.notices import subscribers
 from standfast.wings.relay.outbox import RELAY_EVERY, Connect, Outbox
 from standfast.worker.service import run_suspects_until_none, work_until_signalled
+from standfast.worker.upkeep import Prune
 from standfast.worker.worker import GRACE, SLOTS, Worker, drain_all
 
 

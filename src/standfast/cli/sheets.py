@@ -12,8 +12,8 @@ import click
 from standfast.cli.terminal import Cell, Table, as_text, show, show_json
 from standfast.cli.words import ago, now, span, when
 from standfast.failure import Failure, Landed
-from standfast.job import Attempt, JobView
 from standfast.lifecycle import State
+from standfast.views import Attempt, JobView
 from standfast.wings.jobs.view import Page
 
 COLOURS = {

@@ -90,7 +90,7 @@ async def _welcomed(gate: Gatekeeper, request: Request, token: str, wanted: str)
 
     Not by a redirect: to a browser that came from another site, it would still be that site's request.
     """
-    local = wanted if wanted.startswith("/") and not wanted.startswith(ASIDE) else "/"
+    local = wanted if wanted.startswith("/") and wanted.isprintable() and not wanted.startswith(ASIDE) else "/"
     response = drawn(request, Drawn("signed_in.html", {"onward": f"{root_of(request)}{local}"}))
     try:
         await gate.sign_in(request, response, token)

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from standfast.demo.books import Entry
-from standfast.job import JobView
 from standfast.lifecycle import State
+from standfast.views import JobView
 
 
 class Ending(msgspec.Struct, frozen=True):

@@ -10,9 +10,9 @@ import msgspec
 
 from standfast.application import Standfast
 from standfast.errors import Permanent
-from standfast.job import JobView
 from standfast.settings import Setting
 from standfast.testing.kit import drain
+from standfast.views import JobView
 from standfast.wings.policy.load import read_policy
 from standfast.wings.policy.rules import Broken
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from standfast.application import Standfast
 from standfast.errors import PolicyDenied
-from standfast.job import JobView
 from standfast.lifecycle import FINAL
 from standfast.mcp.identity import Identity
 from standfast.mcp.outside import answer
 from standfast.server import visible as reached
 from standfast.server.seen import left_out
+from standfast.views import JobView
 from standfast.wings.tokens.words import Right
 
 PATIENCE = 30.0
@@ -55,9 +55,9 @@ class Agent:
     async def handler_named(self, handler: str) -> str:
         """Find what a name means, and refuse what this connection may not call."""
         self.who.check(Right.ENQUEUE)
-        target = await self.sf.meant(handler)
-        self.who.check_queue(target.queue)
         grant = self.who.grant
+        target = await self.sf.meant(handler, queues=None if grant is None else grant.queues)
+        self.who.check_queue(target.queue)
         if grant is not None and not await reached.takes_work(self.sf, grant, target.queue):
             raise PolicyDenied(f"no process has published queue {target.queue}; nothing was done: correct the name")
         return f"{target.queue}/{target.handler}"

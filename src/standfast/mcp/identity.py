@@ -7,7 +7,7 @@ import secrets
 import msgspec
 
 from standfast.errors import ConfigurationError, PolicyDenied, UnknownJob
-from standfast.job import JobView
+from standfast.views import JobView
 from standfast.wings.tokens.words import Grant, Right
 
 UNNAMED = "mcp-"

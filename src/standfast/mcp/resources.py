@@ -11,11 +11,11 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 from standfast.application import Standfast
 from standfast.errors import StandfastError
-from standfast.job import JobView
 from standfast.mcp.identity import Identity
 from standfast.mcp.outside import fenced, shown_to_agents
 from standfast.server import visible as reached
 from standfast.server.seen import left_out
+from standfast.views import JobView
 from standfast.wings.tokens.words import Right
 
 Reads = Callable[[str], Awaitable[str]]
@@ -37,7 +37,8 @@ def add_resources(server: MCPServer[Any], sf: Standfast, who: Identity) -> None:
     @_found
     async def letter(id: str) -> str:
         """Give a letter, whole: what it was to do, how it failed, what the policy says."""
-        return of_job("letter", who.seen(await sf.dead_letters.get(id), id))
+        seen = who.seen(await sf.status(id), id)
+        return of_job("letter", await sf.dead_letters.get(seen.id))
 
     @server.resource("standfast://workflows/{id}", title="A workflow", mime_type="text/plain")
     @_found

@@ -16,10 +16,10 @@ from mcp.types import INVALID_PARAMS, CallToolRequestParams, CallToolResult, Emp
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
-from standfast.job import JobView
 from standfast.lifecycle import State
 from standfast.mcp.agent import PATIENCE, Agent, impatient
 from standfast.mcp.outside import answer, reworded
+from standfast.views import JobView
 from standfast.wings.calls.replies import NOT_YOURS, reply
 
 IDENTIFIER = "io.modelcontextprotocol/tasks"

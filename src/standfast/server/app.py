@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -74,6 +75,7 @@ class Server:
         known = (*hosts, *sf.settings.hosts)
         self.router = Starlette(routes=[*paths, *beside], exception_handlers=handlers)
         self.router.state.shutdown = self.shutdown
+        self.router.state.trying = asyncio.Lock()  # policies are tried one after the other: each takes a processor
         self.router.state.messages = self._site.messages
         self.router.state.readers = Readers(self.gate, self.shutdown, sf.settings.readers)
         taking_in = {("POST", f"{API}/jobs"): endpoint(sf, self.gate, TAKES_IN)}

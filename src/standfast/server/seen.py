@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from standfast.job import JobView
 from standfast.redact import HIDDEN, redacted, redacted_text
 from standfast.rules import QueueRules
 from standfast.server.auth import reaches
+from standfast.views import JobView
 from standfast.wings.health.rules import status
 from standfast.wings.health.verbs import TOTALS
 from standfast.wings.limits.words import of_dependency, queue_of

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from standfast.job import JobView
 from standfast.server import visible as reached
 from standfast.server.auth import check_queue, own_session
 from standfast.server.problems import Problem
 from standfast.server.route import Call
 from standfast.server.shown import header
 from standfast.spine.accept import LONGEST_NAME
+from standfast.views import JobView
 
 SAID = ("Idempotency-Key", "traceparent")
 """The headers that belong to a new job."""
@@ -26,7 +26,7 @@ async def found_job(call: Call, named: str | None = None) -> JobView:
 
 async def handler_named(call: Call, handler: str) -> str:
     """Find what a name means, and refuse a queue that the token does not reach."""
-    target = await call.sf.meant(handler)
+    target = await call.sf.meant(handler, queues=call.grant.queues)
     await check_takes_work(call, target.queue)
     return f"{target.queue}/{target.handler}"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from standfast.application import Standfast
 from standfast.errors import UnknownJob, UnknownRequest
-from standfast.job import JobView
 from standfast.server.auth import reaches
 from standfast.server.seen import health_for, own
+from standfast.views import JobView
 from standfast.wings.tokens.words import Grant
 
 

@@ -3,42 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import chain
 
 from standfast.job import NewJob
-from standfast.spine.intake import enqueue
-from standfast.spine.orders import Conflict, Full
+from standfast.spine.intake import enqueue, known_queues
+from standfast.spine.orders import Accepted, Conflict, Full
+from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
-from standfast.wings.queues import depth
 
 
-def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Script[Any]:
+@writes(room=ROOM_TO_ACCEPT, size=len, newcomers=chain.from_iterable)
+def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Script[list[list[Accepted]]]:
     """Store each batch whole, or answer for all of its jobs that their queue is full, or whose key is another job's.
 
     What refuses one job is answered for it; what is answered for the others then means nothing.
     """
     answers = []
     for jobs in batches:
-        known = yield from depth.known_queues({job.queue for job in jobs})
+        known = yield from known_queues({job.queue for job in jobs})
         limited = any(facts.max_depth is not None for facts in known.values())
         refusable = limited or any(job.idempotency_key is not None for job in jobs)
         answers.append((yield from _all_or_none(round_, jobs) if refusable else enqueue(round_, jobs)))
     return answers
 
 
-def stored_together(round_: Round, jobs: Sequence[NewJob]) -> Script[Any]:
+def stored_together(round_: Round, jobs: Sequence[NewJob]) -> Script[bool]:
     """Store all of these jobs, or none; tell whether they are in."""
     [answers] = yield from enqueue_together(round_, [jobs])
     return not any(isinstance(answer, Full) for answer in answers)
 
 
-def _all_or_none(round_: Round, jobs: Sequence[NewJob]) -> Script[Any]:
+def _all_or_none(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Accepted]]:
     """Try in a round of its own: what is undone must not be told either."""
-    alone = Round(round_.now, round_.skew, round_.boot)
-    alone.gates = round_.gates
+    alone = round_.part(round_.now)
     yield "begin_batch", {}
     answers = yield from enqueue(alone, jobs)
-    full = [answer for answer in answers if isinstance(answer, Full)]
+    full: list[Accepted] = [answer for answer in answers if isinstance(answer, Full)]
     if full or any(isinstance(answer, Conflict) for answer in answers):
         yield "undo_batch", {}
     else:

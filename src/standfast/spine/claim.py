@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.job import Claim
+from standfast.job import HTTP, Claim
 from standfast.rules import QueueRules
-from standfast.spine.orders import Want
+from standfast.spine.close import settle_round
+from standfast.spine.known_rules import read_rules
+from standfast.spine.orders import Catch, Order, Want
+from standfast.store.room import ROOM_TO_CLAIM
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Rows, Script, text
-from standfast.wings.limits import barriers
-from standfast.wings.limits import probe_scripts as probes
-from standfast.wings.limits.barriers import Barrier
-from standfast.wings.workflows import scripts as workflows
 
 HELD_BY_OTHERS = 1000
 """How many jobs a claim looks past that others are taking at the same moment."""
 LONGEST_WAITING_EVERY = 10
 """Every tenth claim of a queue takes the longest-waiting job, whatever its priority."""
 SMALLEST_BOOST, LARGEST_BOOST = 1e-100, 1e100
-PASSES = 16
-"""How often one claim looks for others in place of those it parked; then it lets others have their turn."""
+DUE_PER_CLAIM = 500
+"""How many delayed jobs one claim makes claimable; more wait for the next claim, so that none takes long."""
 LOOK_AGAIN_AFTER = 0.1
-"""Seconds until a claim looks again at jobs whose gates were in somebody else's hands."""
+"""Seconds until a claim looks again at jobs that another process held when their time came."""
 
 MORE_ROOM_AFTER = 0.02
 """Seconds until a claim looks again that the disk had no room for: by then some of what runs may have ended."""
@@ -49,6 +49,67 @@ Stamps = dict[str, tuple[str, float | None, Any]]
 """By the name of a handler, its replay mode, timeout and risk."""
 
 
+@writes(room=ROOM_TO_CLAIM)
+def claim(round_: Round, orders: Sequence[Order]) -> Script[list[Catch]]:
+    """Give each worker what it can start now, in the order of `spine.priority`."""
+    yield from settle_round(round_)
+    if round_.starts_nothing:
+        return [Catch([], {}, None)] * len(orders)
+    served = {want.queue for order in orders for want in order.wants}
+    next_due = yield from _make_due_ready(round_, served)
+    catches = []
+    for order in orders:
+        catch = yield from _fill(round_, order)
+        catches.append(msgspec.structs.replace(catch, next_due=_sooner(next_due, catch.next_due)))
+    return catches
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
+def _make_due_ready(round_: Round, served: Collection[str]) -> Script[float | None]:
+    """Make claimable what became due, and open the gates whose time has come; give the seconds until the next one's."""
+    [(due_at, opens_at)] = yield "next_due", {}
+    seen = 0
+    if opens_at is not None and opens_at <= round_.now:
+        for opens in round_.riders.opens:
+            yield from opens(round_, served)
+    if due_at is not None and due_at <= round_.now:
+        [(seen,)] = yield "promote_due", {"now": round_.now, "limit": DUE_PER_CLAIM}
+        [(due_at, opens_at)] = yield "next_due", {}
+        if due_at is not None and due_at <= round_.now:  # what has a thread joins that
+            for joins in round_.riders.joins:
+                seen = max(seen, (yield from joins(round_, DUE_PER_CLAIM)))
+    following = _sooner(due_at, opens_at)
+    if following is not None and following <= round_.now:
+        [(due_at, opens_at)] = yield "next_due", {}
+        following = _sooner(due_at, opens_at)
+        if following is not None and following <= round_.now and seen < DUE_PER_CLAIM:
+            return LOOK_AGAIN_AFTER  # what is left is in somebody else's hands
+    return None if following is None else max(0.0, following - round_.now)
+
+
+def _fill(round_: Round, order: Order) -> Script[Catch]:
+    queues = [want.queue for want in order.wants]
+    known = yield "queue_rules", {"queues": text(queues)}
+    open_queues = {name: claims for name, _, paused, claims, _, _ in known if not paused}
+    suspects = {name for name, *_, suspects, _ in known if suspects}
+    rules = read_rules(queues, known)
+    claims: list[Claim] = []
+    again: float | None = None
+    waiting: list[str] = []
+    for want in order.wants:
+        if want.queue in open_queues and not (want.alone and claims):  # of suspects, one at a time
+            if want.queue in suspects and not want.alone and (yield from has_suspects(want)):
+                waiting.append(want.queue)
+            found = yield from claim_queue(round_, order.worker, want, rules[want.queue], open_queues[want.queue])
+            claims += found.claims
+            again = _sooner(again, found.again)
+    news = (yield from round_.riders.informs()) if known and known[0][-1] != order.policy else None
+    return Catch(claims, rules, again, news, tuple(waiting))
+
+
 def claim_queue(round_: Round, worker: str, want: Want, rules: QueueRules, already: int) -> Script[Found]:
     """Choose, take and read the claims of one queue, no more than the disk has room to end."""
     slots = round_.startable(want.slots)
@@ -60,114 +121,38 @@ def claim_queue(round_: Round, worker: str, want: Want, rules: QueueRules, alrea
 
 
 def _claimed(round_: Round, worker: str, want: Want, rules: QueueRules, already: int) -> Script[Found]:
-    if rules.gate is not None and not (yield from _admitted(round_, want, rules, already)):
-        return NOTHING
-    disabled: Mapping[str, str] = barriers.NONE
-    if want.ready is not None:
-        disabled, left = yield from probes.heed(round_, want.queue, want.ready)
-        if left:
-            served = tuple(handler for handler in want.handlers if handler not in left)
-            want = msgspec.structs.replace(want, handlers=served)
-    lanes = yield from _lanes(want)
-    if not lanes:
-        return NOTHING
-    before = yield from barriers.barrier(round_, want.queue, rules, {handler for handler, _ in lanes}, disabled)
-    again: float | None = None
-    if before is None:
-        numbers = yield from _pick(round_, want, rules, lanes, already=already, wanted=want.slots)
-        stamps = yield from _take(round_, worker, want.queue, rules, lanes=lanes, numbers=numbers)
-    else:
-        numbers, again, stamps = yield from _take_what_passes(round_, worker, want, before, already)
-        if not numbers:
-            return Found([], again)
-    return Found((yield from _taken(round_, worker, want.queue, numbers, stamps)), again)
+    if want.ready is None and not rules.regulated:
+        lanes = yield from lanes_of(want)
+        if not lanes:
+            return NOTHING
+        if all(handler != HTTP for handler, _ in lanes):
+            numbers = yield from pick(round_, want, rules, lanes, already=already, wanted=want.slots)
+            stamps = yield from take(round_, worker, want.queue, rules, lanes=lanes, numbers=numbers)
+            return Found((yield from taken(round_, worker, want.queue, numbers, stamps)))
+    return (yield from round_.riders.admits(round_, worker, want, rules, already))  # type: ignore[no-any-return]
 
 
-def claim_this(round_: Round, worker: str, want: Want, rules: QueueRules, n: int) -> Script[list[Claim]]:
-    """Take one job that waits, unless something stands before it: then it stays, or is parked, as for any claim.
-
-    A handler that is disabled is called all the same: its own error decides.
-    """
-    if want.ready is not None:
-        yield from probes.heed(round_, want.queue, want.ready)
-    if rules.gate is not None and not (yield from _admitted(round_, want, rules, 0)):
-        return []
-    before = yield from barriers.barrier(round_, want.queue, rules, want.handlers)
-    if before is not None:
-        room, _ = yield from barriers.room_for(round_, before)
-        passed = (yield from barriers.passing(round_, before, [n], 1)) if room > 0 else None
-        if passed is None or not passed.places:
-            return []
-    lanes: Rows = [(handler, 0) for handler in want.handlers]
-    stamps = yield from _take(round_, worker, want.queue, rules, lanes=lanes, numbers=[n])
-    return (yield from _taken(round_, worker, want.queue, [n], stamps))
-
-
-def _taken(round_: Round, worker: str, queue: str, numbers: Sequence[int], stamps: Stamps) -> Script[list[Claim]]:
+def taken(round_: Round, worker: str, queue: str, numbers: Sequence[int], stamps: Stamps) -> Script[list[Claim]]:
     """Count, read and tell of what was taken."""
     yield "count_claims", {"queue": queue, "worker": worker, "claims": len(numbers), "now": round_.now}
-    claims = with_risks((yield from held_claims(numbers)), stamps)
+    claims = with_risks((yield from held_claims(round_, numbers)), stamps)
     round_.started(len(claims))
     round_.told["claimed", queue] += [job.id for job in claims]
     return claims
 
 
-def _lanes(want: Want) -> Script[Rows]:
+def lanes_of(want: Want) -> Script[Rows]:
+    """Read in which lanes, handler and priority, jobs wait that are wanted."""
     lanes = "suspect_lanes" if want.alone else "lanes"
     return (yield lanes, {"queue": want.queue, "handlers": text(want.handlers)})
 
 
 def has_suspects(want: Want) -> Script[bool]:
     """Tell whether a queue has suspects for these handlers."""
-    return bool((yield from _lanes(msgspec.structs.replace(want, alone=True))))
+    return bool((yield from lanes_of(msgspec.structs.replace(want, alone=True))))
 
 
-def _admitted(round_: Round, want: Want, rules: QueueRules, already: int) -> Script[bool]:
-    """Heed what the queue's admission gate said; nobody starts anything without having asked it.
-
-    What would start now is parked once for each closing, so that it is seen what it waits for. The rest stays.
-    """
-    if want.admission == "open":
-        yield from barriers.opened(round_, want.queue)
-        return True
-    if want.admission is not None:
-        lanes = yield from _lanes(want)
-        if (yield from barriers.closed(round_, want.queue, want.admission, holds_back=bool(lanes))):
-            numbers = yield from _pick(round_, want, rules, lanes, already=already, wanted=want.slots)
-            yield from barriers.park_at_gate(want.queue, numbers)
-    return False
-
-
-def _take_what_passes(
-    round_: Round, worker: str, want: Want, before: Barrier, already: int
-) -> Script[tuple[list[int], float | None, Stamps]]:
-    """Take what its gates let pass. What they do not is parked and leaves the index: nobody looks at it twice."""
-    taken: list[int] = []
-    again: list[float] = []
-    stamps: Stamps = {}
-    for _ in range(PASSES):
-        room, wait = yield from barriers.room_for(round_, before)
-        wanted = min(want.slots - len(taken), room)
-        if wanted <= 0:
-            again += [] if wait is None else [wait]
-            break
-        lanes = yield from _lanes(want)
-        numbers = yield from _pick(round_, want, before.rules, lanes, already=already + len(taken), wanted=wanted)
-        if not numbers:
-            break
-        passed = yield from barriers.passing(round_, before, numbers, wanted)
-        stamps = yield from _take(round_, worker, want.queue, before.rules, lanes=lanes, numbers=list(passed.places))
-        taken += passed.places
-        again += [] if passed.again is None else [passed.again]
-        if passed.left:
-            again.append(LOOK_AGAIN_AFTER)
-            break
-    else:
-        again.append(0.0)
-    return taken, min(again, default=None), stamps
-
-
-def _pick(round_: Round, want: Want, rules: QueueRules, lanes: Rows, *, already: int, wanted: int) -> Script[list[int]]:
+def pick(round_: Round, want: Want, rules: QueueRules, lanes: Rows, *, already: int, wanted: int) -> Script[list[int]]:
     """Choose so many of what waits, in their order."""
     if want.alone:
         chosen = {"queue": want.queue, "handlers": text(want.handlers), "wanted": wanted}
@@ -225,7 +210,7 @@ def with_risks(claims: list[Claim], stamps: Stamps) -> list[Claim]:
     return [msgspec.structs.replace(claim, handler_risk=risks.get(claim.handler)) for claim in claims]
 
 
-def _take(
+def take(
     round_: Round, worker: str, queue: str, rules: QueueRules, *, lanes: Rows, numbers: Sequence[int]
 ) -> Script[Stamps]:
     """Raise attempt and token of the chosen jobs, and stamp the rules in force on them; give what is declared."""
@@ -240,7 +225,11 @@ def _take(
     return declared
 
 
-def held_claims(numbers: Iterable[int], *, since: int = 1) -> Script[list[Claim]]:
+def held_claims(round_: Round, numbers: Iterable[int], *, since: int = 1) -> Script[list[Claim]]:
     """Read running jobs as their worker holds them; with their effects beyond the token `since`."""
     [(claims,)] = yield "held_claims", {"numbers": text(list(numbers)), "since": since, "most": LARGEST_BROUGHT}
-    return (yield from workflows.with_parents(_claims.decode(claims)))
+    found = _claims.decode(claims)
+    if any(claim.pending is not None for claim in found):
+        for brings in round_.riders.brings:
+            found = yield from brings(found)
+    return found

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from standfast.job import Claim
+from standfast.job import Claim, Receipt
+from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
-from standfast.wings.limits.words import Closing
-from standfast.wings.policy.scripts import Kept
+from standfast.store.steps import Script
 
 
 class Conflict(msgspec.Struct, frozen=True):
@@ -25,14 +25,18 @@ class Full(msgspec.Struct, frozen=True):
     most: int
 
 
+Accepted = Receipt | Conflict | Full
+"""What is answered for a new job: it is stored, or why it is not."""
+
+
 class Want(msgspec.Struct, frozen=True):
     """So many jobs of one queue, for these handlers. A queue with a gate gives none to who did not ask it."""
 
     queue: str
     handlers: tuple[str, ...]
     slots: int
-    admission: Literal["open"] | Closing | None = None
-    """What the queue's gate said: that work may start, or why not."""
+    admission: Any = None
+    """What the queue's gate said: "open", or why it is closed (`limits.Closing`)."""
     ready: dict[str, str | None] | None = None
     """What the probes say of those handlers that require anything: why not, or None for a yes."""
     alone: bool = False
@@ -54,7 +58,7 @@ class Catch(msgspec.Struct, frozen=True):
     claims: list[Claim]
     rules: dict[str, QueueRules]
     next_due: float | None
-    policy: Kept | None = None
+    policy: Any = None
     """The policy in force, where it is another one than the worker knew."""
     suspects: tuple[str, ...] = ()
     """The queues that have suspects for this worker's handlers."""
@@ -67,3 +71,9 @@ class Publication(msgspec.Struct, frozen=True):
     handlers: Sequence[msgspec.Struct]
     named: dict[str, dict[str, Any]] = {}
     file: str = ""
+
+
+def gates_of(transitions: Sequence[Transition]) -> Script[list[str]]:
+    """Name the threads that moves touch."""
+    yield from ()
+    return [each.gate for each in transitions if each.gate is not None]

@@ -53,6 +53,8 @@ def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float, prese
 
     Whether somebody cancelled the job meanwhile is known where this is written: see `lifecycle.unwanted`.
     """
+    if isinstance(outcome, Succeeded) and claim.plain and not rules.regulated:
+        return completed(claim, outcome)
     if claim.progressed and isinstance(outcome, Failed) and outcome.doubts is not None:
         claim = msgspec.structs.replace(claim, progressed=0)  # what a handler takes back is no progress
     decided = postponed(claim, outcome, rules, _settled(claim, outcome, rules, roll))
@@ -60,6 +62,22 @@ def settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float, prese
     if claim.suspect is not None and not isinstance(outcome, UNPROVEN):
         decided = msgspec.structs.replace(decided, suspect=False)
     return _judged(claim, decided, roll, present)
+
+
+def completed(claim: Claim, outcome: Succeeded) -> Transition:
+    """Complete a plain job: no wing has anything to say about that."""
+    return Transition(
+        claim.n,
+        claim.token,
+        claim.id,
+        claim.queue,
+        Move.COMPLETE,
+        attempt=claim.attempts,
+        worker=claim.worker,
+        result=outcome.result,
+        warning=outcome.warning,
+        plain=True,
+    )
 
 
 def _counted(claim: Claim, decided: Transition) -> Transition:

@@ -7,7 +7,6 @@ a few methods at the end of the class.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
@@ -20,12 +19,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 from standfast.clock import Clock
 from standfast.concurrency.threads import start
 from standfast.errors import ConfigurationError, StoreDamaged, StoreUnusable, WrongAddress
-from standfast.spine import apply as scripts
+from standfast.spine.close import close
 from standfast.store import requests, turns
+from standfast.store.answers import Reading
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
-from standfast.store.requests import Answer, Deadlines, Line, Request, ScriptFunction, block, deliver, items_of
+from standfast.store.requests import Deadlines, Line, Reply, Request, deliver, items_of
 from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script
 from standfast.wings.audit.anchor import Anchor
 from standfast.wings.jobs import reads
@@ -48,6 +49,7 @@ class Doubt(Exception):
 
 
 Handle = TypeVar("Handle")
+T = TypeVar("T")
 
 
 class Engine(ABC, Generic[Handle]):
@@ -106,44 +108,22 @@ class Engine(ABC, Generic[Handle]):
     # --- calls
 
     def call(
-        self,
-        script: ScriptFunction,
-        items: Sequence[Any],
-        *,
-        seconds: float | None,
-        room: int = 0,
-        size: int | None = None,
-    ) -> asyncio.Future[Any]:
-        """Have a script run in the next round; its results come when they are on disk. `size` is that of the work."""
-        future = asyncio.get_running_loop().create_future()
-        apart = script in turns.APART
-        request = Request(
-            script, items, future, deadline=requests.deadline_in(seconds), room=room, size=size, apart=apart
-        )
+        self, script: Write[Any, Any], items: Sequence[Any], *, seconds: float | None, single: bool = False
+    ) -> Request[Any]:
+        """Have a script run in the next round; what it answers comes when it is on disk."""
+        return Request(script, items, self._put, seconds=seconds, single=single)
+
+    def _put(self, request: Request[Any]) -> None:
         self._line.put(request)
         self._deadlines.watch(request)
-        return future
 
-    def call_blocking(
-        self, script: ScriptFunction, items: Sequence[Any], *, seconds: float | None, room: int = 0
-    ) -> Any:
-        """Do the same for a caller without a loop."""
-        apart = script in turns.APART
-        request = Request(script, items, Future(), deadline=requests.deadline_in(seconds), room=room, apart=apart)
-        self._line.put(request)
-        return block(request)
-
-    async def read(self, script: Script[Any]) -> Any:
+    def read(self, script: Script[T]) -> Reading[T]:
         """Run a reading script beside the writer."""
-        return await asyncio.wrap_future(self._read(script))
-
-    def read_blocking(self, script: Script[Any]) -> Any:
-        """Do the same for a caller without a loop."""
-        return self._read(script).result()
+        return Reading(lambda: self._read(script))
 
     async def journal(self, after: int, limit: int) -> list[JournalRow]:
         """Read what was told after a journal row."""
-        return await self.read(reads.journal(after, limit))  # type: ignore[no-any-return]
+        return await self.read(reads.journal(after, limit))
 
     def inside(self, tx: object) -> Inside:
         """Write inside a transaction of the caller's, where that can be in the same database as the store."""
@@ -169,7 +149,7 @@ class Engine(ABC, Generic[Handle]):
     # --- the writer thread
 
     def _run(self) -> None:
-        pending: list[Request] = []
+        pending: list[Request[Any]] = []
         while pending or not (self._closing and self._line.empty()):
             if not pending:
                 self._line.sleep()
@@ -178,7 +158,7 @@ class Engine(ABC, Generic[Handle]):
                 with self._round:
                     pending = self._serve(pending)
 
-    def _serve(self, pending: list[Request], *, alone: bool = False) -> list[Request]:
+    def _serve(self, pending: list[Request[Any]], *, alone: bool = False) -> list[Request[Any]]:
         """Run one round; give back what must be tried again."""
         try:
             answers, round_ = self._transact(pending, alone=alone)
@@ -205,7 +185,7 @@ class Engine(ABC, Generic[Handle]):
             self._ring(round_.work)
         return []
 
-    def _transact(self, pending: list[Request], *, alone: bool) -> tuple[list[Answer], Round]:
+    def _transact(self, pending: list[Request[Any]], *, alone: bool) -> tuple[list[Reply], Round]:
         connection = self._writer()
         self._begin(connection, in_haste=alone or pending[0].held_up)
         with self._rolled_back_on_failure(connection):
@@ -213,25 +193,25 @@ class Engine(ABC, Generic[Handle]):
                 self._line.join(pending, MOST_ITEMS)
             round_ = self._new_round(connection)
             answers = self._run_scripts(connection, round_, self._admitted(connection, round_, pending))
-            self._drive(connection, scripts.close(round_))
+            self._drive(connection, close(round_))
         self._commit(connection)
         return answers, round_
 
-    def _admitted(self, connection: Handle, round_: Round, pending: list[Request]) -> list[Request]:
+    def _admitted(self, connection: Handle, round_: Round, pending: list[Request[Any]]) -> list[Request[Any]]:
         """Take the requests whose callers still wait, but for those that the disk has no room for."""
         requests.withdraw(self._without_room(connection, round_, pending))
         return [request for request in pending if request.take()]
 
-    def _run_scripts(self, connection: Handle, round_: Round, admitted: list[Request]) -> list[Answer]:
+    def _run_scripts(self, connection: Handle, round_: Round, admitted: list[Request[Any]]) -> list[Reply]:
         """Run each script once for all its callers, in turn."""
-        by_script: dict[ScriptFunction, list[Request]] = {}
+        by_script: dict[Any, list[Request[Any]]] = {}
         for request in sorted(admitted, key=lambda request: turns.turn(request.script)):
-            by_script.setdefault(request.script, []).append(request)
-        calls = [(script, items_of(group)) for script, group in by_script.items()]
+            by_script.setdefault(request.script.run, []).append(request)
+        calls = [(group[0].script, items_of(group)) for group in by_script.values()]
         self._drive(connection, turns.lock(round_, calls))
-        answers: list[Answer] = []
+        answers: list[Reply] = []
         for (script, items), group in zip(calls, by_script.values(), strict=True):
-            results = self._drive(connection, script(round_, items))
+            results = self._drive(connection, script.run(round_, items))
             start = 0
             for request in group:
                 end = start + len(request.items)
@@ -239,19 +219,19 @@ class Engine(ABC, Generic[Handle]):
                 start = end
         return answers
 
-    def _one_by_one(self, pending: list[Request], error: Exception) -> list[Request]:
+    def _one_by_one(self, pending: list[Request[Any]], error: Exception) -> list[Request[Any]]:
         for request in pending:
             request.put_back(doubtful=False)
         if len(pending) == 1:
             log.error("a store request failed", exc_info=error)
             deliver([(pending[0], self._worded(error))])
             return []
-        again: list[Request] = []
+        again: list[Request[Any]] = []
         for request in pending:
             again += self._serve([request], alone=True)
         return again
 
-    def _apart(self, pending: list[Request], error: Exception) -> list[Request]:
+    def _apart(self, pending: list[Request[Any]], error: Exception) -> list[Request[Any]]:
         """Try each by itself: somebody holds what one of them needs, and the others must not wait for that.
 
         The one that is held up goes to the end of the line, again and again, until its time is up.
@@ -267,7 +247,9 @@ class Engine(ABC, Generic[Handle]):
 
     # --- trouble
 
-    def _after_trouble(self, pending: list[Request], error: BaseException, *, doubtful: bool) -> list[Request]:
+    def _after_trouble(
+        self, pending: list[Request[Any]], error: BaseException, *, doubtful: bool
+    ) -> list[Request[Any]]:
         """Drop the connection, wait a little, and keep the requests whose callers still wait."""
         trouble = f"{type(error).__name__}: {error}"
         if trouble != self.trouble:
@@ -283,7 +265,7 @@ class Engine(ABC, Generic[Handle]):
             return []
         return [request for request in pending if not request.withdrawn]
 
-    def _refuse(self, pending: list[Request], error: StoreUnusable) -> list[Request]:
+    def _refuse(self, pending: list[Request[Any]], error: StoreUnusable) -> list[Request[Any]]:
         """Tell everybody that the store cannot be used; trying again would not help."""
         self.trouble = str(error)
         if isinstance(error, StoreDamaged):
@@ -353,9 +335,9 @@ class Engine(ABC, Generic[Handle]):
     def _begin(self, connection: Handle, *, in_haste: bool = False) -> None: ...
 
     def _new_round(self, connection: Handle) -> Round:  # noqa: ARG002 - some look into the database first
-        return Round(self.now(), self.skew(), self.boot())
+        return Round(self.now(), self.skew(), self.boot(), turns.riders())
 
-    def _without_room(self, connection: Handle, round_: Round, pending: list[Request]) -> list[Answer]:  # noqa: ARG002
+    def _without_room(self, connection: Handle, round_: Round, pending: list[Request[Any]]) -> list[Reply]:  # noqa: ARG002
         """Give the requests that the disk has no room for, with what their callers are told."""
         return []
 
@@ -385,7 +367,7 @@ class Engine(ABC, Generic[Handle]):
         return False
 
     @abstractmethod
-    def _read(self, script: Script[Any]) -> Future[Any]: ...
+    def _read(self, script: Script[T]) -> Future[T]: ...
 
     @abstractmethod
     def _pause_readers(self, seconds: float) -> bool: ...

@@ -5,29 +5,30 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from standfast.errors import StoreClosed, StoreUnavailable, WrongAddress
-from standfast.store.steps import Round, Script
+from standfast.store.answers import Answer
+from standfast.store.scripts import Write
 
-ScriptFunction = Callable[[Round, Sequence[Any]], Script[Any]]
-
+T = TypeVar("T")
 NEVER = float("inf")
 
 
-class Request:
+class Request(Answer[T]):
     """The items of one caller for one script. Requests of one round that share a script run as one batch.
-
-    One that is `apart` has a round of its own.
 
     A caller may give up until its request is taken into a transaction; then nothing was written, for certain.
     """
 
     __slots__ = (
+        "_begun",
+        "_put",
+        "_seconds",
         "apart",
         "deadline",
         "doubtful",
@@ -37,34 +38,72 @@ class Request:
         "loop",
         "room",
         "script",
+        "single",
         "size",
         "taken",
         "withdrawn",
     )
 
+    future: asyncio.Future[T] | Future[T]
+    """Where the answer goes, once this is handed in."""
+
     def __init__(
         self,
-        script: ScriptFunction,
+        script: Write[Any, Any],
         items: Sequence[Any],
-        future: asyncio.Future[Any] | Future[Any],
+        put: Callable[[Request[Any]], None],
         *,
-        deadline: float = NEVER,
-        room: int = 0,
-        size: int | None = None,
-        apart: bool = False,
+        seconds: float | None = None,
+        single: bool = False,
     ) -> None:
         self.script = script
-        self.apart = apart
-        self.held_up = False
         self.items = items
-        self.size = len(items) if size is None else size
-        self.future = future
-        self.loop = future.get_loop() if isinstance(future, asyncio.Future) else None
-        self.deadline = deadline
-        self.room = room
+        self.size = len(items) if script.size is None else sum(map(script.size, items))
+        self.room = script.room
+        self.apart = script.apart
+        self.single = single
+        """Whether its caller handed in one item, and wants the one result."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.deadline = NEVER
+        self.held_up = False
         self.taken = False
         self.withdrawn = False
         self.doubtful = False
+        self._put = put
+        self._seconds = seconds
+        self._begun = False
+
+    def start(self) -> asyncio.Future[T]:
+        """Hand this in now, and answer it on this loop."""
+        if not self._begun:
+            self.loop = asyncio.get_running_loop()
+            self._hand_in(self.loop.create_future())
+        if isinstance(self.future, Future):
+            raise TypeError("this is answered in a thread, and cannot be awaited as well")
+        return self.future
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        """Hand this in, and wait for the answer on this loop."""
+        return self.start().__await__()
+
+    def result(self) -> T:
+        """Hand this in, and wait for the answer in this thread, at most until its deadline."""
+        if self._begun:
+            raise TypeError("this was handed in before")
+        future: Future[T] = Future()
+        self._hand_in(future)
+        limit = None if self.deadline == NEVER else max(0.0, self.deadline - time.monotonic())
+        try:
+            return future.result(limit)
+        except TimeoutError:
+            raise self.give_up() from None
+
+    def _hand_in(self, future: asyncio.Future[T] | Future[T]) -> None:
+        self._begun = True
+        self.future = future
+        if self._seconds is not None:
+            self.deadline = time.monotonic() + self._seconds
+        self._put(self)
 
     def take(self) -> bool:
         """Take this into the transaction that has just begun, unless its caller gave up before."""
@@ -87,11 +126,11 @@ class Request:
         )
 
 
-Answer = tuple[Request, Any]
-"""A request with its result, or with the exception it ends in."""
+Reply = tuple[Request[Any], Any]
+"""A request with its results, or with the exception it ends in."""
 
 
-def deliver(answers: Sequence[Answer]) -> None:
+def deliver(answers: Sequence[Reply]) -> None:
     """Answer every caller of a round, with one hand-off for each event loop."""
     for loop in {request.loop for request, _ in answers}:
         theirs = [answer for answer in answers if answer[0].loop is loop]
@@ -102,14 +141,14 @@ def deliver(answers: Sequence[Answer]) -> None:
                 loop.call_soon_threadsafe(_resolve, theirs)
 
 
-def withdraw(refused: Sequence[Answer]) -> None:
+def withdraw(refused: Sequence[Reply]) -> None:
     """Answer these callers, and have nothing more done for them."""
     deliver(refused)
     for request, _ in refused:
         request.withdrawn = True
 
 
-def _resolve(answers: Sequence[Answer]) -> None:
+def _resolve(answers: Sequence[Reply]) -> None:
     for request, result in answers:
         future = request.future
         if future.done():
@@ -117,20 +156,15 @@ def _resolve(answers: Sequence[Answer]) -> None:
         if isinstance(result, BaseException):
             future.set_exception(result)
         else:
-            future.set_result(result)
+            future.set_result(result[0] if request.single else result)
 
 
-def deadline_in(seconds: float | None) -> float:
-    """Give the moment by which a caller must be answered."""
-    return NEVER if seconds is None else time.monotonic() + seconds
-
-
-def items_of(requests: Sequence[Request]) -> Sequence[Any]:
+def items_of(requests: Sequence[Request[Any]]) -> Sequence[Any]:
     """Give the items of requests that run as one batch."""
     return requests[0].items if len(requests) == 1 else [item for request in requests for item in request.items]
 
 
-def refuse_for_good(pending: Sequence[Request], error: WrongAddress) -> None:
+def refuse_for_good(pending: Sequence[Request[Any]], error: WrongAddress) -> None:
     """Refuse at once what trying again cannot help.
 
     What may have been written already is not refused, and neither are ends of attempts, which must not be lost: whoever
@@ -149,13 +183,13 @@ class Line:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[Request] = deque()
-        self._serving: list[Request] = []
+        self._waiting: deque[Request[Any]] = deque()
+        self._serving: list[Request[Any]] = []
         self._sleeping = False
         self._wake: SimpleQueue[None] = SimpleQueue()
         self._closed = False
 
-    def put(self, request: Request) -> None:
+    def put(self, request: Request[Any]) -> None:
         """Have a request served in the next round."""
         if self._closed:
             raise StoreClosed
@@ -175,7 +209,7 @@ class Line:
             self._wake.get()
         self._sleeping = False
 
-    def join(self, serving: list[Request], most: int) -> None:
+    def join(self, serving: list[Request[Any]], most: int) -> None:
         """Move what waits into the writer's hands, up to so many items in all."""
         self._serving = serving
         items = sum(request.size for request in serving)
@@ -197,7 +231,7 @@ class Line:
         """Tell whether nothing waits."""
         return not self._waiting
 
-    def unanswered(self, loop: asyncio.AbstractEventLoop) -> list[Request]:
+    def unanswered(self, loop: asyncio.AbstractEventLoop) -> list[Request[Any]]:
         """Give every request of a loop that is still without an answer."""
         known = dict.fromkeys([*self._waiting, *self._serving])
         return [request for request in known if request.loop is loop and not request.future.done()]
@@ -210,7 +244,7 @@ class Deadlines:
         self._line = line
         self._timed: dict[asyncio.AbstractEventLoop, float] = {}
 
-    def watch(self, request: Request) -> None:
+    def watch(self, request: Request[Any]) -> None:
         """See to it that a call ends by its deadline."""
         loop = request.loop
         if loop is not None and request.deadline < self._timed.get(loop, NEVER):
@@ -231,12 +265,3 @@ class Deadlines:
         left = [request.deadline for request in unanswered if now < request.deadline < NEVER]
         if left:
             self._watch_until(loop, min(left))
-
-
-def block(request: Request) -> Any:
-    """Wait in this thread for the request's result, at most until its deadline."""
-    limit = None if request.deadline == NEVER else max(0.0, request.deadline - time.monotonic())
-    try:
-        return request.future.result(limit)  # type: ignore[call-arg]
-    except TimeoutError:
-        raise request.give_up() from None

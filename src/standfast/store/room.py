@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.errors import LowDisk
-from standfast.store.requests import Answer, Request
-from standfast.wings.effects.scripts import write as write_note
+from standfast.store.requests import Reply, Request
 
 ROOM_TO_ACCEPT = 64 << 20
 """Free bytes below which new work is refused."""
@@ -52,17 +51,17 @@ class Counts(NamedTuple):
 class Judgement(NamedTuple):
     """Which requests there is no room for, with what their callers are told; and how many jobs may be started."""
 
-    refused: list[Answer]
+    refused: list[Reply]
     starts: int
 
 
-def judge(pending: Sequence[Request], free: int, count: Callable[[], Counts]) -> Judgement:
+def judge(pending: Sequence[Request[Any]], free: int, count: Callable[[], Counts]) -> Judgement:
     """Share the free bytes out: first to what is never refused, then to the others in the order they came."""
     left = free - ROUND - sum(weight(request) for request in pending if not request.room)
     known = count() if left < NEAR else Counts(0, 0)
     kept = known.unfinished * END_OF_A_JOB
     starts = max(0, (left - ROOM_TO_END) // LARGEST_OUTCOME - known.running) if left < NEAR else UNLIMITED
-    refused: list[Answer] = []
+    refused: list[Reply] = []
     for request in (request for request in pending if request.room and not request.withdrawn):
         accepts = request.room >= ROOM_TO_ACCEPT
         needed, reserve = weight(request), request.room + (kept if accepts else 0)
@@ -74,10 +73,10 @@ def judge(pending: Sequence[Request], free: int, count: Callable[[], Counts]) ->
     return Judgement(refused, starts)
 
 
-def weight(request: Request) -> int:
-    """Give the bytes a request will write, in the WAL and in the database; an intent stands for its receipt too."""
-    receipts = LARGEST_TEXT * len(request.items) if request.script is write_note and request.room else 0
-    return WRITTEN_TWICE * (_texts(request.items) + ITEM * request.size + receipts)
+def weight(request: Request[Any]) -> int:
+    """Give the bytes a request will write, in the WAL and in the database; with what its items will need later."""
+    reserved = request.script.reserve * len(request.items)
+    return WRITTEN_TWICE * (_texts(request.items) + ITEM * request.size + reserved)
 
 
 def _texts(value: Any) -> int:

@@ -1,15 +1,53 @@
-"""Named SQL from a file: `-- name: take_jobs` opens a statement, which ends where the next one begins."""
+"""Named SQL, in a file for the spine and one for each wing. What both dialects share is written once.
+
+    -- name: take_keys                     a statement, of each dialect that has none of its own
+    -- name: take_keys (postgres)          PostgreSQL's own
+    -- name: lock_gates (postgres only)    SQLite does nothing here, and answers with no rows
+
+A statement ends where the next one begins. Lines that begin with `--` are comments, but for these, which stand
+right after the name and are said once for all dialects:
+
+    -- locks: jobs        which of RANKS its locks belong to: whatever writes or locks says so, or is not loaded
+    -- waits: no          it takes those of the locks that are free, and leaves the others alone
+    -- answers: none      no script uses what it answers, so PostgreSQL is not asked to wait for that
+
+`VALUES :rows` takes a batch of rows in SQLite; in PostgreSQL `:rows` is one JSON text, an array for each row.
+`:numbers` and their like are JSON arrays.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 import msgspec
 
-_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+DIALECTS = ("sqlite", "postgres")
+FILE = "statements.sql"
+
+RANKS = (
+    *("upkeep", "schedules"),
+    *("gates", "queues", "keys", "jobs", "aliases"),
+    *("approvals", "policy", "redrives", "consent", "workflows"),
+    *("messages", "journal", "workers", "followers", "alerts", "tokens"),
+    *("limits", "chain"),
+)
+"""The order in which a transaction locks, so that none waits for one that waits for it; the tests check it."""
+UNRANKED = "none"
+"""Said by what writes rows that no other transaction waits for: they are new, or its own."""
+
+SAYINGS = {"locks": {*RANKS, UNRANKED}, "waits": {"no"}, "answers": {"none"}}
+WAYS: tuple[set[str], ...] = ({""}, {"", "postgres"}, {"", "sqlite"}, {"sqlite", "postgres"}, {"postgres only"})
+"""For which dialects a statement may be written."""
+
+_OPENING = "\n-- name: "
+_NAME = re.compile(r"(\w+)(?: \((sqlite|postgres|postgres only)\))?")
+_SAID = re.compile(r"-- ([a-z]+): (.*)")
 _WRITES = re.compile(r"^(INSERT|UPDATE|DELETE)\b", re.MULTILINE)
+_LOCKING = ("INSERT INTO", "UPDATE", "DELETE FROM", "FOR SHARE", "LOCK TABLE", "advisory_xact_lock")
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -17,6 +55,9 @@ class Statement(msgspec.Struct, frozen=True):
 
     sql: str
     gives_rows: bool
+    rank: str = UNRANKED
+    waits: bool = True
+    answers: bool = True
 
     def for_rows(self, rows: int, columns: int) -> str:
         """Write the statement out for a batch of so many rows."""
@@ -29,13 +70,90 @@ def _for_rows(sql: str, rows: int, columns: int) -> str:
     return sql.replace(":rows", ",".join([row] * rows))
 
 
+class Written(NamedTuple):
+    """A statement as its file has it: its text for each dialect, or for those without their own, and what it says."""
+
+    texts: dict[str, str]
+    says: dict[str, str]
+
+    def in_dialect(self, dialect: str) -> Statement:
+        """Give it as a dialect runs it."""
+        sql = self.texts.get(dialect, self.texts.get("", ""))
+        return Statement(
+            sql,
+            gives_rows=not _WRITES.search(sql) or "RETURNING" in sql,
+            rank=self.says.get("locks", UNRANKED),
+            waits="waits" not in self.says,
+            answers="answers" not in self.says,
+        )
+
+
 def load(dialect: str) -> dict[str, Statement]:
-    """Read the statements of `store/<dialect>/queries.sql`."""
-    text = (files(f"standfast.store.{dialect}") / "queries.sql").read_text(encoding="utf-8")
-    parts = _NAME.split(text)[1:]
-    return {name: _statement(sql) for name, sql in zip(parts[::2], parts[1::2], strict=True)}
+    """Give every statement of a dialect, by name."""
+    return {name: each.in_dialect(dialect) for name, each in _all_written().items()}
 
 
-def _statement(sql: str) -> Statement:
-    bare = "\n".join(line for line in sql.strip().splitlines() if not line.startswith("--"))
-    return Statement(bare, not _WRITES.search(bare) or "RETURNING" in bare)
+@cache
+def _all_written() -> dict[str, Written]:
+    return written(*_texts())
+
+
+def _texts() -> Iterator[str]:
+    package = files("standfast")
+    wings = sorted((package / "wings").iterdir(), key=lambda wing: wing.name)
+    for folder in (package / "spine", *wings):
+        file = folder / FILE
+        if file.is_file():
+            yield file.read_text(encoding="utf-8")
+
+
+def written(*texts: str) -> dict[str, Written]:
+    """Take files of statements apart, by name; refuse what would be loaded otherwise than its writer thought."""
+    found: dict[str, Written] = {}
+    for text in texts:
+        before, *parts = f"\n{text}".split(_OPENING)
+        if _bare(before.splitlines()):
+            raise ValueError(f"this stands before the first `-- name:` of its file: {before.strip()}")
+        for part in parts:
+            if "\n-- name" in part:
+                raise ValueError(f"nobody knows a header in this: {part.strip()}")
+            _add(found, part.strip().splitlines())
+    for name, each in found.items():
+        _check(name, each)
+    return found
+
+
+def _add(found: dict[str, Written], lines: list[str]) -> None:
+    header = _NAME.fullmatch(lines[0])
+    if header is None:
+        raise ValueError(f"nobody knows the header `-- name: {lines[0]}`")
+    name, dialect = header[1], header[2] or ""
+    texts, says = found.setdefault(name, Written({}, {}))
+    if dialect in texts:
+        raise ValueError(f"the statement {name} is written twice")
+    texts[dialect] = _bare(lines[1:])
+    for line in lines[1:]:
+        said = _SAID.fullmatch(line)
+        if said is None:
+            break
+        if said[1] in says:
+            raise ValueError(f"the statement {name} says twice what it {said[1]}")
+        says[said[1]] = said[2]
+
+
+def _check(name: str, each: Written) -> None:
+    texts, says = each
+    if texts.keys() not in WAYS:
+        raise ValueError(f"the statement {name} is not written for each dialect once: {sorted(texts)}")
+    if "postgres only" in texts:
+        texts["postgres"] = texts.pop("postgres only")
+    wrong = [f"-- {key}: {value}" for key, value in says.items() if value not in SAYINGS.get(key, ())]
+    if wrong:
+        raise ValueError(f"the statement {name} says what nobody knows: {wrong}")
+    if "locks" not in says and any(word in text for text in texts.values() for word in _LOCKING):
+        raise ValueError(f"the statement {name} locks or writes, and does not say what it `-- locks:`")
+
+
+def _bare(lines: list[str]) -> str:
+    """Give a text without its comments."""
+    return "\n".join(line for line in lines if not line.startswith("--")).strip()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, Self, TypeVar
 
 import msgspec
-
-from standfast.wings.audit.words import Decision, Head
-from standfast.wings.limits.holds import HoldRequest
-from standfast.wings.limits.words import Word
-from standfast.wings.workflows.words import Tally
 
 _encode = msgspec.json.encode
 
@@ -24,30 +20,29 @@ Script = Generator[Step, Rows, T]
 """Statements to run, each answered with its rows, and at the end a value: no I/O of its own."""
 
 
-class End(NamedTuple):
-    """An end of a job that had passed gates, or that depends on something with a breaker."""
+class PerRound(ABC):
+    """What a wing keeps while a transaction runs: made when it is first asked for, with `Round.of`."""
 
-    n: int
-    id: str
-    queue: str
-    places: list[str]
-    dependency: str | None = None
-    word: Word | None = None
-    waits: bool = False
-    """Whether it goes back to wait for the dependency."""
-    hold: HoldRequest | None = None
+    @abstractmethod
+    def absorb(self, other: Self) -> None:
+        """Take over what a part of the transaction kept."""
+
+
+Kept = TypeVar("Kept", bound=PerRound)
 
 
 class Round:
     """One transaction: its time, what it tells, and which queues it gives work to.
 
-    `late` is a part of one, whose jobs were accepted at its time, earlier than what others may have stored since.
+    `riders` are the wings that take part in it; `late` is a part of one, whose jobs were accepted at its time, earlier
+    than what others may have stored since.
     """
 
-    def __init__(self, now: float, skew: float, boot: str, *, late: bool = False) -> None:
+    def __init__(self, now: float, skew: float, boot: str, riders: Any = None, *, late: bool = False) -> None:
         self.now = now
         self.skew = skew
         self.boot = boot
+        self.riders = riders
         self.late = late
         self.told: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         """What happened, by kind and queue, to which jobs: for the journal and the counters."""
@@ -57,23 +52,28 @@ class Round:
         self.starts_left: int | None = None
         """How many jobs may be started, where the disk sets a limit: the outcome of each must still fit."""
         self.gates: set[str] = set()
-        """The threads this transaction has locked."""
+        """The names this transaction has locked."""
         self.jobs: set[int] = set()
         """The numbers of the jobs that its scripts will lock: the first that locks any locks all of them, in order."""
         self.locked: set[int] = set()
         """Those it has locked."""
-        self.ends: list[End] = []
-        """What ended attempts took of gates and say about what they depend on: given back before this closes."""
-        self.starts: list[Callable[[Round], Script[Any]]] = []
-        """What waits for nobody and comes when every script has its locks: calls, which start what they brought."""
-        self.tallies: dict[str, Tally] = {}
-        """By how many the steps of workflows changed: counted before this closes, after every job is locked."""
-        self.mends = False
-        """Whether the gates are compared with what runs before this closes."""
-        self.decisions: list[Decision] = []
-        """What is chained with this transaction; see `audit.record`."""
-        self.heads: list[Head] = []
-        """The links it wrote to the chain, to be anchored once it is committed."""
+        self.heads: list[Any] = []
+        """The links it wrote to the audit chain, to be anchored once it is committed."""
+        self.kept: dict[type[PerRound], PerRound] = {}
+        """What wings keep in this transaction: without any, they have nothing to settle."""
+
+    def of(self, kind: type[Kept]) -> Kept:
+        """Give what a wing keeps in this transaction."""
+        found = self.kept.get(kind)
+        if found is None:
+            found = self.kept[kind] = kind()
+        return found  # type: ignore[return-value]
+
+    def part(self, now: float, *, late: bool = False) -> Round:
+        """Begin a part of this transaction, which may be undone, or has a time of its own; see `absorb`."""
+        part = Round(now, self.skew, self.boot, self.riders, late=late)
+        part.gates = self.gates
+        return part
 
     def due_at(self, delay: float, at: float | None) -> float:
         """Give the queue time a newcomer is due at; `at` is wall time, and a time in the past is now."""
@@ -93,20 +93,14 @@ class Round:
         if self.starts_left is not None:
             self.starts_left -= number
 
-    def tally(self, workflow: str, changed: Tally) -> None:
-        """Note by how many the steps of a workflow changed."""
-        self.tallies[workflow] = self.tallies.get(workflow, Tally()).plus(changed)
-
-    def absorb(self, other: Round) -> None:
-        """Make one's own what a part of this transaction told and gave."""
-        for what, ids in other.told.items():
+    def absorb(self, part: Round) -> None:
+        """Make one's own what a part of this transaction told and kept."""
+        for what, ids in part.told.items():
             self.told[what] += ids
-        for queue, delay in other.work.items():
+        for queue, delay in part.work.items():
             self.work_in(queue, delay)
-        self.ends += other.ends
-        self.decisions += other.decisions
-        for workflow, changed in other.tallies.items():
-            self.tally(workflow, changed)
+        for kind, kept in part.kept.items():
+            self.of(kind).absorb(kept)
 
 
 def lock_jobs(round_: Round, numbers: Iterable[int]) -> Script[None]:

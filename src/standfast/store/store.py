@@ -7,19 +7,21 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from standfast.clock import Clock, SystemClock
 from standfast.errors import StoreClosed, StoreUnavailable
-from standfast.job import NewJob, Receipt
+from standfast.job import NewJob
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
-from standfast.spine import apply as scripts
+from standfast.spine import apply as applying
 from standfast.spine import bulk as together
-from standfast.spine import intake, upkeep
-from standfast.spine.orders import Catch, Conflict, Full, Order, Publication
-from standfast.spine.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
+from standfast.spine import claim as claiming
+from standfast.spine import intake
+from standfast.spine.known_rules import rules_in_force
+from standfast.spine.orders import Accepted, Catch, Order, Publication
 from standfast.store import shared, spools
+from standfast.store.answers import Answer
 from standfast.store.engine import Engine
 from standfast.store.facades.agents import Agents
 from standfast.store.facades.apart import Turns
@@ -32,10 +34,14 @@ from standfast.store.facades.notes import Notes
 from standfast.store.facades.timetable import Timetable
 from standfast.store.facades.trail import Trail
 from standfast.store.finding import Finding
+from standfast.store.inside import Inside
 from standfast.store.places import place
+from standfast.store.requests import Request
 from standfast.store.room import ROOM_TO_ACCEPT, ROOM_TO_CLAIM
+from standfast.store.scripts import Item, Patience, Result, Write
 from standfast.store.spool import Spool, Stamp
 from standfast.store.spoolfile import spool_path
+from standfast.store.steps import Script
 from standfast.wings.health import pressure as strain
 from standfast.wings.health.pressure import Strain
 from standfast.wings.health.timings import Counted
@@ -48,17 +54,27 @@ from standfast.wings.letters.births import Burial, Holding
 from standfast.wings.limits.words import Row
 from standfast.wings.notices.scripts import Carrying, carry
 from standfast.wings.queues import ages
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.relay import scripts as forward
 from standfast.wings.relay.scripts import Forward, Unforwardable
 from standfast.wings.tokens.scripts import TokenShelf
 from standfast.wings.tokens.session_scripts import SessionShelf
 from standfast.wings.tokens.settings_scripts import SharedSettings
+from standfast.worker import upkeep
+from standfast.worker.upkeep import Beat, Prune, Sweep, Swept, WorkerCard
 
-Accepted = Receipt | Conflict | Full
-"""What is answered for a new job: it is stored, or why it is not."""
+T = TypeVar("T")
 
 PATIENCE = 5.0
 """Seconds a caller waits for the store before it is told."""
+LONG = 60.0
+"""Seconds a caller waits for one large transaction."""
+
+
+def _seconds(patience: Patience) -> float | None:
+    if patience is Patience.CALLER:
+        return PATIENCE
+    return LONG if patience is Patience.LONG else None
 
 
 class Store:
@@ -187,62 +203,75 @@ class Store:
         """Be told no more."""
         self._engine.unlisten(heard)
 
+    # --- the verbs
+
+    def read(self, script: Script[T]) -> Answer[T]:
+        """Run a reading script beside the writer."""
+        return self._engine.read(script)
+
+    def write(self, script: Write[Item, Result], item: Item) -> Request[Result]:
+        """Run a writing script for one item, with whatever else waits; its result is given when it is on disk."""
+        return self._engine.call(script, [item], seconds=_seconds(script.patience), single=True)
+
+    def write_all(self, script: Write[Item, Result], items: Sequence[Item]) -> Request[list[Result]]:
+        """Run a writing script for several items in one transaction; give a result for each."""
+        return self._engine.call(script, items, seconds=_seconds(script.patience))
+
+    def inside(self, tx: object) -> Inside:
+        """Write inside a transaction of the caller's: durable when they commit it."""
+        return self._engine.inside(tx)
+
     # --- writing
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
         """Store new jobs, each by itself: one of them may be refused and the others stored."""
-        return self._engine.call(intake.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)
+        return self._engine.call(intake.enqueue, jobs, seconds=PATIENCE).start()
 
     async def enqueue_together(self, jobs: Sequence[NewJob]) -> list[Accepted]:
         """Store all of these new jobs, or none if their queue has no room for all."""
-        [answers] = await self._engine.call(
-            together.enqueue_together, [jobs], seconds=PATIENCE, room=ROOM_TO_ACCEPT, size=len(jobs)
-        )
+        [answers] = await self._engine.call(together.enqueue_together, [jobs], seconds=PATIENCE)
         return answers  # type: ignore[no-any-return]
 
     async def carry(self, carrying: Carrying) -> int:
         """Store the jobs that carry notices out, and note how far that is; give how far it is."""
-        size = max(1, len(carrying.jobs))
-        [at] = await self._engine.call(carry, [carrying], seconds=PATIENCE, room=ROOM_TO_ACCEPT, size=size)
+        [at] = await self._engine.call(carry, [carrying], seconds=PATIENCE)
         return at  # type: ignore[no-any-return]
 
     def enqueue_blocking(self, jobs: Sequence[NewJob]) -> list[Accepted]:
         """Store new jobs from code without a loop."""
-        return self._engine.call_blocking(intake.enqueue, jobs, seconds=PATIENCE, room=ROOM_TO_ACCEPT)  # type: ignore[no-any-return]
+        return self._engine.call(intake.enqueue, jobs, seconds=PATIENCE).result()  # type: ignore[no-any-return]
 
     async def enqueue_inside(self, tx: object, jobs: Sequence[NewJob]) -> list[Accepted]:
         """Store all of these new jobs, or none, inside a transaction of the caller's: durable when they commit it."""
-        [answers] = await self._engine.inside(tx).write(together.enqueue_together, [jobs])
-        return answers  # type: ignore[no-any-return]
+        return await self._engine.inside(tx).write(together.enqueue_together, jobs)
 
     def enqueue_inside_blocking(self, tx: object, jobs: Sequence[NewJob]) -> list[Accepted]:
         """Do the same for a caller without a loop."""
-        [answers] = self._engine.inside(tx).write_blocking(together.enqueue_together, [jobs])
-        return answers  # type: ignore[no-any-return]
+        return self._engine.inside(tx).write(together.enqueue_together, jobs).result()
 
     def forward_blocking(self, brought: Sequence[Forward]) -> None:
         """Store jobs that a spool took, each once, however often it is brought."""
         try:
-            self._engine.call_blocking(forward.forward, brought, seconds=PATIENCE)
+            self._engine.call(forward.forward, brought, seconds=PATIENCE).result()
         except self._engine.FAULTS as error:
             raise Unforwardable(f"{type(error).__name__}: {error}") from error
 
     async def bury(self, burial: Burial) -> bool:
         """Store a job as a dead one; False if its queue is full."""
-        [buried] = await self._engine.call(births.bury, [burial], seconds=PATIENCE, room=ROOM_TO_ACCEPT)
+        [buried] = await self._engine.call(births.bury, [burial], seconds=PATIENCE)
         return buried  # type: ignore[no-any-return]
 
     def bury_blocking(self, burial: Burial) -> bool:
         """Do the same for a caller without a loop; raise Unforwardable if the store can take no such job."""
         try:
-            [buried] = self._engine.call_blocking(births.bury, [burial], seconds=PATIENCE)
+            [buried] = self._engine.call(births.bury_accepted, [burial], seconds=PATIENCE).result()
         except self._engine.FAULTS as error:
             raise Unforwardable(f"{type(error).__name__}: {error}") from error
         return buried  # type: ignore[no-any-return]
 
     def hold_restored_blocking(self, holding: Holding) -> bool:
         """Hold what a backup brought back; True if there is more."""
-        [more] = self._engine.call_blocking(births.hold_restored, [holding], seconds=None)
+        [more] = self._engine.call(births.hold_restored, [holding], seconds=None).result()
         return more  # type: ignore[no-any-return]
 
     def back_up(self, path: str) -> dict[str, int]:
@@ -251,20 +280,20 @@ class Store:
 
     async def claim(self, order: Order) -> Catch:
         """Claim what a worker can start now."""
-        [catch] = await self._engine.call(scripts.claim, [order], seconds=PATIENCE, room=ROOM_TO_CLAIM)
+        [catch] = await self._engine.call(claiming.claim, [order], seconds=PATIENCE)
         return catch  # type: ignore[no-any-return]
 
     async def apply(self, transitions: Sequence[Transition]) -> list[bool]:
         """Move jobs as decided, however long it takes; answer for each whether it landed."""
-        return await self._engine.call(scripts.apply, transitions, seconds=None)  # type: ignore[no-any-return]
+        return await self._engine.call(applying.apply, transitions, seconds=None)  # type: ignore[no-any-return]
 
     def publish_blocking(self, publication: Publication) -> None:
         """Put declarations in force, also for jobs that wait: where those are many, sweepers do the rest."""
-        [ages_changed] = self._engine.call_blocking(scripts.publish, [publication], seconds=PATIENCE)
+        [ages_changed] = self._engine.call(queue_scripts.publish, [publication], seconds=PATIENCE).result()
         give_up = time.monotonic() + PATIENCE
         with suppress(StoreUnavailable):  # the declarations are in force, and the sweepers go on
             while ages_changed and time.monotonic() < give_up:
-                [ages_changed] = self._engine.call_blocking(ages.restamp, [None], seconds=PATIENCE)
+                [ages_changed] = self._engine.call(ages.restamp, [None], seconds=PATIENCE).result()
 
     async def restamp(self) -> bool:
         """Give jobs that wait the expiry that a changed `max_age` means, a bite of them; True if there is more."""
@@ -273,7 +302,7 @@ class Store:
 
     def beat_blocking(self, worker: WorkerCard) -> Beat:
         """Renew a worker's leases; answer what the store says it holds."""
-        [beat] = self._engine.call_blocking(upkeep.beat, [worker], seconds=PATIENCE)
+        [beat] = self._engine.call(upkeep.beat, [worker], seconds=PATIENCE).result()
         return beat  # type: ignore[no-any-return]
 
     async def retire(self, worker_id: str, counted: Counted | None = None) -> None:
@@ -302,7 +331,7 @@ class Store:
 
     def count_fallbacks_blocking(self, counts: Mapping[str, int]) -> None:
         """Count calls that went to their fallback, by queue."""
-        self._engine.call_blocking(operations.count_fallbacks, list(counts.items()), seconds=PATIENCE)
+        self._engine.call(operations.count_fallbacks, list(counts.items()), seconds=PATIENCE).result()
 
     async def count_ignored(self, queue: str) -> None:
         """Count a delivery that asked for nothing."""
@@ -317,11 +346,11 @@ class Store:
 
     async def letters(self, wanted: LetterFilter) -> list[JobRecord]:
         """Read a page of letters, newest first."""
-        return await self._engine.read(reads.letters(wanted))  # type: ignore[no-any-return]
+        return await self._engine.read(reads.letters(wanted))
 
     async def letters_page(self, wanted: LetterFilter) -> tuple[list[JobRecord], int | None]:
         """Read a page of letters, newest first; and where it ended early, because few of so many fit."""
-        return await self._engine.read(listing.letters(wanted))  # type: ignore[no-any-return]
+        return await self._engine.read(listing.letters(wanted))
 
     async def journal(self, after: int, limit: int) -> list[JournalRow]:
         """Read what was told after a journal row."""
@@ -330,42 +359,42 @@ class Store:
     async def survey(self, *, silent_after: float) -> tuple[Facts, Tallies]:
         """Read facts and tallies in one snapshot, so that no job is counted twice or nowhere."""
         script = reads.survey(self.now(), self._engine.boot(), silent_after=silent_after)
-        return await self._engine.read(script)  # type: ignore[no-any-return]
+        return await self._engine.read(script)
 
     async def strain(self) -> Strain:
         """Read what holds the store back from outside the queue."""
-        return await self._engine.read(strain.strain(self.now()))  # type: ignore[no-any-return]
+        return await self._engine.read(strain.strain(self.now()))
 
     async def job(self, job_id: str) -> JobRecord | None:
         """Read one job."""
-        return await self._engine.read(reads.job(job_id, self._engine.boot()))  # type: ignore[no-any-return]
+        return await self._engine.read(reads.job(job_id, self._engine.boot()))
 
     async def gates(self, keys: Sequence[str]) -> list[Row]:
         """Read the gates of these names that there are."""
-        return await self._engine.read(reads.gates(keys))  # type: ignore[no-any-return]
+        return await self._engine.read(reads.gates(keys))
 
     async def jobs(self, wanted: Filter) -> Sought:
         """Read a page of jobs, newest first."""
-        return await self._engine.read(listing.jobs(wanted, self.now()))  # type: ignore[no-any-return]
+        return await self._engine.read(listing.jobs(wanted, self.now()))
 
     async def rules(self, queue: str) -> QueueRules:
         """Read the rules in force for a queue."""
-        found = await self._engine.read(scripts.rules_in_force([queue]))
-        return found[queue]  # type: ignore[no-any-return]
+        found = await self._engine.read(rules_in_force([queue]))
+        return found[queue]
 
     def published_rules_blocking(self, queue: str) -> QueueRules | None:
         """Read the rules in force for a queue that somebody declared; None if nobody did."""
-        return self._engine.read_blocking(reads.published_rules(queue))  # type: ignore[no-any-return]
+        return self._engine.read(reads.published_rules(queue)).result()
 
     async def queue_names(self) -> list[str]:
         """Read the names of every queue that was declared or used."""
-        return await self._engine.read(reads.queue_names())  # type: ignore[no-any-return]
+        return await self._engine.read(reads.queue_names())
 
     async def last_journal_number(self) -> int:
         """Read how far the journal has come: whoever sees it grow knows that something happened."""
-        return await self._engine.read(reads.last_journal_number())  # type: ignore[no-any-return]
+        return await self._engine.read(reads.last_journal_number())
 
     async def facts(self, *, silent_after: float, unmoved_for: float | None = None) -> Facts:
         """Read what health is judged by; silent jobs only if told for how long nothing must have moved them."""
         script = reads.facts(self.now(), self._engine.boot(), silent_after=silent_after, unmoved_for=unmoved_for)
-        return await self._engine.read(script)  # type: ignore[no-any-return]
+        return await self._engine.read(script)

@@ -15,15 +15,15 @@ or a queue, and there is none. The head of the audit chain comes after all of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from standfast.job import NewJob
-from standfast.lifecycle import Transition
-from standfast.spine import apply as scripts
+from standfast.spine import apply as applying
 from standfast.spine import bulk as together
-from standfast.spine import intake, losses, upkeep
-from standfast.store.requests import ScriptFunction
+from standfast.spine import claim as claiming
+from standfast.spine import intake
+from standfast.spine.riders import Riders
+from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script
 from standfast.wings.alerts import conditions
 from standfast.wings.alerts import scripts as alerts
@@ -35,19 +35,15 @@ from standfast.wings.jobs import scripts as operations
 from standfast.wings.letters import births
 from standfast.wings.letters import scripts as letters
 from standfast.wings.limits import probe_scripts as probes
-from standfast.wings.notices import scripts as carrying
 from standfast.wings.policy import scripts as policies
-from standfast.wings.queues import ages
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.relay import scripts as forward
-from standfast.wings.schedules import scripts as schedules
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.threads import scripts as threads
 from standfast.wings.workflows import graphs
+from standfast.worker import losses, upkeep
 
-Gates = Script[list[str]]
-
-TURNS: tuple[ScriptFunction, ...] = (
+TURNS: tuple[Write[Any, Any], ...] = (
     intake.enqueue,
     together.enqueue_together,
     graphs.start,
@@ -64,7 +60,7 @@ TURNS: tuple[ScriptFunction, ...] = (
     calls.hand_over,
     ledger.write,
     ledger.keep_looks,
-    scripts.apply,
+    applying.apply,
     graphs.cancel,
     letters.amend,
     letters.quarantine,
@@ -97,97 +93,31 @@ TURNS: tuple[ScriptFunction, ...] = (
     upkeep.beat,
     upkeep.retire,
     upkeep.number_journal,
-    scripts.claim,
+    claiming.claim,
 )
-_turns = {script: place for place, script in enumerate(TURNS)}
-
-SCHEDULES: tuple[ScriptFunction, ...] = (schedules.put, schedules.pause, schedules.remove, schedules.tick)
-APART: frozenset[ScriptFunction] = frozenset(
-    {
-        scripts.publish,
-        policies.publish,
-        ages.restamp,
-        operations.pause,
-        letters.purge,
-        alerts.begin,
-        carrying.carry,
-        *SCHEDULES,
-    }
-)
-"""Scripts that lock what all others use; each gets a transaction of its own."""
+_turns = {script.run: place for place, script in enumerate(TURNS)}
 
 
-def turn(script: ScriptFunction) -> int:
+def riders() -> Riders:
+    """Give the wings that take part in every round."""
+    from standfast.application.wings import RIDERS  # noqa: PLC0415 - the application stands above the store
+
+    return RIDERS
+
+
+def turn(script: Write[Any, Any]) -> int:
     """Give a script's place in its round; what is not named comes first."""
-    return _turns.get(script, -1)
+    return _turns.get(script.run, -1)
 
 
-def lock(round_: Round, calls: Iterable[tuple[ScriptFunction, Sequence[Any]]]) -> Script[None]:
+def lock(round_: Round, calls: Iterable[tuple[Write[Any, Any], Sequence[Any]]]) -> Script[None]:
     """Lock the threads of everything that a round will run, and note the jobs."""
     gates: list[str] = []
     for script, items in calls:
-        if script in _GATES:
-            gates += yield from _GATES[script](items)
-        if script in _JOBS:
-            round_.jobs |= {_JOBS[script](item) for item in items}
+        if script.newcomers is not None:
+            gates += threads.gates_of(script.newcomers(items))
+        if script.gates is not None:
+            gates += yield from script.gates(items)
+        if script.number is not None:
+            round_.jobs.update(map(script.number, items))
     yield from threads.lock(round_, gates)
-
-
-def _of_jobs(jobs: Iterable[NewJob]) -> Gates:
-    yield from ()
-    return threads.gates_of(jobs)
-
-
-def _of_batches(batches: Sequence[Sequence[NewJob]]) -> Gates:
-    return (yield from _of_jobs(job for jobs in batches for job in jobs))
-
-
-def _of_tellings(tellings: Sequence[conditions.Told]) -> Gates:
-    return (yield from _of_jobs(job for each in tellings for job in each.jobs))
-
-
-def _of_brought(brought: Sequence[forward.Forward]) -> Gates:
-    return (yield from _of_jobs(each.job for each in brought))
-
-
-def _of_calls(called: Sequence[calls.Call]) -> Gates:
-    return (yield from _of_jobs(each.job for each in called))
-
-
-def _of_ticks(tickings: Sequence[schedules.Ticking]) -> Gates:
-    return (yield from _of_jobs(job for each in tickings for _, job in each.runs))
-
-
-def _of_moves(transitions: Sequence[Transition]) -> Gates:
-    yield from ()
-    return [each.gate for each in transitions if each.gate is not None]
-
-
-def _of_ids(ids: Sequence[str]) -> Gates:
-    gates: list[str] = []
-    for job_id in ids:
-        gates += [gate for (gate,) in (yield "gate_of_job", {"id": job_id})]
-    return gates
-
-
-_JOBS: dict[ScriptFunction, Callable[[Any], int]] = {
-    ledger.write: lambda note: note.n,
-    ledger.keep_looks: lambda looked: looked.n,
-    scripts.apply: lambda transition: transition.n,
-    letters.amend: lambda amendment: amendment.touch.letter.n,
-    letters.quarantine: lambda quarantine: quarantine.touch.letter.n,
-    approvals.ask: lambda ask: ask.n,
-    policies.refuse: lambda refusal: refusal.n,
-}
-"""Scripts that lock jobs they know by number, and how each item of theirs names its job."""
-
-_GATES: dict[ScriptFunction, Callable[[Any], Gates]] = {
-    intake.enqueue: _of_jobs,
-    together.enqueue_together: _of_batches,
-    forward.forward: _of_brought,
-    calls.call: _of_calls,
-    conditions.tell: _of_tellings,
-    schedules.tick: _of_ticks,
-    scripts.apply: _of_moves,
-    operations.hurry: _of_ids,
-}

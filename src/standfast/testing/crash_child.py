@@ -12,9 +12,7 @@ from typing import Any
 import msgspec
 
 from standfast.application import Standfast
-from standfast.job import JobView
 from standfast.lifecycle import State
-from standfast.spine.upkeep import Sweep
 from standfast.store.places import place as place_of
 from standfast.testing.clock import LapsingClock
 from standfast.testing.kit import move
@@ -23,7 +21,9 @@ from standfast.testing.scenario import named
 from standfast.testing.steps import Steps, watch_commits, watch_handlers, watch_promises
 from standfast.testing.verdict import VANISHED, Fate
 from standfast.testing.world import World
+from standfast.views import JobView
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.upkeep import Sweep
 
 log = logging.getLogger(__name__)
 

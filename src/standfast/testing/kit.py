@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from standfast.application import Standfast
-from standfast.job import JobView
 from standfast.testing.clock import FrozenClock
+from standfast.views import JobView
 
 LOOKED_AT = 1000
 MISSING = object()

@@ -8,8 +8,8 @@ from typing import Any
 
 from standfast.application import Standfast
 from standfast.errors import ConfigurationError
-from standfast.job import JobView
 from standfast.testing.world import Effect, World
+from standfast.views import JobView
 
 
 class Scenario:

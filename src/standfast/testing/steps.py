@@ -19,7 +19,7 @@ from standfast.job import NewJob, Receipt
 from standfast.spine.handler_job import Job
 from standfast.spine.registry import Function
 from standfast.store.engine import Engine
-from standfast.store.requests import Answer, Request
+from standfast.store.requests import Reply, Request
 from standfast.store.steps import Round
 from standfast.testing.nursery import report, reported
 
@@ -88,8 +88,8 @@ class _WatchedEngine(Engine[Any]):
     step: Steps
     _scripts = ""
 
-    def _run_scripts(self, connection: Any, round_: Round, requests: list[Request]) -> list[Answer]:
-        self._scripts = ", ".join(sorted({request.script.__name__ for request in requests}))
+    def _run_scripts(self, connection: Any, round_: Round, requests: list[Request[Any]]) -> list[Reply]:
+        self._scripts = ", ".join(sorted({request.script.name for request in requests}))
         return super()._run_scripts(connection, round_, requests)
 
     def _commit(self, connection: Any) -> None:

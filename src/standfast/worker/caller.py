@@ -18,7 +18,6 @@ from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.job import Claim, NewJob
 from standfast.rules import QueueRules
 from standfast.spine.registry import Registry
-from standfast.spine.upkeep import Beat, WorkerCard
 from standfast.store.hints import STOPS
 from standfast.store.store import Store
 from standfast.telemetry import Tracing
@@ -33,6 +32,7 @@ from standfast.worker import lifeline
 from standfast.worker.executor import Executor
 from standfast.worker.heartbeat import LONGEST_BEAT, Heartbeat, beat_for
 from standfast.worker.reconcile import Comparison
+from standfast.worker.upkeep import Beat, WorkerCard
 from standfast.worker.worker import GRACE, TOO_LATE, comparable
 
 NO_QUEUES = "[]"

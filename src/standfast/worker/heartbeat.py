@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from standfast.errors import StoreUnavailable
 from standfast.job import Claim
-from standfast.spine.upkeep import Beat, WorkerCard
 from standfast.store.store import Store
+from standfast.worker.upkeep import Beat, WorkerCard
 
 log = logging.getLogger("standfast.worker")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from standfast.spine.upkeep import Prune
 from standfast.store.store import Store
+from standfast.worker.upkeep import Prune
 
 EVERY = 60.0
 

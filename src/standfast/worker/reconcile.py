@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from standfast.spine.settle import given_back
-from standfast.spine.upkeep import Beat
 from standfast.worker.executor import Executor
+from standfast.worker.upkeep import Beat
 
 
 class Comparison:

@@ -14,12 +14,12 @@ from standfast.outcome import Lapsed
 from standfast.rules import QueueRules
 from standfast.spine.settle import age_reason, outlived, settle
 from standfast.spine.tell import tell
-from standfast.spine.upkeep import Expired, Sweep, Swept
 from standfast.store.store import Store
 from standfast.wings.policy.facts import Facts
 from standfast.wings.policy.known import KnownPolicy, filed
 from standfast.wings.policy.rules import Broken, Policy
 from standfast.wings.policy.triage import Present
+from standfast.worker.upkeep import Expired, Sweep, Swept
 
 _details = msgspec.json.Decoder(Details).decode
 

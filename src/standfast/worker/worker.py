@@ -20,7 +20,6 @@ from standfast.errors import ConfigurationError, StoreUnusable
 from standfast.job import Claim
 from standfast.rules import QueueRules
 from standfast.spine.registry import Registry
-from standfast.spine.upkeep import Beat, Prune, Sweep, WorkerCard
 from standfast.store.hints import STOPS, TIMETABLE
 from standfast.store.store import Store
 from standfast.telemetry import Tracing
@@ -44,6 +43,7 @@ from standfast.worker.pruner import Pruner
 from standfast.worker.reconcile import Comparison
 from standfast.worker.suspects import InAProcess, InThisWorker, Suspects, run_suspects
 from standfast.worker.sweeper import Sweeper
+from standfast.worker.upkeep import Beat, Prune, Sweep, WorkerCard
 
 log = logging.getLogger("standfast.worker")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from standfast.store.engine import Engine
-from standfast.store.requests import ScriptFunction
+from standfast.store.scripts import Write
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.scripts import Alert, Found, Telling
 from standfast.wings.consent import scripts as consents
@@ -26,7 +26,7 @@ class Agents:
     def __init__(self, engine: Callable[[], Engine[Any]]) -> None:
         self._engine = engine
 
-    async def _one(self, script: ScriptFunction, item: Any) -> Any:
+    async def _one(self, script: Write[Any, Any], item: Any) -> Any:
         [answer] = await self._engine().call(script, [item], seconds=PATIENCE)
         return answer
 
@@ -34,7 +34,7 @@ class Agents:
 
     async def messages(self, session: str, limit: int, *, unread: bool) -> list[Message]:
         """Read the messages of one session, the newest first."""
-        return await self._engine().read(sessions.messages(session, limit, unread=unread))  # type: ignore[no-any-return]
+        return await self._engine().read(sessions.messages(session, limit, unread=unread))
 
     async def read(self, reading: Reading) -> list[str]:
         """Note that messages were read; give the ids of those there are."""
@@ -48,7 +48,7 @@ class Agents:
 
     async def consent_to(self, attempt: Attempt, now: float) -> Ruling:
         """Read what the grants say about an attempt."""
-        return await self._engine().read(consents.judged(attempt, now))  # type: ignore[no-any-return]
+        return await self._engine().read(consents.judged(attempt, now))
 
     async def enter(self, attempt: Attempt) -> Ruling:
         """Judge an attempt by the grants of its session, and spend what it needs."""
@@ -64,21 +64,21 @@ class Agents:
 
     async def grants(self, session: str | None, now: float, limit: int) -> list[Grant]:
         """Read what counts, the newest first."""
-        return await self._engine().read(consents.listed(session, now, limit))  # type: ignore[no-any-return]
+        return await self._engine().read(consents.listed(session, now, limit))
 
     async def asks(self, session: str | None, limit: int) -> list[Ask]:
         """Read what jobs are held for, the oldest first."""
-        return await self._engine().read(consents.asks(session, limit))  # type: ignore[no-any-return]
+        return await self._engine().read(consents.asks(session, limit))
 
     async def answered(self, now: float) -> list[tuple[Ask, Ruling]]:
         """Read the held jobs that something was said about since."""
-        return await self._engine().read(consents.answered(now))  # type: ignore[no-any-return]
+        return await self._engine().read(consents.answered(now))
 
     # --- alerts
 
     async def followed(self, name: str) -> int | None:
         """Read how far somebody followed the journal."""
-        return await self._engine().read(alerts.followed(name))  # type: ignore[no-any-return]
+        return await self._engine().read(alerts.followed(name))
 
     async def begin_following(self, name: str) -> None:
         """Begin to follow the journal at its end, unless that is begun."""
@@ -86,7 +86,7 @@ class Agents:
 
     def begin_following_blocking(self, names: Sequence[str]) -> None:
         """Do the same under several names, for a caller without a loop."""
-        self._engine().call_blocking(alerts.begin, [names], seconds=PATIENCE)
+        self._engine().call(alerts.begin, [names], seconds=PATIENCE).result()
 
     async def follow(self, found: Found) -> int:
         """Count what was found in the journal, and move the cursor; give where it is."""
@@ -94,7 +94,7 @@ class Agents:
 
     async def due_alerts(self, now: float) -> list[Alert]:
         """Read the alerts whose time to be told has come."""
-        return await self._engine().read(alerts.due(now))  # type: ignore[no-any-return]
+        return await self._engine().read(alerts.due(now))
 
     async def tell(self, tellings: Sequence[Telling]) -> list[bool]:
         """Store the jobs that tell of alerts; tell of each whether nobody was first."""
@@ -102,4 +102,4 @@ class Agents:
 
     async def letters(self, ids: Sequence[str]) -> list[JobRow]:
         """Read jobs by their ids."""
-        return await self._engine().read(alerts.letters(ids))  # type: ignore[no-any-return]
+        return await self._engine().read(alerts.letters(ids))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from standfast.spine import losses
 from standfast.store.engine import Engine
+from standfast.worker import losses
 
 PATIENCE = 5.0
 

@@ -26,12 +26,12 @@ class Calls:
 
     async def call(self, call: Call) -> Called:
         """Store a job, and claim it for its caller if it may start now."""
-        [called] = await self._engine().call(calls.call, [call], seconds=PATIENCE, room=self._room)
+        [called] = await self._engine().call(calls.call, [call], seconds=PATIENCE)
         return called  # type: ignore[no-any-return]
 
     async def hand_over(self, handed: HandedOver) -> Receipt | Conflict | Full:
         """Store a call that failed already."""
-        [answer] = await self._engine().call(calls.hand_over, [handed], seconds=PATIENCE, room=self._room)
+        [answer] = await self._engine().call(calls.hand_over, [handed], seconds=PATIENCE)
         return answer  # type: ignore[no-any-return]
 
     async def insist(self, job_id: str) -> bool:
@@ -41,8 +41,8 @@ class Calls:
 
     async def places(self, name: str) -> list[tuple[str, str]]:
         """Read the handlers that a name may mean, with their queues."""
-        return await self._engine().read(calls.places(name))  # type: ignore[no-any-return]
+        return await self._engine().read(calls.places(name))
 
     async def declared(self, queue: str, handler: str) -> tuple[str, float | None, Any]:
         """Read a handler's replay mode, timeout and risk."""
-        return await self._engine().read(calls.declared(queue, handler))  # type: ignore[no-any-return]
+        return await self._engine().read(calls.declared(queue, handler))

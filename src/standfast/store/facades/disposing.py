@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from standfast.store.engine import Engine
-from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.wings.jobs.reads import LetterFilter
 from standfast.wings.letters import arrivals
 from standfast.wings.letters import scripts as letters
@@ -37,20 +36,18 @@ class Disposal:
 
     async def purge(self, purge: Purge) -> Purged:
         """Delete a bite of letters; none unless there are as many as said."""
-        [purged] = await self._engine().call(letters.purge, [purge], seconds=LONG, size=purge.wanted.limit)
+        [purged] = await self._engine().call(letters.purge, [purge], seconds=LONG)
         return purged  # type: ignore[no-any-return]
 
     async def bring_in(self, arrivals_: Sequence[Arrival]) -> list[Arrived]:
         """Store letters that came from elsewhere, all of them or none; tell of each what became of it."""
         call = self._engine().call
-        [answers] = await call(
-            arrivals.bring_in, [arrivals_], seconds=PATIENCE, room=ROOM_TO_ACCEPT, size=len(arrivals_)
-        )
+        [answers] = await call(arrivals.bring_in, [arrivals_], seconds=PATIENCE)
         return answers  # type: ignore[no-any-return]
 
     async def walk(self, wanted: LetterFilter) -> tuple[list[Mark], dict[int, list[str]], int | None]:
         """Read a bite of letters, newest first, with the histories of those that were replayed; and where to go on."""
-        return await self._engine().read(letters.walk(wanted))  # type: ignore[no-any-return]
+        return await self._engine().read(letters.walk(wanted))
 
     async def stamp(self, stamps: Sequence[tuple[int, int, str]]) -> None:
         """Give letters their fingerprints that were written without: number, token, fingerprint."""

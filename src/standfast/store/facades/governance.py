@@ -7,14 +7,16 @@ from typing import Any
 
 from standfast.rules import ReplayMode
 from standfast.store.engine import Engine
-from standfast.store.requests import ScriptFunction
+from standfast.store.scripts import Write
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.scripts import Ask, Business, Said
 from standfast.wings.approvals.words import TTL, Approval
 from standfast.wings.jobs.reads import JobRecord
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.scripts import Doings, Kept, Offer, Refusal, Turn
+from standfast.wings.redrives import reads as redrive_reads
 from standfast.wings.redrives import scripts as redrives
+from standfast.wings.redrives.reads import Counts, Released
 from standfast.wings.redrives.scripts import (
     Advance,
     Mark,
@@ -31,10 +33,6 @@ from standfast.wings.redrives.words import Tally
 
 PATIENCE = 5.0
 """Seconds a caller waits for the store before it is told."""
-Counts = list[tuple[str, str | None, int | None, int]]
-"""How many letters of a redrive have which state, outcome and episode."""
-Released = list[tuple[int, str | None, str | None]]
-"""The letters of a redrive that are on their way: place, state and replay status of each."""
 
 
 class Governance:
@@ -45,8 +43,8 @@ class Governance:
         self.approval_ttl = TTL
         """Seconds that an approval waits which is filed with a death."""
 
-    async def _one(self, script: ScriptFunction, item: Any, size: int | None = None) -> Any:
-        [answer] = await self._engine().call(script, [item], seconds=PATIENCE, size=size)
+    async def _one(self, script: Write[Any, Any], item: Any) -> Any:
+        [answer] = await self._engine().call(script, [item], seconds=PATIENCE)
         return answer
 
     async def ask(self, ask: Ask) -> str | None:
@@ -67,27 +65,27 @@ class Governance:
 
     async def approval(self, approval_id: str) -> Approval | None:
         """Read one approval."""
-        return await self._engine().read(approvals.one(approval_id))  # type: ignore[no-any-return]
+        return await self._engine().read(approvals.one(approval_id))
 
     async def approvals(self, state: str | None, queues: Sequence[str] | None, limit: int) -> list[Approval]:
         """Read approvals, the newest first."""
-        return await self._engine().read(approvals.listed(state, queues, limit))  # type: ignore[no-any-return]
+        return await self._engine().read(approvals.listed(state, queues, limit))
 
     async def open_for(self, number: int) -> str | None:
         """Read which approval of a letter can still lead to a replay."""
-        return await self._engine().read(approvals.open_for(number))  # type: ignore[no-any-return]
+        return await self._engine().read(approvals.open_for(number))
 
     async def due(self, now: float, before: float) -> list[Approval]:
         """Read approvals nobody answered in time, and those that were approved before and not used."""
-        return await self._engine().read(approvals.due(now, before))  # type: ignore[no-any-return]
+        return await self._engine().read(approvals.due(now, before))
 
     async def business(self, now: float, before: float) -> Business:
         """Tell what may need somebody: redrives, asked consents, approvals, automatic replays."""
-        return await self._engine().read(approvals.business(now, before))  # type: ignore[no-any-return]
+        return await self._engine().read(approvals.business(now, before))
 
     async def plan(self, plan: Plan) -> None:
         """Keep a plan."""
-        await self._one(redrives.plan, plan, size=len(plan.letters) + 1)
+        await self._one(redrives.plan, plan)
 
     async def start(self, start: Start) -> Started:
         """Start a plan as it is, or tell what drifted."""
@@ -111,46 +109,46 @@ class Governance:
 
     async def redrive(self, redrive: str) -> tuple[RedriveRow, Counts, Released] | None:
         """Read a redrive, how far it has come, and what is on its way."""
-        return await self._engine().read(redrives.one(redrive))  # type: ignore[no-any-return]
+        return await self._engine().read(redrive_reads.one(redrive))
 
     async def redrives(self, limit: int) -> list[RedriveRow]:
         """Read the redrives that were started, the newest first."""
-        return await self._engine().read(redrives.listed(limit))  # type: ignore[no-any-return]
+        return await self._engine().read(redrive_reads.listed(limit))
 
     async def halted(self) -> list[tuple[str, str]]:
         """Read the redrives that failures stopped, with why."""
-        return await self._engine().read(redrives.halted())  # type: ignore[no-any-return]
+        return await self._engine().read(redrive_reads.halted())
 
     async def tally(self, redrive: str, episode: int) -> Tally:
         """Read how far a redrive has come."""
-        return await self._engine().read(redrives.tally(redrive, episode))  # type: ignore[no-any-return]
+        return await self._engine().read(redrive_reads.tally(redrive, episode))
 
     async def letters(self, numbers: Sequence[int]) -> tuple[list[JobRecord], set[int]]:
         """Read jobs by number, and the numbers of those whose threads went on without them."""
-        return await self._engine().read(redrives.letters(numbers))  # type: ignore[no-any-return]
+        return await self._engine().read(redrive_reads.letters(numbers))
 
     async def first_letter(self, redrive: str) -> JobRecord | None:
         """Read the first letter of a redrive that waits."""
-        return await self._engine().read(redrives.first_letter(redrive))  # type: ignore[no-any-return]
+        return await self._engine().read(redrive_reads.first_letter(redrive))
 
     # --- the policy
 
     def publish_blocking(self, offer: Offer) -> Kept:
         """Put a policy in force, or note what is wrong with it; give what is in force."""
-        [kept] = self._engine().call_blocking(policies.publish, [offer], seconds=PATIENCE)
+        [kept] = self._engine().call(policies.publish, [offer], seconds=PATIENCE).result()
         return kept  # type: ignore[no-any-return]
 
     def policy_blocking(self) -> Kept:
         """Read the policy in force, for a caller without a loop."""
-        return self._engine().read_blocking(policies.kept())  # type: ignore[no-any-return]
+        return self._engine().read(policies.kept()).result()
 
     async def policy(self) -> Kept:
         """Read the policy in force."""
-        return await self._engine().read(policies.kept())  # type: ignore[no-any-return]
+        return await self._engine().read(policies.kept())
 
     async def policy_unless(self, mark: str | None) -> Kept | None:
         """Read the policy in force, unless it is the one of this mark."""
-        return await self._engine().read(policies.unless_known(mark))  # type: ignore[no-any-return]
+        return await self._engine().read(policies.unless_known(mark))
 
     async def refuse(self, refusals: Sequence[Refusal]) -> list[bool]:
         """Write down that letters may not be replayed."""
@@ -158,11 +156,11 @@ class Governance:
 
     async def replay_modes(self) -> dict[tuple[str, str], ReplayMode]:
         """Read the replay mode of every handler, by queue and name."""
-        return await self._engine().read(policies.replay_modes())  # type: ignore[no-any-return]
+        return await self._engine().read(policies.replay_modes())
 
     async def due_replays(self, now: float) -> list[int]:
         """Read the numbers of letters whose automatic replay is due."""
-        return await self._engine().read(policies.due(now))  # type: ignore[no-any-return]
+        return await self._engine().read(policies.due(now))
 
     async def take_turn(self, turn: Turn) -> float | None:
         """Have the turn to see to automatic replays; None if somebody else has it."""
@@ -175,4 +173,4 @@ class Governance:
     async def doings(self, now: float, *, letters_within: float, refusals_within: float) -> Doings:
         """Read how letters and refusals grow."""
         script = policies.doings(now, letters_within=letters_within, refusals_within=refusals_within)
-        return await self._engine().read(script)  # type: ignore[no-any-return]
+        return await self._engine().read(script)

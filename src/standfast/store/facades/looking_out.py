@@ -45,24 +45,24 @@ class Lookout:
 
     async def last_turn(self) -> float | None:
         """Read until when somebody has, or had, the turn to look."""
-        return await self._engine().read(conditions.last_turn())  # type: ignore[no-any-return]
+        return await self._engine().read(conditions.last_turn())
 
     async def standing(self) -> list[Open]:
         """Read the alerts that are open."""
-        return await self._engine().read(conditions.standing())  # type: ignore[no-any-return]
+        return await self._engine().read(conditions.standing())
 
     async def untold(self, now: float) -> list[Open]:
         """Read the alerts whose beginning or end no surface was told of."""
-        return await self._engine().read(conditions.untold(now))  # type: ignore[no-any-return]
+        return await self._engine().read(conditions.untold(now))
 
     async def hurting(self, now: float, every: float) -> list[Open]:
         """Read the alerts that are open, and did not hurt lately."""
-        return await self._engine().read(conditions.hurting(now, every))  # type: ignore[no-any-return]
+        return await self._engine().read(conditions.hurting(now, every))
 
     async def sinks(self) -> list[tuple[str, float, str]]:
         """Read the surfaces that take nothing."""
-        return await self._engine().read(conditions.sinks())  # type: ignore[no-any-return]
+        return await self._engine().read(conditions.sinks())
 
     async def measured(self) -> tuple[dict[str, Timing], dict[str, int]]:
         """Read how long attempts waited and took, and how many letters are held, by queue."""
-        return await self._engine().read(timings.measured())  # type: ignore[no-any-return]
+        return await self._engine().read(timings.measured())

@@ -7,11 +7,16 @@ from typing import Any
 
 from standfast.job import Entry, Note
 from standfast.store.engine import Engine
+from standfast.store.scripts import Write
 from standfast.wings.effects import scripts as ledger
 from standfast.wings.effects.scripts import Looked
 
 PATIENCE = 5.0
 """Seconds an intent waits for the store: nothing is begun that cannot be written down."""
+
+
+def _script(note: Note) -> Write[Note, Entry | None]:
+    return ledger.intend if note.state == "begun" else ledger.write
 
 
 class Notes:
@@ -27,16 +32,15 @@ class Notes:
 
         It is on its way when this returns. An intent waits as long as a caller does, a receipt however long it takes.
         """
-        return self._engine().call(ledger.write, [note], **self._bounds(note))
+        return self._engine().call(_script(note), [note], **self._bounds(note)).start()
 
     def note_blocking(self, note: Note) -> list[Entry | None]:
         """Do the same for a caller without a loop."""
-        return self._engine().call_blocking(ledger.write, [note], **self._bounds(note))  # type: ignore[no-any-return]
+        return self._engine().call(_script(note), [note], **self._bounds(note)).result()  # type: ignore[no-any-return]
 
     def _bounds(self, note: Note) -> dict[str, Any]:
         """Give how long a note may take and the disk space it asks for: what was done must be written down."""
-        is_intent = note.state == "begun"
-        return {"seconds": PATIENCE if is_intent else None, "room": self._room if is_intent else 0}
+        return {"seconds": PATIENCE if note.state == "begun" else None}
 
     async def keep_looks(self, looked: Looked) -> bool:
         """Keep what an attempt saw before it runs; False if another has its job by now."""
@@ -45,8 +49,8 @@ class Notes:
 
     async def receipt(self, n: int, name: str) -> str | None:
         """Read the receipt of an effect or step by its key, as JSON text."""
-        return await self._engine().read(ledger.receipt(n, name))  # type: ignore[no-any-return]
+        return await self._engine().read(ledger.receipt(n, name))
 
     def receipt_blocking(self, n: int, name: str) -> str | None:
         """Do the same for a caller without a loop."""
-        return self._engine().read_blocking(ledger.receipt(n, name))  # type: ignore[no-any-return]
+        return self._engine().read(ledger.receipt(n, name)).result()

@@ -48,24 +48,24 @@ class Timetable:
         """Write what was decided about schedules; tell which of them are done with."""
         if not tickings:
             return []
-        return await self._engine().call(schedules.tick, tickings, seconds=PATIENCE, room=self._room)  # type: ignore[no-any-return]
+        return await self._engine().call(schedules.tick, tickings, seconds=PATIENCE)  # type: ignore[no-any-return]
 
     async def listed(self) -> list[Schedule]:
         """Read all schedules."""
-        return await self._engine().read(schedules.listed())  # type: ignore[no-any-return]
+        return await self._engine().read(schedules.listed())
 
     async def one(self, name: str) -> Schedule | None:
         """Read one schedule."""
-        return await self._engine().read(schedules.one(name))  # type: ignore[no-any-return]
+        return await self._engine().read(schedules.one(name))
 
     async def due(self) -> list[Schedule]:
         """Read schedules whose time has come."""
-        return await self._engine().read(schedules.due(*self.now()))  # type: ignore[no-any-return]
+        return await self._engine().read(schedules.due(*self.now()))
 
     async def until_next(self) -> float | None:
         """Read how many seconds are left until the next run of all."""
-        return await self._engine().read(schedules.until_next(*self.now()))  # type: ignore[no-any-return]
+        return await self._engine().read(schedules.until_next(*self.now()))
 
     async def late(self, after: float) -> list[tuple[str, str, float, bool]]:
         """Read the schedules that should have run so long ago, and those whose queue is paused."""
-        return await self._engine().read(schedules.late(*self.now(), after))  # type: ignore[no-any-return]
+        return await self._engine().read(schedules.late(*self.now(), after))

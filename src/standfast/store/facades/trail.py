@@ -28,19 +28,19 @@ class Trail:
 
     def add_blocking(self, decisions: Sequence[Decision]) -> None:
         """Do the same for a caller without a loop."""
-        self._engine().call_blocking(audit.note, decisions, seconds=PATIENCE)
+        self._engine().call(audit.note, decisions, seconds=PATIENCE).result()
 
     async def head(self) -> Noted | None:
         """Read whose chain this is and how far it has come; None before the first decision."""
-        return await self._engine().read(audit.peek())  # type: ignore[no-any-return]
+        return await self._engine().read(audit.peek())
 
     async def links(self, after: int, limit: int, job: str | None = None, kind: str | None = None) -> list[Link]:
         """Read links behind a number; with `job` or `kind`, those that may tell of it."""
-        return await self._engine().read(audit.links(after, limit, job, kind))  # type: ignore[no-any-return]
+        return await self._engine().read(audit.links(after, limit, job, kind))
 
     async def hashes(self, numbers: Sequence[int]) -> dict[int, str]:
         """Read the hashes of these links."""
-        return await self._engine().read(audit.hashes(numbers))  # type: ignore[no-any-return]
+        return await self._engine().read(audit.hashes(numbers))
 
     @property
     def path(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -11,6 +11,8 @@ from standfast.store.postgres.connection import Connection
 from standfast.store.postgres.session import Numbered
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Rows, Script, text
+
+T = TypeVar("T")
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
@@ -23,39 +25,23 @@ def _for_psycopg(statement: Statement) -> Statement:
 def _for_libpq(name: str, statement: Statement) -> Numbered:
     names = list(dict.fromkeys(_PARAMETER.findall(statement.sql)))
     sql = _PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", statement.sql)
-    return Numbered(name, sql.encode(), tuple(names))
+    return Numbered(name, sql.encode(), tuple(names), statement.answers)
 
 
-STATEMENTS: dict[str, Statement] = {name: _for_psycopg(statement) for name, statement in load("postgres").items()}
-NUMBERED: dict[str, Numbered] = {name: _for_libpq(name, statement) for name, statement in load("postgres").items()}
-TOLD = frozenset(
-    {
-        "add_counters",
-        "count_claims",
-        "insert_jobs",
-        "insert_step_bodies",
-        "insert_step_jobs",
-        "lock_jobs",
-        "move_jobs",
-        "release_keys",
-        "take_jobs",
-        "write_endings",
-        "write_history",
-        "write_journal",
-    }
-)
-"""Of the statements that most transactions are made of, those whose answers no script uses."""
+_LOADED = load("postgres")
+STATEMENTS: dict[str, Statement] = {name: _for_psycopg(statement) for name, statement in _LOADED.items()}
+NUMBERED: dict[str, Numbered] = {name: _for_libpq(name, statement) for name, statement in _LOADED.items()}
 
 
-def drive(connection: Connection, script: Script[Any]) -> Any:
+def drive(connection: Connection, script: Script[T]) -> T:
     """Run a script on a connection, inside the transaction it is in."""
-    rows: Rows | None = None
     try:
+        name, parameters = next(script)
         while True:
-            name, parameters = script.send(rows)  # type: ignore[arg-type]
-            rows = _execute(connection, name, parameters)
+            name, parameters = script.send(_execute(connection, name, parameters))
     except StopIteration as done:
-        return done.value
+        result: T = done.value
+        return result
 
 
 def _execute(connection: Connection, name: str, parameters: dict[str, Any] | Batch) -> Rows:
@@ -64,7 +50,8 @@ def _execute(connection: Connection, name: str, parameters: dict[str, Any] | Bat
     if session is None:
         cursor = connection.execute(STATEMENTS[name].sql, named)
         return cursor.fetchall() if cursor.description else [(cursor.rowcount,)]
-    if name not in TOLD:
-        return session.ask(NUMBERED[name], named)
-    session.tell(NUMBERED[name], named)
+    statement = NUMBERED[name]
+    if statement.answers:
+        return session.ask(statement, named)
+    session.tell(statement, named)
     return []

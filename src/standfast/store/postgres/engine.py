@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
 from standfast.clock import Clock
-from standfast.concurrency.threads import within
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
-from standfast.spine import upkeep
+from standfast.store.answers import Reading
 from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
@@ -34,6 +32,9 @@ from standfast.store.steps import Script
 from standfast.wings.audit.anchor import Anchor
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.reads import JournalRow
+from standfast.worker import upkeep
+
+T = TypeVar("T")
 
 PATIENCE = 5.0
 """Seconds a caller waits for what it reads."""
@@ -111,7 +112,7 @@ class PostgresEngine(Engine[Connection]):
         if not rows and await self.read(reads.last_journal_number()) > after:
             await self.call(upkeep.number_journal, [None], seconds=NUMBERING_PATIENCE)
             rows = await self.read(reads.journal(after, limit))
-        return rows  # type: ignore[no-any-return]
+        return rows
 
     def _open(self) -> Connection:
         with reopening("postgres", str(self._server.address)):
@@ -161,23 +162,11 @@ class PostgresEngine(Engine[Connection]):
     def _is_in_the_way(self, error: BaseException) -> bool:
         return isinstance(error, IN_THE_WAY)
 
-    async def read(self, script: Script[Any]) -> Any:
+    def read(self, script: Script[T]) -> Reading[T]:
         """Run a reading script beside the writer, within the caller's patience."""
-        try:
-            return await within(asyncio.wrap_future(self._read(script)), PATIENCE)
-        except TimeoutError:
-            raise _unread(self._server.address) from None
+        return Reading(lambda: self._read(script), PATIENCE, partial(_unread, self._server.address))
 
-    def read_blocking(self, script: Script[Any]) -> Any:
-        """Do the same for a caller without a loop."""
-        reading = self._read(script)
-        try:
-            return reading.result(PATIENCE)
-        except TimeoutError:
-            reading.cancel()
-            raise _unread(self._server.address) from None
-
-    def _read(self, script: Script[Any]) -> Future[Any]:
+    def _read(self, script: Script[T]) -> Future[T]:
         return self._server.read(script)
 
     def _pause_readers(self, seconds: float) -> bool:

@@ -7,23 +7,27 @@ back. A notification leaves with their commit, and wakes the workers then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from standfast.clock import Clock
 from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError
-from standfast.spine import apply as scripts
+from standfast.spine.close import close
+from standfast.store import turns
+from standfast.store.answers import Answer, EitherWay
 from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.bell import channel, messages
 from standfast.store.postgres.connection import TELL_THE_TIME
 from standfast.store.postgres.identity import identity_sql
 from standfast.store.postgres.libraries import Awaited, Blocking, Given, Psycopg, SqlAlchemy, library_of
-from standfast.store.requests import ScriptFunction
+from standfast.store.scripts import Item, Result, Write
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Script, text
+
+T = TypeVar("T")
 
 BEGIN: tuple[Statement, Given] = (Statement("SAVEPOINT standfast", gives_rows=True), {})
 UNDO: tuple[Statement, Given] = (Statement("ROLLBACK TO SAVEPOINT standfast", gives_rows=True), {})
@@ -57,34 +61,37 @@ class Foreign:
         own = {"facts": Statement(facts, gives_rows=True), "enter": Statement(enter, gives_rows=True)}
         self._statements = STATEMENTS | own
 
-    async def write(self, script: ScriptFunction, items: Sequence[Any]) -> Any:
-        """Run a script in their transaction. A connection that blocks is used on a thread, until it is free again."""
-        if isinstance(self._theirs, Psycopg | SqlAlchemy):
-            return await _to_the_end(aside(self._block, self._theirs, self._whole(script, items)))
-        return await self._await(self._theirs, self._whole(script, items))
+    def write(self, script: Write[Item, Result], item: Item) -> Answer[Result]:
+        """Run a script in their transaction."""
+        return EitherWay(lambda: self._write(self._whole(script, item)), lambda: self._block(self._whole(script, item)))
 
-    def write_blocking(self, script: ScriptFunction, items: Sequence[Any]) -> Any:
-        """Do the same for a caller without a loop."""
+    async def _write(self, script: Script[T]) -> T:
+        """Run it on the loop. A connection that blocks is used on a thread, until it is free again."""
+        if isinstance(self._theirs, Psycopg | SqlAlchemy):
+            return await _to_the_end(aside(partial(self._block_on, self._theirs, script)))
+        return await self._await(self._theirs, script)
+
+    def _block(self, script: Script[T]) -> T:
         if not isinstance(self._theirs, Psycopg | SqlAlchemy):
             raise ConfigurationError(
                 "tx is a connection to be awaited; nothing was written: await sf.enqueue(…, tx=…) instead"
             )
-        return self._block(self._theirs, self._whole(script, items))
+        return self._block_on(self._theirs, script)
 
-    def _whole(self, script: ScriptFunction, items: Sequence[Any]) -> Script[Any]:
+    def _whole(self, script: Write[Item, Result], item: Item) -> Script[Result]:
         """Look where this is, go to the store's schema, do the work, tell of it, go back."""
         [row] = yield "facts", {}
         facts = Facts(*row)
         self._check(facts)
         [(readable_by, _)] = yield "enter", {}
         check_readable("postgres", readable_by, str(self._address))
-        round_ = Round(self._clock.of_server(facts.now), 0.0, "")
-        results = yield from script(round_, items)
-        yield from scripts.close(round_)
+        round_ = Round(self._clock.of_server(facts.now), 0.0, "", turns.riders())
+        [result] = yield from script.run(round_, [item])
+        yield from close(round_)
         for message in messages(round_.work):
             yield "notify", {"channel": channel(self._address), "message": message}
         yield "use_schema", {"path": facts.path}
-        return results
+        return result
 
     def _check(self, facts: Facts) -> None:
         if facts.store != self._identity:
@@ -104,7 +111,7 @@ class Foreign:
 
     # --- the two ways to wait
 
-    def _block(self, theirs: Blocking, script: Script[Any]) -> Any:
+    def _block_on(self, theirs: Blocking, script: Script[T]) -> T:
         theirs.check()
         theirs.ask(*BEGIN)
         with ExitStack() as always:
@@ -115,15 +122,16 @@ class Foreign:
                 failed.pop_all()
         return results
 
-    def _drive(self, theirs: Blocking, script: Script[Any]) -> Any:
-        rows = None
+    def _drive(self, theirs: Blocking, script: Script[T]) -> T:
         try:
+            step = next(script)
             while True:
-                rows = theirs.ask(*self._step(*script.send(rows)))  # type: ignore[arg-type]
+                step = script.send(theirs.ask(*self._step(*step)))
         except StopIteration as done:
-            return done.value
+            result: T = done.value
+            return result
 
-    async def _await(self, theirs: Awaited, script: Script[Any]) -> Any:
+    async def _await(self, theirs: Awaited, script: Script[T]) -> T:
         await theirs.check()
         await theirs.ask(*BEGIN)
         async with AsyncExitStack() as always:
@@ -134,17 +142,18 @@ class Foreign:
                 failed.pop_all()
         return results
 
-    async def _drive_awaiting(self, theirs: Awaited, script: Script[Any]) -> Any:
-        rows = None
+    async def _drive_awaiting(self, theirs: Awaited, script: Script[T]) -> T:
+        step = next(script)
         while True:
-            try:
-                step = script.send(rows)  # type: ignore[arg-type]
-            except StopIteration as done:
-                return done.value
             rows = await theirs.ask(*self._step(*step))
+            try:
+                step = script.send(rows)
+            except StopIteration as done:
+                result: T = done.value
+                return result
 
 
-async def _to_the_end(answer: asyncio.Future[Any]) -> Any:
+async def _to_the_end(answer: asyncio.Future[T]) -> T:
     """Wait until a thread is done with their connection, also if the caller is cancelled: it must not use it beside."""
     try:
         return await asyncio.shield(answer)

@@ -32,6 +32,8 @@ class Numbered(NamedTuple):
     name: str
     sql: bytes
     names: tuple[str, ...]
+    answers: bool = True
+    """Whether anything is done with what it answers."""
 
 
 class Unanswered(psycopg.OperationalError):
@@ -81,7 +83,10 @@ class Session:
             answers = self._collected()
         except psycopg.Error as error:
             raise Unanswered(str(error)) from error
-        _check([answer for answer in answers[:before] if _state(answer)])
+        failed = [answer for answer in answers[:before] if _state(answer)]
+        if failed:
+            self.roll_back()  # the server skipped the COMMIT: the transaction is open still, and takes nothing more
+        _check(failed)
         try:
             _check(answers)
             answers[before]

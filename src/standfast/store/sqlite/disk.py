@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -45,7 +46,7 @@ class Disk:
         """Give the free bytes that new work needs: some for every job that has not ended."""
         return ROOM_TO_ACCEPT + self._unfinished * END_OF_A_JOB
 
-    def judge(self, connection: apsw.Connection, pending: list[Request], free: int) -> Judgement:
+    def judge(self, connection: apsw.Connection, pending: list[Request[Any]], free: int) -> Judgement:
         """Find what there is no room for. Runs at the beginning of a write transaction."""
         judged = judge(pending, free - self._owed_to_checkpoint(connection), lambda: self._count(connection))
         refused = [request for request, _ in judged.refused]

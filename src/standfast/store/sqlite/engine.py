@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -18,7 +18,7 @@ from standfast.errors import StandfastError, StoreUnavailable
 from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
-from standfast.store.requests import Answer, Request
+from standfast.store.requests import Reply, Request
 from standfast.store.room import PLENTY
 from standfast.store.sqlite.connection import LARGEST_WAL, closed_on_failure, rolled_back_on_failure
 from standfast.store.sqlite.files import Files
@@ -30,6 +30,8 @@ from standfast.wings.jobs import reads
 
 log = logging.getLogger("standfast.store")
 
+T = TypeVar("T")
+
 STATEMENTS: dict[str, Statement] = load("sqlite")
 
 LONGEST_OPENING = 5.0
@@ -39,18 +41,19 @@ ROWS_PER_STATEMENT = 64
 """The largest batch one statement takes. Batches are cut into powers of two, so that few texts need preparing."""
 
 
-def drive(connection: apsw.Connection, script: Script[Any]) -> Any:
+def drive(connection: apsw.Connection, script: Script[T]) -> T:
     """Run a script on a connection: execute what it yields, send it the rows."""
-    rows: Rows | None = None
     try:
+        name, parameters = next(script)
         while True:
-            name, parameters = script.send(rows)  # type: ignore[arg-type]
-            rows = _execute(connection, STATEMENTS[name], parameters)
+            name, parameters = script.send(_execute(connection, name, parameters))
     except StopIteration as done:
-        return done.value
+        result: T = done.value
+        return result
 
 
-def _execute(connection: apsw.Connection, statement: Statement, parameters: dict[str, Any] | Batch) -> Rows:
+def _execute(connection: apsw.Connection, name: str, parameters: dict[str, Any] | Batch) -> Rows:
+    statement = STATEMENTS[name]
     if not statement.sql:
         return []
     if isinstance(parameters, dict):
@@ -160,7 +163,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         round_.starts_nothing = heed(connection, round_.now)
         return round_
 
-    def _without_room(self, connection: apsw.Connection, round_: Round, pending: list[Request]) -> list[Answer]:
+    def _without_room(self, connection: apsw.Connection, round_: Round, pending: list[Request[Any]]) -> list[Reply]:
         free = self.free_bytes()
         if free >= PLENTY:
             return []
@@ -199,7 +202,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         in_order = self._connection is not None and not self._connection.in_transaction
         return in_order and isinstance(error, apsw.BusyError)
 
-    def _read(self, script: Script[Any]) -> Future[Any]:
+    def _read(self, script: Script[T]) -> Future[T]:
         return self._files.read(script, drive)
 
     def _pause_readers(self, seconds: float) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from standfast.job import NewJob
 from standfast.spine.bulk import stored_together
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Rows, Script, text
 from standfast.wings.alerts.words import AlertKind, Condition
 
@@ -85,7 +86,8 @@ class Word(NamedTuple):
     why: str | None = None
 
 
-def take_turn(round_: Round, turns: Sequence[float]) -> Script[Any]:
+@writes()
+def take_turn(round_: Round, turns: Sequence[float]) -> Script[list[float | None]]:
     """Let one process look, for so many seconds; None for those that somebody else is before."""
     answers = []
     for seconds in turns:
@@ -94,7 +96,8 @@ def take_turn(round_: Round, turns: Sequence[float]) -> Script[Any]:
     return answers
 
 
-def observe(round_: Round, observations: Sequence[Observation]) -> Script[Any]:
+@writes()
+def observe(round_: Round, observations: Sequence[Observation]) -> Script[list[bool]]:
     """Write what looks changed, each unless somebody has looked since; tell of each whether it was written."""
     answers = []
     for each in observations:
@@ -129,7 +132,8 @@ def _columns(condition: Condition) -> dict[str, Any]:
     return {**named, "message": condition.message, "value": condition.value, "threshold": condition.threshold}
 
 
-def tell(round_: Round, tellings: Sequence[Told]) -> Script[Any]:
+@writes(newcomers=lambda tellings: (job for each in tellings for job in each.jobs))
+def tell(round_: Round, tellings: Sequence[Told]) -> Script[list[bool]]:
     """Store the jobs that tell of alerts, unless somebody else was first; answer of each whether it went.
 
     What the queue that carries them has no room for stays untold.
@@ -145,7 +149,8 @@ def tell(round_: Round, tellings: Sequence[Told]) -> Script[Any]:
     return answers
 
 
-def hurt(round_: Round, pains: Sequence[Pain]) -> Script[Any]:
+@writes()
+def hurt(round_: Round, pains: Sequence[Pain]) -> Script[list[bool]]:
     """Store the jobs that carry pain signals, unless the same thing hurt lately, or its last signal is still here.
 
     Lately is counted from its delivery, for which it may have waited. One that there is no room for is due again.
@@ -163,7 +168,8 @@ def hurt(round_: Round, pains: Sequence[Pain]) -> Script[Any]:
     return answers
 
 
-def note_sinks(round_: Round, words: Sequence[Word]) -> Script[Any]:
+@writes()
+def note_sinks(round_: Round, words: Sequence[Word]) -> Script[list[None]]:
     """Write down which surfaces take nothing, since when and why; one that takes something again is forgotten."""
     for each in words:
         if each.why is None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from standfast.job import NewJob
 from standfast.spine.bulk import stored_together
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.jobs.reads import JobRow
 
@@ -54,7 +55,8 @@ class Telling(NamedTuple):
     jobs: tuple[NewJob, ...]
 
 
-def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script[Any]:
+@writes(apart=True)
+def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script[list[None]]:
     """Begin to follow at the end of the journal, under each of these names that is new.
 
     What is committed is numbered first, under the lock that everybody numbers under: what is committed later gets a
@@ -67,7 +69,8 @@ def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script[Any]:
     return [None] * len(batches)
 
 
-def follow(round_: Round, found: Sequence[Found]) -> Script[Any]:
+@writes()
+def follow(round_: Round, found: Sequence[Found]) -> Script[list[int]]:
     """Count what was found behind the cursor, and move that; answer with where it is. Others may have been further."""
     answers = []
     for each in found:
@@ -86,7 +89,8 @@ def follow(round_: Round, found: Sequence[Found]) -> Script[Any]:
     return answers
 
 
-def tell(round_: Round, tellings: Sequence[Telling]) -> Script[Any]:
+@writes()
+def tell(round_: Round, tellings: Sequence[Telling]) -> Script[list[bool]]:
     """Store the jobs that tell of alerts, unless somebody else was first; answer of each whether it went.
 
     What the queue that carries them has no room for is not told, and due again.
@@ -102,7 +106,7 @@ def tell(round_: Round, tellings: Sequence[Telling]) -> Script[Any]:
     return answers
 
 
-def _tell(round_: Round, each: Telling, known: dict[str, Any]) -> Script[Any]:
+def _tell(round_: Round, each: Telling, known: dict[str, Any]) -> Script[bool]:
     until = round_.now + each.window
     if not (yield "alert_told", {**known, "number": each.number, "tell_at": until}):
         return False
@@ -116,16 +120,16 @@ def _tell(round_: Round, each: Telling, known: dict[str, Any]) -> Script[Any]:
 # --- reading
 
 
-def followed(name: str) -> Script[Any]:
+def followed(name: str) -> Script[int | None]:
     """Read how far somebody followed the journal; None before the first time."""
     return next((seq for (seq,) in (yield "follower", {"name": name})), None)
 
 
-def due(now: float) -> Script[Any]:
+def due(now: float) -> Script[list[Alert]]:
     """Read the alerts whose time to be told has come."""
     return [Alert(*row) for row in (yield "due_alerts", {"now": now, "limit": BITE})]
 
 
-def letters(ids: Sequence[str]) -> Script[Any]:
+def letters(ids: Sequence[str]) -> Script[list[JobRow]]:
     """Read jobs by their ids."""
     return [JobRow(*row) for row in (yield "jobs_by_ids", {"ids": text(list(ids))})]

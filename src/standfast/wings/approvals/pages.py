@@ -6,9 +6,9 @@ from typing import Any
 
 from standfast.dashboard.actions import Action, Back
 from standfast.dashboard.page import Drawn, Page, Visit
-from standfast.job import JobView
 from standfast.server import visible as reached
 from standfast.server.seen import all_shown, seen, shown
+from standfast.views import JobView
 from standfast.wings.approvals.words import Standing
 from standfast.wings.tokens.words import Right
 

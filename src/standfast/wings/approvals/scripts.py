@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.lifecycle import LETTERS, State, Transition
+from standfast.store.scripts import number_of, writes
 from standfast.store.steps import Round, Script, lock_jobs, text
 from standfast.wings.approvals.words import TOLD, Answer, Approval, Bound, Filing, Standing
 from standfast.wings.audit import scripts as audit
@@ -60,6 +61,12 @@ def stale(transitions: Sequence[Transition]) -> Script[set[str]]:
         return set()
     standing: dict[str, str] = dict((yield "approval_standings", {"ids": text(sorted(wanted))}))
     return {approval for approval, source in wanted.items() if standing.get(approval) != source}
+
+
+def groundless(transitions: Sequence[Transition]) -> Script[set[int]]:
+    """Give the places of moves whose approval does not stand where they need it."""
+    known = yield from stale(transitions)
+    return {place for place, each in enumerate(transitions) if each.answers is not None and each.answers.id in known}
 
 
 def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
@@ -131,7 +138,8 @@ def _answer(round_: Round, answer: Answer) -> Script[bool]:
 # --- by themselves
 
 
-def ask(round_: Round, asks: Sequence[Ask]) -> Script[Any]:
+@writes(number=number_of)
+def ask(round_: Round, asks: Sequence[Ask]) -> Script[list[str | None]]:
     """File approvals for letters that are held already; answer each with the id of the one that waits, or None.
 
     None is for a letter that is not held any more.
@@ -144,7 +152,8 @@ def ask(round_: Round, asks: Sequence[Ask]) -> Script[Any]:
     return answers
 
 
-def say(round_: Round, sayings: Sequence[Said]) -> Script[Any]:
+@writes()
+def say(round_: Round, sayings: Sequence[Said]) -> Script[list[bool]]:
     """Write answers down; tell of each whether it was the first."""
     answers = []
     for each in sayings:
@@ -159,31 +168,31 @@ def say(round_: Round, sayings: Sequence[Said]) -> Script[Any]:
 # --- reading
 
 
-def one(approval_id: str) -> Script[Any]:
+def one(approval_id: str) -> Script[Approval | None]:
     """Read an approval, or None."""
     rows = yield "approval_by_id", {"id": approval_id}
     return next((_approval(row) for row in rows), None)
 
 
-def listed(state: str | None, queues: Sequence[str] | None, limit: int) -> Script[Any]:
+def listed(state: str | None, queues: Sequence[str] | None, limit: int) -> Script[list[Approval]]:
     """Read approvals, the newest first; with queues, those of letters of these, and of no redrive."""
     named = None if queues is None else text(list(queues))
     return [_approval(row) for row in (yield "list_approvals", {"state": state, "queues": named, "limit": limit})]
 
 
-def open_for(number: int) -> Script[Any]:
+def open_for(number: int) -> Script[str | None]:
     """Read the id of a letter's open approval, or None."""
     rows = yield "open_approvals", {"numbers": text([number])}
     return rows[0][0] if rows else None
 
 
-def due(now: float, before: float) -> Script[Any]:
+def due(now: float, before: float) -> Script[list[Approval]]:
     """Read what nobody answered in time, and what was approved before and not used."""
     rows = yield "due_approvals", {"now": now, "before": before, "limit": BITE}
     return [_approval(row) for row in rows]
 
 
-def business(now: float, before: float) -> Script[Any]:
+def business(now: float, before: float) -> Script[Business]:
     """Tell whether a redrive runs, a job waits for consent, an approval needs somebody, an automatic replay is due."""
     [(redrives, asks, approvals, replays)] = yield "standing_business", {"now": now, "before": before}
     return Business(bool(redrives), bool(asks), bool(approvals), bool(replays))

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from standfast.errors import ApprovalRefused, ConfigurationError, NotALetter, UnknownRequest
-from standfast.job import JobView
 from standfast.lifecycle import LETTERS, State
 from standfast.spine.ids import IDS, id_of
 from standfast.spine.people import because, person
 from standfast.store.store import Store
+from standfast.views import JobView
 from standfast.wings.approvals import rules
 from standfast.wings.approvals.scripts import Ask, Said
 from standfast.wings.approvals.words import TTL, Answer, Approval, Bound, Filing, Standing, bound_to

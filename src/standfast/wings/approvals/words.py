@@ -23,6 +23,7 @@ class Standing(StrEnum):
     VOID = "void"
 
 
+HISTORY_WORDS = {Standing.DENIED: "denied", Standing.EXPIRED: "approval_expired", Standing.VOID: "approval_void"}
 TOLD = {standing: f"approval_{standing}" for standing in Standing} | {
     Standing.PENDING: "approval_asked",
     Standing.APPROVED: "approved",
@@ -66,6 +67,11 @@ class Answer(msgspec.Struct, frozen=True):
     target: Standing
     by: str | None = None
     reason: str | None = None
+
+    @property
+    def history_word(self) -> str | None:
+        """What history calls a death that the approval's end brought, not an attempt's."""
+        return HISTORY_WORDS.get(self.target)
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.server import visible as reached
+from standfast.server.auth import check_whole
 from standfast.server.seen import all_shown, shown
 from standfast.wings.audit.words import KINDS
 
@@ -70,6 +71,7 @@ async def _reaches(visit: Visit, job: str | None) -> bool:
 
 async def verified(visit: Visit) -> Drawn:
     """Follow the whole chain, and say whether it is what was written."""
+    check_whole(visit.grant)
     started = time.monotonic()
     verdict = shown(await visit.sf.audit.verify(), visit.grant)
     listed = await audit(visit)

@@ -35,7 +35,8 @@ async def audit(call: Call) -> Answer:
 
 
 async def verify(call: Call) -> Answer:
-    """Look whether the record is whole."""
+    """Look whether the record, which is of all queues, is whole."""
+    check_whole(call.grant)
     return Answer(shown(await call.sf.audit.verify(), call.grant))
 
 

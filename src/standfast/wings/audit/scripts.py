@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from standfast.lifecycle import Move, Transition
 from standfast.printable import printable
 from standfast.redact import redacted, redacted_text
-from standfast.store.steps import Round, Script, text
+from standfast.store.scripts import writes
+from standfast.store.steps import PerRound, Round, Script, text
 from standfast.wings.audit.words import Decision, Head, Kind, Link, following, genesis
 
 ACTS: dict[Move, Kind] = {Move.REPLAY: "replay", Move.RESOLVE: "resolve", Move.DISCARD: "discard"}
@@ -26,13 +26,25 @@ class Noted(msgspec.Struct, frozen=True):
     head: Head
 
 
+class Decisions(PerRound):
+    """What is chained with a transaction."""
+
+    def __init__(self) -> None:
+        self.made: list[Decision] = []
+
+    def absorb(self, other: Decisions) -> None:
+        """Chain what a part decided, too."""
+        self.made += other.made
+
+
 def record(round_: Round, decision: Decision) -> None:
     """Have a decision chained with this transaction. Nobody's secrets or control characters are kept for ever."""
-    round_.decisions.append(_safe(decision))
+    round_.of(Decisions).made.append(_safe(decision))
 
 
-def record_moves(round_: Round, moved: Sequence[Transition]) -> None:
-    """Have those of the moves chained that somebody decided."""
+def record_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
+    """Have those of the moves chained that a person or a policy decided."""
+    yield from ()
     for each in moved:
         if each.decision is not None or each.move in ACTS:
             record(round_, _decision(each))
@@ -50,7 +62,8 @@ def _safe(decision: Decision) -> Decision:
     return msgspec.structs.replace(decision, by=by, reason=reason, detail=redacted(decision.detail))
 
 
-def note(round_: Round, decisions: Sequence[Decision]) -> Script[Any]:
+@writes()
+def note(round_: Round, decisions: Sequence[Decision]) -> Script[list[None]]:
     """Chain decisions that change nothing else in the store."""
     yield from ()
     for decision in decisions:
@@ -60,6 +73,9 @@ def note(round_: Round, decisions: Sequence[Decision]) -> Script[Any]:
 
 def write_link(round_: Round) -> Script[None]:
     """Write what the transaction decided as one link. On PostgreSQL this locks the head: it must come last."""
+    decisions = round_.of(Decisions).made
+    if not decisions:
+        return
     wall = round_.now + round_.skew
     noted = yield from head()
     if noted is None:
@@ -68,7 +84,7 @@ def write_link(round_: Round) -> Script[None]:
     if noted is None:
         raise LookupError("the chain cannot be begun")
     links = [genesis(noted.store, wall)] if noted.head.seq < 0 else []
-    links.append(following(links[0].head if links else noted.head, wall, round_.decisions))
+    links.append(following(links[0].head if links else noted.head, wall, decisions))
     yield "write_links", links
     round_.heads = [link.head for link in links]
     yield "move_head", round_.heads[-1]._asdict()
@@ -80,7 +96,7 @@ def head() -> Script[Noted | None]:
     return next((Noted(store, Head(seq, hashed)) for store, seq, hashed in rows), None)
 
 
-def links(after: int, limit: int, job: str | None = None, kind: str | None = None) -> Script[Any]:
+def links(after: int, limit: int, job: str | None = None, kind: str | None = None) -> Script[list[Link]]:
     """Read links behind a number; with `job` or `kind`, those in whose text it stands."""
     about = {"job": text(job) if job is not None else "", "kind": f'"kind":{text(kind)}' if kind is not None else ""}
     rows = yield "read_links", {"after": after, "limit": limit, **about}
@@ -97,12 +113,12 @@ def lag(after: int) -> Script[float]:
     return (datetime.fromisoformat(last[0].at) - datetime.fromisoformat(first[0].at)).total_seconds()
 
 
-def hashes(numbers: Sequence[int]) -> Script[Any]:
+def hashes(numbers: Sequence[int]) -> Script[dict[int, str]]:
     """Read the hashes of these links."""
     return dict((yield "link_hashes", {"numbers": text(list(numbers))}))
 
 
-def peek() -> Script[Any]:
+def peek() -> Script[Noted | None]:
     """Read the head without locking it."""
     rows = yield "peek_head", {}
     return next((Noted(store, Head(seq, hashed)) for store, seq, hashed in rows), None)

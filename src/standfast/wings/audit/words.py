@@ -42,6 +42,9 @@ Kind = Literal[
 KINDS: tuple[str, ...] = get_args(Kind)
 
 
+HISTORY_WORDS: dict[Kind, str] = {"amend": "amended", "quarantine": "quarantined"}
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One decision that acts. Deaths and what triage only recommends are none."""
 
@@ -57,6 +60,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outcome: str | None = None
     detail: dict[str, Any] | None = None
     """What only this kind tells: a count, an approval, hashes before and after."""
+
+    @property
+    def history_word(self) -> str | None:
+        """What history calls the move of a held letter that was amended or set apart."""
+        return HISTORY_WORDS.get(self.kind)
 
 
 _entries = msgspec.json.Decoder(list[dict[str, Any]])

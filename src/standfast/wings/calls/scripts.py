@@ -6,7 +6,7 @@ like a claim: what stands before it is only tried, and waits for nobody.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -15,11 +15,15 @@ import msgspec
 from standfast.job import Claim, NewJob, Receipt
 from standfast.lifecycle import State, Transition
 from standfast.rules import QueueRules
-from standfast.spine.apply import apply_decided, read_rules
-from standfast.spine.claim import claim_this, handler_stamps, held_claims, with_risks
+from standfast.spine.apply import apply_decided
+from standfast.spine.claim import handler_stamps, held_claims, with_risks
 from standfast.spine.intake import enqueue
-from standfast.spine.orders import Conflict, Full, Want
-from standfast.store.steps import Round, Script, text
+from standfast.spine.known_rules import read_rules
+from standfast.spine.orders import Accepted, Want
+from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import writes
+from standfast.store.steps import PerRound, Round, Script, text
+from standfast.wings.limits.claiming import claim_this
 from standfast.wings.limits.words import Closing
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.scripts import Kept
@@ -40,7 +44,7 @@ class Call(msgspec.Struct, frozen=True):
 class Called(msgspec.Struct):
     """What became of a call: how it was stored, and the claim under which its caller runs it, if it may start."""
 
-    answer: Receipt | Conflict | Full
+    answer: Accepted
     claim: Claim | None = None
     rules: QueueRules | None = None
     """The rules in force; None where nothing was to be started."""
@@ -48,13 +52,33 @@ class Called(msgspec.Struct):
     """The policy in force, where it is another one than the caller knew."""
 
 
-def call(round_: Round, calls: Sequence[Call]) -> Script[Any]:
+class Starts(PerRound):
+    """Calls that are started when every script of their round has its locks."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[Round], Script[None]]] = []
+
+    def absorb(self, other: Starts) -> None:
+        """Start what a part of the round brought, too."""
+        self.waiting += other.waiting
+
+
+def start(round_: Round) -> Script[None]:
+    """Start what callers brought to run themselves: before a worker's claim, which would take it from them."""
+    starts = round_.of(Starts)
+    waiting, starts.waiting = starts.waiting, []
+    for each in waiting:
+        yield from each(round_)
+
+
+@writes(room=ROOM_TO_ACCEPT, newcomers=lambda calls: (each.job for each in calls))
+def call(round_: Round, calls: Sequence[Call]) -> Script[list[Called]]:
     """Store calls; each is started, if it may, before the round ends, and its answer tells."""
     answers = yield from enqueue(round_, [each.job for each in calls])
     called = [Called(answer) for answer in answers]
     for each, answer in zip(calls, called, strict=True):
         if isinstance(answer.answer, Receipt) and answer.answer.outcome == "accepted":
-            round_.starts.append(partial(_start, each, answer))
+            round_.of(Starts).waiting.append(partial(_start, each, answer))
     return called
 
 
@@ -67,7 +91,7 @@ def _start(call: Call, called: Called, round_: Round) -> Script[None]:
     called.policy = (yield from policies.kept()) if mark != call.policy else None
     for n, state, worker, token, ready in (yield "called_job", {"id": job.id}):
         if state == State.RUNNING and worker == call.worker:
-            called.claim = yield from _held(n, job.queue)
+            called.claim = yield from _held(round_, n, job.queue)
         elif state == State.QUEUED and not token and ready and not paused and _may_start(round_):
             want = Want(job.queue, (job.handler,), 1, call.admission, call.ready)
             for claim in (yield from claim_this(round_, call.worker, want, called.rules, n)):
@@ -78,8 +102,8 @@ def _may_start(round_: Round) -> bool:
     return not round_.starts_nothing and bool(round_.startable(1))
 
 
-def _held(n: int, queue: str) -> Script[Claim]:
-    [claim] = with_risks((yield from held_claims([n])), (yield from handler_stamps(queue)))
+def _held(round_: Round, n: int, queue: str) -> Script[Claim]:
+    [claim] = with_risks((yield from held_claims(round_, [n])), (yield from handler_stamps(queue)))
     return claim
 
 
@@ -93,7 +117,8 @@ class HandedOver(msgspec.Struct, frozen=True):
     timeout: float | None
 
 
-def hand_over(round_: Round, handed: Sequence[HandedOver]) -> Script[Any]:
+@writes(room=ROOM_TO_ACCEPT)
+def hand_over(round_: Round, handed: Sequence[HandedOver]) -> Script[list[Accepted]]:
     """Store calls that failed already, with the attempt that is spent; answer how each was stored."""
     answers = yield from enqueue(round_, [each.job for each in handed])
     for each, answer in zip(handed, answers, strict=True):

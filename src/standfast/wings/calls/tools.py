@@ -9,10 +9,10 @@ from mcp.types import CallToolResult
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from standfast.job import JobView
 from standfast.lifecycle import State
 from standfast.mcp.agent import Agent, patience
 from standfast.mcp.tool import ACTS, AgentTool
+from standfast.views import JobView
 from standfast.wings.calls.replies import reply, stands_still
 from standfast.wings.calls.verbs import worded
 

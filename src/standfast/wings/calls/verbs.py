@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.job import Details, JobView, NewJob, QueueReason
+from standfast.job import Details, NewJob, QueueReason
 from standfast.lifecycle import State
 from standfast.rules import seconds
 from standfast.spine.accept import Duration, checked_name
 from standfast.spine.registry import Handler, Registry
+from standfast.views import JobView
 from standfast.wings.calls.replies import goes_on, parked
 
 LONGEST_TIMEOUT = 1e10
@@ -32,11 +33,12 @@ Known = Callable[[str], Awaitable[list[tuple[str, str]]]]
 """Gives the handlers that other processes declared and a name may mean."""
 
 
-async def meant(handler: object, registry: Registry, elsewhere: Known) -> Target:
+async def meant(handler: object, registry: Registry, elsewhere: Known, queues: Collection[str] | None = None) -> Target:
     """Find the handler that a caller means: by itself, or by a name that this process knows, or that others do.
 
     A name is `queue/handler`, a queue's that has one handler or one named like it, or a handler's that is the only one
-    so named. What nobody declared is taken as a queue's name, as `enqueue` does.
+    so named. What nobody declared is taken as a queue's name, as `enqueue` does. With `queues`, handlers of others are
+    not there for the caller, and not named to them.
     """
     if isinstance(handler, Handler):
         return Target(handler.queue, handler.name)
@@ -44,11 +46,11 @@ async def meant(handler: object, registry: Registry, elsewhere: Known) -> Target
     here = [(declared.queue, declared.name) for declared in registry.declarations()]
     queue, _, last = name.rpartition("/")
     built_in = Target(queue, last) if queue and last in registry.built_in else None
-    return _chosen(name, here) or built_in or _chosen(name, await elsewhere(name)) or _undeclared(name)
+    return _chosen(name, here, queues) or built_in or _chosen(name, await elsewhere(name), queues) or _undeclared(name)
 
 
-def _chosen(name: str, declared: Iterable[tuple[str, str]]) -> Target | None:
-    known = [Target(*each) for each in declared]
+def _chosen(name: str, declared: Iterable[tuple[str, str]], queues: Collection[str] | None) -> Target | None:
+    known = [Target(*each) for each in declared if queues is None or each[0] in queues]
     ways = (
         [each for each in known if f"{each.queue}/{each.handler}" == name],
         [each for each in known if each == (name, name)],

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.lifecycle import Move, State, Transition
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
@@ -97,7 +98,8 @@ def _wants_consent(moved: Transition) -> bool:
 # --- by themselves
 
 
-def enter(round_: Round, attempts: Sequence[Attempt]) -> Script[Any]:
+@writes()
+def enter(round_: Round, attempts: Sequence[Attempt]) -> Script[list[Ruling]]:
     """Judge attempts by the grants of their sessions, and spend what each needs: two never spend the same use."""
     found: dict[Attempt, Ruling] = {}
     for each in sorted(attempts, key=lambda attempt: attempt.session):
@@ -115,7 +117,8 @@ def _ruled(now: float, attempt: Attempt, statement: str) -> Script[Ruling]:
     return ruling(attempt, grants, [each for (each,) in spent], now)
 
 
-def give(round_: Round, given: Sequence[Given]) -> Script[Any]:
+@writes()
+def give(round_: Round, given: Sequence[Given]) -> Script[list[None]]:
     """Write down what was said to sessions, each with its decision."""
     rows = [tuple(getattr(each.grant, name) for name in FIELDS) for each in given]
     yield "give_consents", sorted(rows)
@@ -125,7 +128,8 @@ def give(round_: Round, given: Sequence[Given]) -> Script[Any]:
     return [None] * len(given)
 
 
-def take_back(round_: Round, takings: Sequence[Taking]) -> Script[Any]:
+@writes()
+def take_back(round_: Round, takings: Sequence[Taking]) -> Script[list[int]]:
     """Have what was said to sessions count no more; answer each with how much that was."""
     answers = []
     for each in takings:
@@ -142,23 +146,23 @@ def take_back(round_: Round, takings: Sequence[Taking]) -> Script[Any]:
 # --- reading
 
 
-def judged(attempt: Attempt, now: float) -> Script[Any]:
+def judged(attempt: Attempt, now: float) -> Script[Ruling]:
     """Say what the grants say about an attempt; nothing is spent."""
     return (yield from _ruled(now, attempt, "consents_of"))
 
 
-def listed(session: str | None, now: float, limit: int) -> Script[Any]:
+def listed(session: str | None, now: float, limit: int) -> Script[list[Grant]]:
     """Read what counts, of one session or of all."""
     rows = yield "list_consents", {"session": session, "now": now, "limit": limit}
     return [_grant(row) for row in rows]
 
 
-def asks(session: str | None, limit: int = BITE) -> Script[Any]:
+def asks(session: str | None, limit: int = BITE) -> Script[list[Ask]]:
     """Read what jobs are held for, the oldest first."""
     return [Ask(*row) for row in (yield "list_asks", {"session": session, "limit": limit})]
 
 
-def answered(now: float) -> Script[Any]:
+def answered(now: float) -> Script[list[tuple[Ask, Ruling]]]:
     """Read the held jobs that something was said about since, with what that is; each use is counted once."""
     found: list[tuple[Ask, Ruling]] = []
     spent: dict[str, int] = {}

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from standfast.job import Entry, Note
-from standfast.lifecycle import Sighting
+from standfast.job import DOUBTED, Entry, Note
+from standfast.lifecycle import Sighting, Transition
+from standfast.store.room import LARGEST_TEXT, ROOM_TO_CLAIM
+from standfast.store.scripts import Patience, number_of, writes
 from standfast.store.steps import Round, Script, lock_jobs, text
 
 Row = tuple[int, str, str, str | None, str | None, int, float, int, int | None, int | None]
@@ -51,13 +53,18 @@ class Standing(NamedTuple):
         return Entry(name, self.state, self.receipt, self.verdict, self.late or 0)  # type: ignore[arg-type]
 
 
-def write(round_: Round, notes: Sequence[Note]) -> Script[Any]:
+@writes(patience=Patience.ENDLESS, number=number_of)
+def write(round_: Round, notes: Sequence[Note]) -> Script[list[Entry | None]]:
     """Write notes down; answer for each how its effect stands then, or None if the note was refused."""
     yield from lock_jobs(round_, (note.n for note in notes))
     answers: dict[int, Entry | None] = {}
     for batch in _apart(notes):
         answers |= yield from _write(round_, {place: notes[place] for place in batch})
     return [answers[place] for place in range(len(notes))]
+
+
+intend = writes(room=ROOM_TO_CLAIM, reserve=LARGEST_TEXT, number=number_of)(write.run)
+"""The same for intents: nothing is begun that cannot be written down soon, or whose receipt would find no room."""
 
 
 def _apart(notes: Sequence[Note]) -> Iterable[list[int]]:
@@ -163,7 +170,8 @@ def _row(round_: Round, note: Note, found: Standing) -> Row:
     return (note.n, note.name, note.state, *receipt, *written, note.token if note.state == "done" else None)
 
 
-def keep_looks(round_: Round, looked: Sequence[Looked]) -> Script[Any]:
+@writes(number=number_of)
+def keep_looks(round_: Round, looked: Sequence[Looked]) -> Script[list[bool]]:
     """Keep what attempts saw before they run; answer for each whether it still has its job."""
     yield from lock_jobs(round_, (each.n for each in looked))
     rows = yield "standing_effects", {"effects": text([(each.n, "") for each in looked])}
@@ -183,7 +191,23 @@ def seen_rows(round_: Round, n: int, token: int, attempt: int, looks: Iterable[S
     return [(n, look.key, "seen", look.receipt, look.verdict, token, round_.now, attempt) for look in looks]
 
 
-def receipt(n: int, name: str) -> Script[Any]:
+def receipt(n: int, name: str) -> Script[str | None]:
     """Read one receipt, as JSON text."""
     rows = yield "receipt_of", {"n": n, "name": name}
     return rows[0][0] if rows else None
+
+
+def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
+    """Write what moves tell of effects, and how far their jobs have come."""
+    looks = [row for each in moved for row in seen_rows(round_, each.n, each.token, each.attempt, each.looks)]
+    if looks:
+        yield "write_verdicts", looks
+    reopened = [(each.n, name) for each in moved for name in each.reopens]
+    if reopened:
+        yield "reopen_effects", {"effects": text(reopened), "doubted": DOUBTED}
+    progressed = [each.n for each in moved if each.progress]
+    if progressed:
+        yield "keep_progress", {"numbers": text(progressed)}
+    failed = [each.n for each in moved if each.look_failed]
+    if failed:
+        yield "count_looks", {"numbers": text(failed), "failed": True}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from standfast.store.steps import Script
 
@@ -17,7 +17,7 @@ class Strain(NamedTuple):
     """Whether it is `leaving`, `interrupted` or `filling`, and where it leads."""
 
 
-def strain(now: float) -> Script[Any]:
+def strain(now: float) -> Script[Strain]:
     """Read it; a server tells of others only what the user may see."""
     snapshots = yield "old_snapshots", {}
     rows = yield "dead_rows", {}

@@ -12,7 +12,6 @@ from standfast.errors import ConfigurationError, StoreUnavailable, WrongAddress
 from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
 from standfast.spine.registry import Declaration
-from standfast.spine.upkeep import BLOCKED, JUMPED
 from standfast.store.store import Store
 from standfast.wings.alerts.rules import conditions
 from standfast.wings.alerts.verbs import shown
@@ -40,6 +39,7 @@ from standfast.wings.schedules.rules import OVERDUE_AFTER, Late
 from standfast.wings.schedules.rules import issues as issues_of_schedules
 from standfast.wings.workflows.rules import issues as issues_of_workflows
 from standfast.worker import lifeline
+from standfast.worker.upkeep import BLOCKED, JUMPED
 
 SILENT_AFTER = 30.0
 """A worker whose last heartbeat is older than this, three of the longest beats, does not count as live."""

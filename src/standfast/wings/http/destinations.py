@@ -21,6 +21,7 @@ TRANSLATED = IPv6Network("64:ff9b::/96")
 """Where a NAT64 gateway hides an IPv4 address in the last four bytes."""
 SPECIAL: tuple[IPv4Network | IPv6Network, ...] = (
     IPv4Network("192.0.0.0/24"),  # some of it is a cloud's metadata service
+    IPv4Network("168.63.129.16/32"),  # gives every virtual machine of one cloud its settings, secrets among them
     IPv4Network("192.88.99.0/24"),
     IPv6Network("3fff::/20"),
 )

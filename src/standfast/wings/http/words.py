@@ -14,7 +14,7 @@ import msgspec
 
 from standfast.job import IDEMPOTENT
 from standfast.printable import printable
-from standfast.wings.http.destinations import literal
+from standfast.wings.http.destinations import literal, plain_name
 
 METHODS = IDEMPOTENT | {"PATCH", "POST"}
 LONGEST_URL = 8192
@@ -23,6 +23,7 @@ MOST_HEADERS = 64
 LARGEST_HEADERS = 16 * 1024
 """Characters all headers together may have."""
 LONGEST_TIMEOUT = 86400.0
+USUAL_PORTS = {"http": 80, "https": 443}
 
 NOT_THE_CALLERS = {
     "idempotency-key": "pass idempotency_key=, which is sent as this header",
@@ -131,6 +132,15 @@ def host_of(url: str) -> str:
         return urlsplit(str(url)).hostname or ""
     except ValueError:
         return ""
+
+
+def origin_of(url: object) -> tuple[str, str, int | None] | None:
+    """Give whom a URL leads to: scheme, host and port. None if it cannot be read."""
+    try:
+        parts = urlsplit(str(url))
+        return parts.scheme, plain_name(parts.hostname or ""), parts.port or USUAL_PORTS.get(parts.scheme)
+    except ValueError:
+        return None
 
 
 def _check_url(url: str) -> None:

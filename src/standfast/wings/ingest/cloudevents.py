@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from standfast.errors import PayloadRejected
 from standfast.spine.payload import parse
 from standfast.wings.ingest.arrival import Delivery, Reading, Refused
-from standfast.wings.ingest.mapping import arrival, body_of, refusal
+from standfast.wings.ingest.mapping import arrival, body_of, refusal, vouches_for_headers
 from standfast.wings.ingest.sources import MappedTable, Source
 
 STRUCTURED = "application/cloudevents+json"
@@ -29,7 +29,7 @@ def read(delivery: Delivery, source: Source, now: float) -> Reading | list[Readi
     refused = refusal(delivery, source, table, now)
     if refused is not None:
         return refused
-    found = _events(delivery)
+    found = _events(delivery, in_headers=vouches_for_headers(source, table))
     if isinstance(found, Refused):
         return found
     wrong = next((event for event in found if not _is_event(event)), None)
@@ -40,8 +40,11 @@ def read(delivery: Delivery, source: Source, now: float) -> Reading | list[Readi
     return refusals[0] if refusals else readings
 
 
-def _events(delivery: Delivery) -> list[Any] | Refused:
+def _events(delivery: Delivery, *, in_headers: bool) -> list[Any] | Refused:
     kind = delivery.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in {STRUCTURED, BATCHED} and not in_headers:
+        hint = f"send the whole event in the body, as {STRUCTURED}"
+        return Refused(415, "the event is in headers, which its signature does not cover", hint)
     if kind not in {STRUCTURED, BATCHED}:
         event = _in_headers(delivery, kind)
         return event if isinstance(event, Refused) else [event]

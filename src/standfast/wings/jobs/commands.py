@@ -14,9 +14,9 @@ from standfast.cli.sheets import sheet, show_page
 from standfast.cli.terminal import show, show_json, show_line
 from standfast.cli.words import now
 from standfast.errors import UnknownJob
-from standfast.job import JobView
 from standfast.lifecycle import State
 from standfast.printable import escaped
+from standfast.views import JobView
 from standfast.wings.jobs.job_query import WantedJobs
 from standfast.wings.jobs.verbs import PROBE_FOR
 

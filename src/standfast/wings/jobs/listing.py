@@ -48,7 +48,7 @@ BITE_GROWS = 4
 _PAGING = frozenset({"limit", "before", "in_payload"})
 
 
-def jobs(wanted: Filter, now: float) -> Script[Any]:
+def jobs(wanted: Filter, now: float) -> Script[Sought]:
     """Read a page of jobs; it ends early where too many had to be skipped for it."""
     found, below, scanned = yield from _numbers(wanted, now)
     chosen = found[: wanted.limit]
@@ -57,7 +57,7 @@ def jobs(wanted: Filter, now: float) -> Script[Any]:
     return Sought(records, chosen[-1] if len(found) > wanted.limit else below, scanned)
 
 
-def letters(wanted: LetterFilter) -> Script[Any]:
+def letters(wanted: LetterFilter) -> Script[tuple[list[JobRecord], int | None]]:
     """Read a page of letters; it ends early where too many had to be skipped for it. With it, where it then ended."""
     end = yield from looked_at(wanted)
     rows = yield "list_letters", wanted._replace(above=end or 0)._asdict()

@@ -14,11 +14,11 @@ from standfast.application import Standfast
 from standfast.dashboard.forms import read_ours
 from standfast.dashboard.page import Drawn, read_cursor, served
 from standfast.errors import StandfastError, StoreUnavailable
-from standfast.job import JobView
 from standfast.lifecycle import State
 from standfast.server.auth import Gatekeeper, agent_session, check_right
 from standfast.server.problems import Problem
 from standfast.server.route import noted
+from standfast.views import JobView
 from standfast.wings.jobs.pages import FILTERS, OURS_TOO, is_meant, sought
 from standfast.wings.tokens.words import Grant, Right
 

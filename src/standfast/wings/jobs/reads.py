@@ -110,7 +110,7 @@ class LetterFilter(NamedTuple):
         return not any(each is not None for each in self[:9])
 
 
-def letters(wanted: LetterFilter) -> Script[Any]:
+def letters(wanted: LetterFilter) -> Script[list[JobRecord]]:
     """Read a page of letters."""
     rows = yield "list_letters", wanted._asdict()
     return (yield from with_history(rows))
@@ -124,7 +124,7 @@ class JournalRow(NamedTuple):
     entries: str
 
 
-def journal(after: int, limit: int) -> Script[Any]:
+def journal(after: int, limit: int) -> Script[list[JournalRow]]:
     """Read what was told after a journal row, oldest first."""
     rows = yield "journal_after", {"after": after, "limit": limit}
     return [JournalRow(*row) for row in rows]
@@ -139,7 +139,7 @@ class Tallies(NamedTuple):
     """What of the first stopped at the bound: every queue may have more of it."""
 
 
-def tallies(now: float) -> Script[Any]:
+def tallies(now: float) -> Script[Tallies]:
     """Read the unfinished jobs by queue, and the counters."""
     counts = yield "queue_counts", {"now": now, "most": MOST_COUNTED, "aside": _aside()}
     counters = yield "counters", {}
@@ -152,7 +152,7 @@ def tallies(now: float) -> Script[Any]:
     return Tallies(doing, {(queue, kind): number for queue, kind, number in counters}, at_least)
 
 
-def job(job_id: str, boot: str | None = None) -> Script[Any]:
+def job(job_id: str, boot: str | None = None) -> Script[JobRecord | None]:
     """Read one job, or None; who names the present boot is also told of the worker that runs it."""
     rows = yield "job_by_id", {"id": job_id}
     for record in (yield from with_history(rows)):
@@ -168,13 +168,13 @@ def _holder(row: JobRow, boot: str) -> Script[Holder | None]:
     return Holder(*rows[0]) if rows else None
 
 
-def gates(keys: Sequence[str]) -> Script[Any]:
+def gates(keys: Sequence[str]) -> Script[list[Row]]:
     """Read the gates of these names that there are, in this order."""
     found = {row[0]: Row(*row) for row in (yield "read_gates", {"gates": text(list(keys))})}
     return [found[key] for key in keys if key in found]
 
 
-def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script[Any]:
+def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script[list[JobRecord]]:
     """Put jobs together with their history and effects; receipts with more than so many bytes are left out."""
     found = [JobRow(*row) for row in rows]
     lines = yield "history_of", {"numbers": text([row.n for row in found])}
@@ -197,7 +197,7 @@ def _blockers(waiting: list[int]) -> Script[defaultdict[int, list[tuple[str, str
     return found
 
 
-def published_rules(queue: str) -> Script[Any]:
+def published_rules(queue: str) -> Script[QueueRules | None]:
     """Read the rules somebody published for a queue, its defaults if only a handler was; None if nothing was."""
     rows = yield "published_rules", {"queue": queue}
     for (rules,) in rows:
@@ -205,24 +205,24 @@ def published_rules(queue: str) -> Script[Any]:
     return None
 
 
-def queue_names() -> Script[Any]:
+def queue_names() -> Script[list[str]]:
     """Read the names of the queues."""
     rows = yield "queue_names", {}
     return [name for (name,) in rows]
 
 
-def contents() -> Script[Any]:
+def contents() -> Script[dict[str, int]]:
     """Count everything there is; this reads the whole store."""
     return dict((yield "contents", {}))
 
 
-def last_journal_number() -> Script[Any]:
+def last_journal_number() -> Script[int]:
     """Read the newest journal row's number."""
     [(number,)] = yield "last_journal_number", {}
-    return number
+    return int(number)
 
 
-def survey(now: float, boot: str, *, silent_after: float) -> Script[Any]:
+def survey(now: float, boot: str, *, silent_after: float) -> Script[tuple[Facts, Tallies]]:
     """Read facts and tallies together."""
     found = yield from facts(now, boot, silent_after=silent_after)
     return found, (yield from tallies(now))
@@ -326,7 +326,7 @@ def _aside() -> int:
     return min(MOST_COUNTED, LOOKED_THROUGH)
 
 
-def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | None = None) -> Script[Any]:
+def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | None = None) -> Script[Facts]:
     """Read what health and stats are made of."""
     lanes = [Lane(*row) for row in (yield "waiting_lanes", {"most": LOOKED_AT})]
     queues = yield from _queues(now, lanes)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from standfast.lifecycle import FINAL, State, Transition, unwanted
 from standfast.store.hints import STOPS
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.threads import scripts as threads
 
 
-def ask_to_stop(round_: Round, asked: Sequence[tuple[str, str]]) -> Script[Any]:
+@writes()
+def ask_to_stop(round_: Round, asked: Sequence[tuple[str, str]]) -> Script[list[bool]]:
     """Mark running jobs as no longer wanted, and by whom; their workers learn of it with the next heartbeat."""
     answers = []
     for job_id, by in asked:
@@ -35,7 +36,15 @@ def unless_unwanted(transitions: Sequence[Transition]) -> Script[list[Transition
     return [unwanted(each) if each.n in asked else each for each in transitions]
 
 
-def hurry(round_: Round, ids: Sequence[str]) -> Script[Any]:
+def _gates_of(ids: Sequence[str]) -> Script[list[str]]:
+    gates: list[str] = []
+    for job_id in ids:
+        gates += [gate for (gate,) in (yield "gate_of_job", {"id": job_id})]
+    return gates
+
+
+@writes(gates=_gates_of)
+def hurry(round_: Round, ids: Sequence[str]) -> Script[list[bool]]:
     """Make waiting jobs due now; answer for each whether it was waiting."""
     answers = []
     for job_id in ids:
@@ -50,7 +59,8 @@ def hurry(round_: Round, ids: Sequence[str]) -> Script[Any]:
     return answers
 
 
-def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script[Any]:
+@writes()
+def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script[list[None]]:
     """Count calls that went to their fallback while nothing could be stored, and note when the last ones were told."""
     yield "add_counters", [(queue, "fallback", number) for queue, number in counts]
     for queue, _ in sorted(counts):
@@ -58,13 +68,15 @@ def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script[
     return [None] * len(counts)
 
 
-def count_ignored(_: Round, counts: Sequence[tuple[str, int]]) -> Script[Any]:
+@writes()
+def count_ignored(_: Round, counts: Sequence[tuple[str, int]]) -> Script[list[None]]:
     """Count deliveries that asked for nothing, by the queue that they would have gone to."""
     yield "add_counters", [(queue, "ignored", number) for queue, number in counts]
     return [None] * len(counts)
 
 
-def pause(round_: Round, wanted: Sequence[tuple[str, bool]]) -> Script[Any]:
+@writes(apart=True)
+def pause(round_: Round, wanted: Sequence[tuple[str, bool]]) -> Script[list[bool]]:
     """Pause queues or let them go on; answer for each whether the queue is known."""
     answers = []
     for queue, paused in wanted:

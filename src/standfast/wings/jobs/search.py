@@ -8,6 +8,7 @@ from typing import Any
 from standfast.errors import ConfigurationError
 from standfast.failure import known_code
 from standfast.lifecycle import VIEWS, State
+from standfast.redact import is_shown
 from standfast.wings.jobs.listing import Filter, Sought
 from standfast.wings.jobs.view import Page, after, job_view, one_of, whole_page
 from standfast.wings.tokens.words import Reach
@@ -26,9 +27,16 @@ def wanted(named: Mapping[str, str | None], limit: int, cursor: int | None, reac
     if "label" in asked:
         asked["label"], _, value = asked["label"].partition(":")
         asked["label_value"] = value or None
+        _check_shown(asked["label"], value, reach)
     whole_page(limit)
     asked |= {"queues": reach.queues, "requester": reach.requester, "in_payload": reach.payloads}
     return Filter(**asked, limit=limit, before=after(cursor) or Filter().before)
+
+
+def _check_shown(label: str, value: str, reach: Reach) -> None:
+    """Refuse to look for a value that whoever asks is not shown: they would find a short secret by trying all."""
+    if value and not reach.payloads and not is_shown(label, value):
+        raise ConfigurationError(f"what label {label!r} holds is hidden from you; look for the label by its name alone")
 
 
 def _text(name: str, value: object) -> str:

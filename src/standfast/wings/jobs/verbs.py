@@ -14,7 +14,7 @@ import msgspec
 
 from standfast.errors import NotALetter, UnknownJob, UnknownQueue
 from standfast.failure import Verdict
-from standfast.job import HTTP, JobView
+from standfast.job import HTTP
 from standfast.lifecycle import LETTERS, State
 from standfast.printable import printable
 from standfast.profiles import defaults_for
@@ -22,6 +22,7 @@ from standfast.rules import QueueRules, Seconds, exponential
 from standfast.spine.backoff import delay
 from standfast.spine.ids import id_of
 from standfast.store.store import Store
+from standfast.views import JobView
 from standfast.wings.audit.words import Decision
 from standfast.wings.calls.replies import NOT_REPLAYED, not_replayed, parked, reply, still_down
 from standfast.wings.health import verbs as overview

@@ -11,12 +11,13 @@ import msgspec
 
 from standfast.errors import ConfigurationError
 from standfast.failure import Class, Failure, Verdict, reason
-from standfast.job import HTTP, Attempt, Coalesced, Details, Entry, JobView, higher
+from standfast.job import HTTP, Coalesced, Details, Entry, higher
 from standfast.lifecycle import FINAL, LETTERS, State, Triage, view
 from standfast.profiles import defaults_for
 from standfast.redact import is_secret_name
 from standfast.rules import QueueRules
 from standfast.spine.payload import sha256
+from standfast.views import Attempt, JobView
 from standfast.wings.jobs.reads import JobRecord, JobRow
 from standfast.wings.workflows.rules import Blocker, waits_for
 

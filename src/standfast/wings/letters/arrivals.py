@@ -9,6 +9,8 @@ import msgspec
 
 from standfast.job import Entry
 from standfast.spine.claim import decode_numbers
+from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
@@ -48,7 +50,8 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     ledger: tuple[Entry, ...] = ()
 
 
-def bring_in(round_: Round, batches: Sequence[Sequence[Arrival]]) -> Script[Any]:
+@writes(room=ROOM_TO_ACCEPT, size=len)
+def bring_in(round_: Round, batches: Sequence[Sequence[Arrival]]) -> Script[list[list[Arrived]]]:
     """Store letters that are not here yet, and were not before; answer what became of each."""
     answers = []
     for arrivals in batches:

@@ -13,6 +13,8 @@ from standfast.lifecycle import Move, State, Transition, Triage
 from standfast.spine.apply import apply
 from standfast.spine.intake import enqueue
 from standfast.spine.orders import Full
+from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import Patience, writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.jobs.reads import JobRow
 from standfast.wings.policy import scripts as policies
@@ -32,7 +34,8 @@ class Burial(NamedTuple):
     """Says what becomes of it, by the policy in force."""
 
 
-def bury(round_: Round, burials: Sequence[Burial]) -> Script[Any]:
+@writes(room=ROOM_TO_ACCEPT)
+def bury(round_: Round, burials: Sequence[Burial]) -> Script[list[bool]]:
     """Store jobs as dead ones, without their keys, which belong to others; False where the queue is full."""
     answers = []
     kept = yield from policies.kept()
@@ -48,6 +51,10 @@ def bury(round_: Round, burials: Sequence[Burial]) -> Script[Any]:
     return answers
 
 
+bury_accepted = writes()(bury.run)
+"""The same for jobs that were accepted elsewhere: they are stored however little room is left."""
+
+
 class Holding(NamedTuple):
     """Why restored jobs are held, and how many at once."""
 
@@ -58,7 +65,8 @@ class Holding(NamedTuple):
     """Gives the fingerprint of this cause for a queue and a handler."""
 
 
-def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script[Any]:
+@writes(patience=Patience.ENDLESS)
+def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script[list[bool]]:
     """Hold what was queued or running when the backup was made; answer whether there is more.
 
     Nobody runs it any more, so threads are free and workers are gone.

@@ -13,9 +13,9 @@ from standfast.cli.sheets import letter, show_page
 from standfast.cli.terminal import show, show_json, show_line
 from standfast.cli.words import now
 from standfast.cli.worker_command import application, application_and
-from standfast.job import JobView
 from standfast.spine.accept import user
 from standfast.spine.payload import parse
+from standfast.views import JobView
 from standfast.wings.letters.letter_query import WantedLetters
 
 BACK = frozenset({"replayed", "resolved"})

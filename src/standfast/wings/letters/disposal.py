@@ -8,16 +8,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.errors import ConfigurationError, NotALetter, PayloadRejected, UnknownJob
-from standfast.job import HTTP, Details, JobView, NewJob
+from standfast.job import HTTP, Details, NewJob
 from standfast.lifecycle import LETTERS, State
 from standfast.spine.ids import id_of
 from standfast.spine.payload import canonical, fingerprint, sha256
 from standfast.spine.people import asked
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
+from standfast.views import JobView
+from standfast.wings.alerts.loudness import OURS
 from standfast.wings.audit.words import Decision
 from standfast.wings.http import verbs as http
-from standfast.wings.http.words import HttpRequest
+from standfast.wings.http.words import HttpRequest, origin_of
 from standfast.wings.jobs import rules as operate
 from standfast.wings.jobs.reads import JobRecord, JobRow
 from standfast.wings.jobs.rules import Refusal
@@ -89,6 +91,7 @@ class Disposal:
         said = asked(by, reason)
         record, letter = await letter_of(self._store, job_id)
         row = record.row
+        _check_not_ours(row)
         text = canonical(_with_secrets(row, payload))
         if text == row.payload:
             raise PayloadRejected(f"that is the payload job {job_id} has; nothing was written: replay it as it is")
@@ -160,17 +163,31 @@ def _check_first(job_id: str, *, first: bool) -> None:
         raise NotALetter(f"job {job_id} is not as it was any more: somebody else was first; nothing was changed")
 
 
-def _headers(row: JobRow) -> dict[str, Any]:
-    """Give the headers of a stored request as they are sent."""
+def _check_not_ours(row: JobRow) -> None:
+    """Refuse to change what is told in our name."""
+    if row.queue.startswith(OURS):
+        raise PayloadRejected(
+            f"queue {row.queue!r} carries standfast's own messages, and nobody else words them; nothing was written: "
+            "replay the letter as it is, or discard it"
+        )
+
+
+def _sent(row: JobRow) -> tuple[Any, dict[str, Any]]:
+    """Give where a stored request leads, and its headers as they are sent; an imported letter may hold anything."""
     stored = msgspec.json.decode(row.payload)
     headers = stored.get("headers") if isinstance(stored, dict) else None
-    return headers if isinstance(headers, dict) else {}
+    return (stored["url"], headers) if isinstance(headers, dict) and "url" in stored else (None, {})
 
 
 def _with_secrets(row: JobRow, payload: Any) -> Any:
     """Keep what a person was not shown: a header that stands there as hidden means the one that is stored."""
     if row.handler != HTTP or not isinstance(payload, dict) or not isinstance(payload.get("headers"), dict):
         return payload
-    stored = _headers(row)
-    kept = {name: stored[name] for name, value in payload["headers"].items() if value == HIDDEN and name in stored}
+    url, headers = _sent(row)
+    kept = {name: headers[name] for name, value in payload["headers"].items() if value == HIDDEN and name in headers}
+    if kept and origin_of(payload.get("url")) != origin_of(url):
+        raise PayloadRejected(
+            f"the hidden {min(kept)} header belongs to the host it was given for, and the url names another; nothing "
+            "was written: write the header out, or leave it out"
+        )
     return {**payload, "headers": {**payload["headers"], **kept}}

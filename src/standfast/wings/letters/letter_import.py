@@ -16,12 +16,13 @@ from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError, StandfastError
 from standfast.failure import Action, Failure, Landed
 from standfast.failure.fingerprint import fingerprint as cause_of
-from standfast.job import HTTP, Attempt, Coalesced, Details, Entry, QueueReason, Risk
+from standfast.job import HTTP, Coalesced, Details, Entry, QueueReason, Risk
 from standfast.lifecycle import REPLAY_STATUSES, Triage
 from standfast.spine.accept import checked_name
 from standfast.spine.payload import canonical, fingerprint, parse, sha256
 from standfast.spine.people import asked
 from standfast.store.store import Store
+from standfast.views import Attempt
 from standfast.wings.audit.words import Decision
 from standfast.wings.http.words import HttpRequest
 from standfast.wings.letters.arrivals import Arrival

@@ -6,11 +6,12 @@ import msgspec
 
 from standfast.errors import ConfigurationError, NotALetter, NotVerified, PayloadRejected
 from standfast.failure import Landed, Verdict
-from standfast.job import Details, JobView, label_of
+from standfast.job import Details, label_of
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.spine.registry import Handler, Registry
 from standfast.spine.settle import RECOVERED
 from standfast.store.store import Store
+from standfast.views import JobView
 from standfast.wings.audit.words import Decision, Kind
 from standfast.wings.effects.rules import result_of, resumes, seen, sightings, untold
 from standfast.wings.effects.verbs import Seen, Verifier, job_of

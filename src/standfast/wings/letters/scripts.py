@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from operator import attrgetter
 
 import msgspec
 
+from standfast.job import ASKED
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.spine.apply import apply_decided, rules_in_force
+from standfast.spine.apply import apply_decided
+from standfast.spine.known_rules import rules_in_force
+from standfast.store.scripts import Patience, writes
 from standfast.store.steps import Round, Rows, Script, lock_jobs, text
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.audit import scripts as audit
@@ -72,7 +75,8 @@ class Purged(msgspec.Struct, frozen=True):
     deleted: int
 
 
-def amend(round_: Round, amendments: Sequence[Amendment]) -> Script[Any]:
+@writes(number=attrgetter("touch.letter.n"))
+def amend(round_: Round, amendments: Sequence[Amendment]) -> Script[list[bool]]:
     """Give letters another payload; answer of each whether it was still as it was read.
 
     The old key still answers with this job. What was decided before about the old payload counts no more.
@@ -104,7 +108,8 @@ def _take_key(round_: Round, amendment: Amendment) -> Script[str | None]:
     raise LookupError(f"no key can be had for job {letter.id}")
 
 
-def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script[Any]:
+@writes(number=attrgetter("touch.letter.n"))
+def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script[list[bool]]:
     """Set letters apart: nothing replays them by itself. Answer of each whether it was still as it was read."""
     yield from lock_jobs(round_, (each.touch.letter.n for each in quarantines))
     answers = []
@@ -143,7 +148,8 @@ def _touched(round_: Round, touch: Touch, word: str, why: str) -> Script[bool]:
 # --- deleting
 
 
-def purge(round_: Round, purges: Sequence[Purge]) -> Script[Any]:
+@writes(patience=Patience.LONG, apart=True, size=attrgetter("wanted.limit"))
+def purge(round_: Round, purges: Sequence[Purge]) -> Script[list[Purged]]:
     """Delete letters, as many as the filter's limit, each with its decision; none unless there are as many as said."""
     answers = []
     for each in purges:
@@ -208,6 +214,28 @@ def _delete(round_: Round, rows: Rows, decision: Decision, word: str) -> Script[
         round_.told[word, queue].append(job_id)
 
 
+# --- moves of letters
+
+
+def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
+    """Open a round for letters that are replayed, and close the books of those that are discarded."""
+    replayed = [each.n for each in moved if each.move == Move.REPLAY]
+    if replayed:
+        asked = [each.n for each in moved if each.move == Move.REPLAY and _is_a_persons(each)]
+        yield "release_intents", {"numbers": text(asked), "asked": ASKED}
+        yield "open_round", {"numbers": text(replayed), "now": round_.now}
+        yield "count_replays", {"numbers": text(replayed)}
+    discarded = [each.n for each in moved if each.move == Move.DISCARD]
+    if discarded:
+        yield "set_replay_status", {"numbers": text(discarded), "status": "discarded", "groups": None}
+        yield "fence_jobs", {"numbers": text(discarded)}
+
+
+def _is_a_persons(replay: Transition) -> bool:
+    """Tell a replay that a person asked for: a policy that replays by itself knows nothing of the world."""
+    return replay.by is not None and (replay.decision is None or replay.decision.kind != "auto_replay")
+
+
 # --- looking for what stopped alike
 
 
@@ -225,7 +253,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     replays: int
 
 
-def walk(wanted: LetterFilter) -> Script[Any]:
+def walk(wanted: LetterFilter) -> Script[tuple[list[Mark], dict[int, list[str]], int | None]]:
     """Read a bite of letters, newest first, with the histories of those that were replayed; and where to go on."""
     end = yield from looked_at(wanted)
     rows = yield "walk_letters", wanted._replace(above=end or 0)._asdict()
@@ -238,7 +266,8 @@ def walk(wanted: LetterFilter) -> Script[Any]:
     return marks, lines, marks[-1].n if len(marks) == wanted.limit else end
 
 
-def stamp(_round: Round, stamps: Sequence[Any]) -> Script[Any]:
+@writes()
+def stamp(_round: Round, stamps: Sequence[tuple[int, int, str]]) -> Script[list[None]]:
     """Give letters their fingerprints that were written without: number, token, fingerprint."""
     yield "stamp_fingerprints", list(stamps)
     return [None] * len(stamps)

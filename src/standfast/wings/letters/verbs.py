@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from standfast.errors import NotALetter, UnknownJob
-from standfast.job import JobView
 from standfast.lifecycle import Move, Transition
 from standfast.spine.accept import checked_name, user
 from standfast.spine.ids import id_of
@@ -16,6 +15,7 @@ from standfast.spine.payload import canonical
 from standfast.spine.people import asked, perhaps_because, person
 from standfast.spine.registry import Registry
 from standfast.store.store import Store
+from standfast.views import JobView
 from standfast.wings.approvals.verbs import Approvals, GroupsOf, in_no_group
 from standfast.wings.approvals.words import TTL
 from standfast.wings.effects.verbs import Verifier

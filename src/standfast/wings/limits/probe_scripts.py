@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 from standfast.wings.limits import scripts as ours
 from standfast.wings.limits import words as gates
@@ -64,7 +65,8 @@ def _restored(round_: Round, whose: tuple[str, str], row: Row) -> Script[None]:
         yield from ours.write_gates([after])
 
 
-def insist(round_: Round, ids: Sequence[str]) -> Script[Any]:
+@writes()
+def insist(round_: Round, ids: Sequence[str]) -> Script[list[bool]]:
     """Have jobs called although their handler is disabled, because somebody asked for it; answer whether one waits."""
     answers = []
     for job_id in ids:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from standfast.lifecycle import State, Transition
 from standfast.rules import QueueRules
-from standfast.store.steps import End, Round, Script, text
+from standfast.spine.riders import Marks
+from standfast.store.steps import PerRound, Round, Script, text
 from standfast.wings.limits import holds
 from standfast.wings.limits import words as gates
+from standfast.wings.limits.holds import HoldRequest
 from standfast.wings.limits.words import Row, Word
 from standfast.wings.threads import scripts as threads
 
@@ -29,6 +33,53 @@ COUNTED = frozenset({"limit", "breaker", "probe", "hold"})
 NOTHING = Word(None, 1, 0.0)
 
 Found = dict[str, Row]
+
+
+class End(NamedTuple):
+    """An end of a job that had passed gates, or that depends on something with a breaker."""
+
+    n: int
+    id: str
+    queue: str
+    places: list[str]
+    dependency: str | None = None
+    word: Word | None = None
+    waits: bool = False
+    """Whether it goes back to wait for the dependency."""
+    hold: HoldRequest | None = None
+
+
+class Ends(PerRound):
+    """What ended attempts took of gates and say about what they depend on: given back before the round closes."""
+
+    def __init__(self) -> None:
+        self.ended: list[End] = []
+        self.mends = False
+        """Whether the gates are compared with what runs."""
+
+    def absorb(self, other: Ends) -> None:
+        """Give back what a part of the round ended, too."""
+        self.ended += other.ended
+
+
+def note_ends(round_: Round, moved: Sequence[Transition], marks: Marks) -> Script[None]:
+    """Note what these moves give back to gates, and what they say about what they depend on."""
+    yield from ()
+    places = {n: mark[0] for n, mark in marks.items() if mark[0] is not None}
+    ended = [_end(each, places) for each in moved if each.n in places or each.dependency or each.hold]
+    if ended:
+        round_.of(Ends).ended += ended
+
+
+def _end(moved: Transition, places: Mapping[int, list[str]]) -> End:
+    held, waits = places.get(moved.n, []), moved.target == State.QUEUED and moved.waits
+    return End(moved.n, moved.id, moved.queue, held, moved.dependency, moved.word, waits, moved.hold)
+
+
+def ask_to_mend(round_: Round) -> Script[None]:
+    """Have the gates compared with what runs, when the round settles."""
+    yield from ()
+    round_.of(Ends).mends = True
 
 
 def read_gates(keys: Iterable[str]) -> Script[Found]:
@@ -188,7 +239,8 @@ def _recover(round_: Round, row: Row) -> Script[Row]:
 
 def settle(round_: Round) -> Script[None]:
     """Give back what the ends of this round had taken, and hear what they say: the last locks that are waited for."""
-    ends, round_.ends = round_.ends, []
+    kept = round_.of(Ends)
+    ends, kept.ended = kept.ended, []
     if ends:
         yield from _heard(round_, ends)
         places = Counter(key for end in ends for key in end.places if key.startswith("limit:"))
@@ -196,8 +248,8 @@ def settle(round_: Round) -> Script[None]:
         yield from _hold_back(round_, ends)
         if places:
             yield from free_places(round_, places, {key: end.queue for end in ends for key in end.places})
-    if round_.mends:
-        round_.mends = False
+    if kept.mends:
+        kept.mends = False
         yield from _mend(round_)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from standfast.job import NewJob
 from standfast.spine.bulk import stored_together
+from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 
 
@@ -19,7 +21,8 @@ class Carrying(NamedTuple):
     jobs: tuple[NewJob, ...] = ()
 
 
-def carry(round_: Round, carryings: Sequence[Carrying]) -> Script[Any]:
+@writes(room=ROOM_TO_ACCEPT, apart=True, size=lambda carrying: max(1, len(carrying.jobs)))
+def carry(round_: Round, carryings: Sequence[Carrying]) -> Script[list[int]]:
     """Store the jobs and move on, if nobody else has meanwhile and there is room; answer with how far it is."""
     answers = []
     for each in carryings:

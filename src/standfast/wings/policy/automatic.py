@@ -7,9 +7,9 @@ from functools import partial
 
 import msgspec
 
-from standfast.job import JobView
 from standfast.lifecycle import LETTERS, Move, State, Transition
 from standfast.store.store import Store
+from standfast.views import JobView
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs.reads import JobRecord
 from standfast.wings.jobs.view import job_view

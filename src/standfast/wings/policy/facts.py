@@ -8,9 +8,10 @@ from datetime import datetime
 import msgspec
 
 from standfast.failure import Action, Failure, Landed, Verdict, known_code
-from standfast.job import Claim, JobView, higher
+from standfast.job import Claim, higher
 from standfast.lifecycle import Triage
 from standfast.rules import ReplayMode
+from standfast.views import JobView
 
 
 class Demand(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from standfast.failure import Landed
-from standfast.job import JobView
 from standfast.rules import ReplayMode
+from standfast.views import JobView
 from standfast.wings.policy import permit
 from standfast.wings.policy.facts import Facts, facts_of_letter, left_in_doubt
 from standfast.wings.policy.permit import Permission

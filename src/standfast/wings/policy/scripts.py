@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from standfast.lifecycle import LETTERS, Transition
+from standfast.rules import ReplayMode
+from standfast.store.scripts import number_of, writes
 from standfast.store.steps import Round, Rows, Script, lock_jobs, text
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
@@ -54,7 +56,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-def publish(round_: Round, offers: Sequence[Offer]) -> Script[Any]:
+@writes(apart=True)
+def publish(round_: Round, offers: Sequence[Offer]) -> Script[list[Kept]]:
     """Put policies in force for every process: the last published one holds. Answer each with what is in force then.
 
     One that cannot be used changes nothing but what is said about it: the last good one stays.
@@ -104,6 +107,12 @@ def outdated(transitions: Sequence[Transition]) -> Script[set[str | None]]:
     return decided - {snapshot for (snapshot,) in present or [(BUILT_IN,)]}
 
 
+def groundless(transitions: Sequence[Transition]) -> Script[set[int]]:
+    """Give the places of moves that a policy allowed which is in force no more."""
+    known = yield from outdated(transitions)
+    return {place for place, each in enumerate(transitions) if each.ruled_under in known}
+
+
 def kept() -> Script[Kept]:
     """Read the policy in force."""
     return _kept((yield "policy_row", {}))
@@ -113,7 +122,7 @@ def _kept(rows: Rows) -> Kept:
     return next((Kept(*row) for row in rows), Kept())
 
 
-def unless_known(mark: str | None) -> Script[Any]:
+def unless_known(mark: str | None) -> Script[Kept | None]:
     """Read the policy in force, unless it is the one of this mark: then None."""
     found = next((mark for (mark,) in (yield "policy_mark", {})), None)
     return None if found == mark else (yield from kept())
@@ -131,7 +140,8 @@ class Refusal(msgspec.Struct, frozen=True):
     decision: Decision
 
 
-def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script[Any]:
+@writes(number=number_of)
+def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script[list[bool]]:
     """Write down that letters may not be replayed; tell of each whether it is still the letter that was asked about."""
     yield from lock_jobs(round_, (each.n for each in refusals))
     [(states, *_)] = yield "standing_states", {"held": text([(each.n, each.token) for each in refusals])}
@@ -156,7 +166,7 @@ def _refuse(round_: Round, refusal: Refusal) -> Script[None]:
         audit.record(round_, refusal.decision)
 
 
-def due(now: float) -> Script[Any]:
+def due(now: float) -> Script[list[int]]:
     """Read the numbers of letters whose automatic replay is due: their time has come, or another policy is in force."""
     return [n for (n,) in (yield "due_replays", {"now": now, "limit": BITE})]
 
@@ -171,7 +181,8 @@ class Turn(msgspec.Struct, frozen=True):
     held: float | None = None
 
 
-def take_turn(round_: Round, turns: Sequence[Turn]) -> Script[Any]:
+@writes()
+def take_turn(round_: Round, turns: Sequence[Turn]) -> Script[list[float | None]]:
     """Let one worker have the turn; answer with what it has, or None for those that somebody else is before."""
     answers = []
     for turn in turns:
@@ -180,13 +191,14 @@ def take_turn(round_: Round, turns: Sequence[Turn]) -> Script[Any]:
     return answers
 
 
-def tidy(round_: Round, asked: Sequence[None]) -> Script[Any]:
+@writes()
+def tidy(round_: Round, asked: Sequence[None]) -> Script[list[None]]:
     """Forget automatic replays of what is no letter that waits for one any more."""
     yield "idle_replays", {"now": round_.now, "limit": BITE}
     return [None] * len(asked)
 
 
-def replay_modes() -> Script[Any]:
+def replay_modes() -> Script[dict[tuple[str, str], ReplayMode]]:
     """Read the replay mode of every handler, by queue and name."""
     return {(queue, name): mode for queue, name, mode in (yield "replay_modes", {})}
 
@@ -199,7 +211,7 @@ class Doings(NamedTuple):
     refusals: dict[str, int]
 
 
-def doings(now: float, *, letters_within: float, refusals_within: float) -> Script[Any]:
+def doings(now: float, *, letters_within: float, refusals_within: float) -> Script[Doings]:
     """Read how letters and refusals grow."""
     most = {"most": MOST_COUNTED}
     letters: dict[str, int] = dict((yield "recent_letters", {"since": now - letters_within, **most}))

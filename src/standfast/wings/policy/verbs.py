@@ -7,7 +7,8 @@ import inspect
 import logging
 import os
 import stat
-from collections.abc import Awaitable, Callable, Generator, Sequence
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ import msgspec
 
 from standfast.concurrency.threads import aside, within
 from standfast.errors import ConfigurationError
+from standfast.redact import redacted
 from standfast.settings import Setting
 from standfast.spine.accept import user
 from standfast.store.store import Store
@@ -35,6 +37,8 @@ from standfast.wings.queues.declarations import Declarations
 
 log = logging.getLogger("standfast.policy")
 
+Letters = Iterable[tuple[str, Facts]]
+"""Letters by their ids, as the policy sees them."""
 External = Callable[[Facts], Any]
 """Somebody's own decision about a replay; it may be async."""
 LONGEST_ANSWER = 30.0
@@ -118,13 +122,25 @@ class Policies:
         """Put no file in force from here: for whoever only looks, or tries a policy."""
         self._file, self._expected = None, False
 
-    async def check(self, text: str | bytes, source: str = "candidate") -> dict[str, Any]:
-        """Tell what a candidate would change: every stored letter under the policy in force, and under this one."""
-        candidate = load_policy(text, source)
+    async def check(
+        self,
+        text: str | bytes,
+        source: str = "candidate",
+        *,
+        without_secrets: bool = False,
+        longest: float | None = None,
+    ) -> dict[str, Any]:
+        """Tell what a candidate would change: every stored letter under the policy in force, and under this one.
+
+        `without_secrets` is for those who are shown none: rules then see labels as they do, and guess none of them.
+        Rules times letters may be many: they are compared beside the loop, for no more than `longest` seconds.
+        """
+        candidate = await aside(load_policy, text, source)
         await self._declared.publish()
         await self.refresh()
-        letters = [each async for each in self._letters()]
-        found = what_if(letters, self.known.policy, candidate)
+        letters: Letters = [each async for each in self._letters()]
+        seen = ((id_, _shown(facts)) for id_, facts in letters) if without_secrets else letters
+        found = await aside(what_if, _in_time(seen, longest), self.known.policy, candidate)
         return {
             "snapshot": candidate.snapshot,
             "in_force": self.snapshot,
@@ -285,3 +301,20 @@ async def _awaited(external: External, facts: Facts) -> Any:
 
 def _raise(error: BaseException) -> Any:
     raise error
+
+
+def _in_time(letters: Letters, longest: float | None) -> Iterator[tuple[str, Facts]]:
+    """Give letters one by one, and refuse to go on when the time is up."""
+    until = None if longest is None else time.monotonic() + longest
+    for each in letters:
+        if until is not None and time.monotonic() >= until:
+            raise ConfigurationError(
+                f"the policy was not compared with every letter within {longest:g} s, and nothing was changed: give it "
+                "fewer rules, or try it on the host with `standfast policy check`"
+            )
+        yield each
+
+
+def _shown(facts: Facts) -> Facts:
+    """Give the facts of a letter as they are shown to those who read no secrets."""
+    return msgspec.structs.replace(facts, labels=redacted(facts.labels))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.spine.upkeep import SKEW
+from standfast.worker.upkeep import SKEW
 
 Row = tuple[Any, ...]
 Rows = list[Row]

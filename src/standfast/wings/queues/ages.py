@@ -7,8 +7,8 @@ not come to an end, the sweepers do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 
 MARK = "age "
@@ -28,7 +28,8 @@ def marked(upkeep: Iterable[str]) -> bool:
     return any(name.startswith(MARK) for name in upkeep)
 
 
-def restamp(round_: Round, asked: Sequence[None]) -> Script[Any]:
+@writes(apart=True)
+def restamp(round_: Round, asked: Sequence[None]) -> Script[list[bool]]:
     """Take a bite; answer whether there is more to do. What somebody else is at is left to them."""
     more = False
     for (name,) in (yield "age_marks", {}):

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 from standfast.job import NewJob, Receipt
 from standfast.spine.orders import Conflict, Full
-from standfast.store.steps import Script, text
-
-Answers = dict[str, Any]
-"""A Receipt, a Conflict or a Full for each job that has its answer, by id."""
+from standfast.spine.riders import Answers, Queues
+from standfast.store.steps import Round, Script, text
 
 
-class Known(NamedTuple):
-    """What the store knows of a queue that its newcomers must know. Nothing, of a queue nobody declared."""
-
-    priority: int | None = None
-    max_age: float | None = None
-    max_depth: int | None = None
-
-
-Queues = Mapping[str, Known]
-
-
-def known_queues(queues: set[str]) -> Script[dict[str, Known]]:
-    """Read what newcomers to these queues must know; a queue nobody declared is written down."""
-    rows = yield "known_queues", {"queues": text(sorted(queues))}
-    known = {name: Known(*rest) for name, *rest in rows}
-    if len(known) < len(queues):
-        yield "ensure_queues", {"queues": text(sorted(queues))}
-    return {queue: known.get(queue, Known()) for queue in queues}
+def lock_newcomers(_round: Round, _jobs: Sequence[NewJob], known: Queues, _answers: Answers) -> Script[None]:
+    """Lock the queues that newcomers come to and that hold only so much."""
+    yield from lock(known)
 
 
 def lock(known: Queues) -> Script[None]:
-    """Let nobody else hand in to the queues that hold only so much, and take them in the order everybody does."""
+    """Let no other process hand in to the queues that hold only so much, and lock them in the order all do."""
     for queue in sorted(queue for queue, facts in known.items() if facts.max_depth is not None):
         yield "lock_queue", {"queue": queue}
 
@@ -43,7 +25,7 @@ def admitted(jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Script[
     """Give the jobs their queues have room for, in the order they came; the others are answered with Full."""
     limited = {queue: facts.max_depth for queue, facts in known.items() if facts.max_depth is not None}
     for queue, most in limited.items():
-        theirs = [job.id for job in jobs if job.queue == queue]
+        theirs = list(dict.fromkeys(job.id for job in jobs if job.queue == queue))  # two relays hand in the same job
         answers |= dict.fromkeys((yield from _beyond(queue, most, theirs)), Full(most))
     return [job for job in jobs if job.id not in answers] if limited else jobs
 

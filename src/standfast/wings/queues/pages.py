@@ -12,7 +12,7 @@ from standfast.dashboard.drawing import span
 from standfast.dashboard.incidents import incidents
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.errors import UnknownQueue
-from standfast.server.seen import all_shown, gates_of, queue_of_issue, seen, worded
+from standfast.server.seen import all_shown, gates_of, queue_of_issue, seen, shown, worded
 from standfast.wings.tokens.words import Grant
 
 RECENT = 20
@@ -43,7 +43,7 @@ async def queue(visit: Visit) -> Drawn:
     context = {
         "name": name,
         "queue": found,
-        "rules": msgspec.to_builtins(found["rules"]),
+        "rules": shown(msgspec.to_builtins(found["rules"]), visit.grant),
         "jobs": [seen(job, visit.grant) for job in jobs],
         "gates": [{**gate, "now": gate_words(gate)} for gate in gates],
         "incidents": incidents(issues, alerts, [name]),

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from standfast.server.auth import check_queue
 from standfast.server.route import Answer, Call, Route
+from standfast.server.seen import all_shown
 from standfast.wings.tokens.words import Right
 
 
 async def queues(call: Call) -> Answer:
     """List queues with their rules and what they hold."""
     described = await call.sf.queues.describe()
-    return Answer({"items": [{"name": name, **each} for name, each in described.items() if call.grant.reaches(name)]})
+    reached = ({"name": name, **each} for name, each in described.items() if call.grant.reaches(name))
+    return Answer({"items": all_shown(map(msgspec.to_builtins, reached), call.grant)})
 
 
 def _switch(verb: str) -> Any:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.failure import Landed
-from standfast.job import JobView
 from standfast.lifecycle import LETTERS, State
+from standfast.views import JobView
 from standfast.wings.jobs.reads import JobRecord
 from standfast.wings.letters.returning import wanted_by
 from standfast.wings.policy.rulings import Ruling, may_have_landed

@@ -60,7 +60,8 @@ async def progress(call: Call) -> Answer:
 def _steering(turn: str) -> Any:
     async def steer(call: Call) -> Answer:
         redrives = call.sf.dead_letters.redrives
-        await redrives.steer(await _reached(call, call.path["id"]), turn, by=call.grant.person)
+        asked = await _reached(call, call.path["id"])
+        await redrives.steer(asked, turn, by=call.grant.person, agent=call.grant.is_agent)
         return Answer(await redrives.progress(call.path["id"]))
 
     return steer

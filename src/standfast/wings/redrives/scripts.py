@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from standfast.lifecycle import Move, Transition
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.scripts import Said
 from standfast.wings.approvals.words import TOLD, Answer, Filing, Standing
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
-from standfast.wings.jobs import reads
-from standfast.wings.redrives.words import WINDOW, Course, Leg, Outcome, Phase, Tally
+from standfast.wings.redrives.words import Course, Leg, Outcome, Phase
 
 KEEP_PLANS = 86400.0
 """Seconds after which a plan that nobody carried out is forgotten."""
 KEEP_REDRIVES = 30 * 86400.0
-MOST_HALTED = 20
 EVER = 9e99
 RESTORED = "it came back from a backup"
 
@@ -142,7 +140,8 @@ class Steer(msgspec.Struct, frozen=True):
     """The worker that decided it: nobody else may drive the redrive by then."""
 
 
-def plan(round_: Round, plans: Sequence[Plan]) -> Script[Any]:
+@writes(size=lambda plan: len(plan.letters) + 1)
+def plan(round_: Round, plans: Sequence[Plan]) -> Script[list[None]]:
     """Keep plans, each with its letters."""
     rows = [(each.id, "planned", each.wanted, each.foreseen, each.snapshot, "{}", round_.now) for each in plans]
     yield "insert_redrives", rows
@@ -152,7 +151,8 @@ def plan(round_: Round, plans: Sequence[Plan]) -> Script[Any]:
     return [None] * len(plans)
 
 
-def start(round_: Round, starts: Sequence[Start]) -> Script[Any]:
+@writes()
+def start(round_: Round, starts: Sequence[Start]) -> Script[list[Started]]:
     """Start plans as they are, or tell what drifted and start nothing."""
     answers: list[Started] = []
     for each in starts:
@@ -160,7 +160,7 @@ def start(round_: Round, starts: Sequence[Start]) -> Script[Any]:
     return answers
 
 
-def _start(round_: Round, wanted: Start) -> Script[Any]:
+def _start(round_: Round, wanted: Start) -> Script[Started]:
     row = yield from _locked(wanted.id)
     if row is None or row.state != "planned":
         return Started(first=False, row=row)
@@ -196,12 +196,13 @@ def _tell(round_: Round, redrive: str, decision: Decision) -> None:
     round_.told[f"redrive_{decision.outcome}", ""].append(redrive)
 
 
-def _locked(redrive: str) -> Script[Any]:
+def _locked(redrive: str) -> Script[RedriveRow | None]:
     rows = yield "locked_redrive", {"id": redrive}
     return next((RedriveRow(*row) for row in rows), None)
 
 
-def take(round_: Round, takes: Sequence[Take]) -> Script[Any]:
+@writes()
+def take(round_: Round, takes: Sequence[Take]) -> Script[list[Taken | None]]:
     """Give each worker the next redrive that nobody else drives, and how its letters fare."""
     answers = []
     for each in takes:
@@ -213,7 +214,8 @@ def take(round_: Round, takes: Sequence[Take]) -> Script[Any]:
     return answers
 
 
-def mark(round_: Round, marks: Sequence[Mark]) -> Script[Any]:
+@writes()
+def mark(round_: Round, marks: Sequence[Mark]) -> Script[list[None]]:
     """Write down what became of letters of redrives."""
     yield "mark_redriven", [_marked(round_, each) for each in marks]
     return [None] * len(marks)
@@ -241,7 +243,14 @@ def stopped(transitions: Sequence[Transition]) -> Script[set[Leg | None]]:
     return {leg for leg in legs if leg.redrive not in driven or driven[leg.redrive] != leg.driver}
 
 
-def advance(round_: Round, advances: Sequence[Advance]) -> Script[Any]:
+def groundless(transitions: Sequence[Transition]) -> Script[set[int]]:
+    """Give the places of moves whose redrive stands still, or has another driver."""
+    known = yield from stopped(transitions)
+    return {place for place, each in enumerate(transitions) if each.leg in known}
+
+
+@writes()
+def advance(round_: Round, advances: Sequence[Advance]) -> Script[list[list[Planned]]]:
     """Give a driver the next letters, none if it drives no longer."""
     answers = []
     for each in advances:
@@ -253,7 +262,8 @@ def advance(round_: Round, advances: Sequence[Advance]) -> Script[Any]:
     return answers
 
 
-def steer(round_: Round, steers: Sequence[Steer]) -> Script[Any]:
+@writes()
+def steer(round_: Round, steers: Sequence[Steer]) -> Script[list[bool]]:
     """Change where redrives stand; tell of each whether it stood where it had to."""
     answers = []
     for each in steers:
@@ -274,7 +284,8 @@ def _void_approval(round_: Round, redrive: str) -> Script[None]:
         round_.told[TOLD[Standing.VOID], ""].append("")
 
 
-def withdraw(round_: Round, sayings: Sequence[Said]) -> Script[Any]:
+@writes()
+def withdraw(round_: Round, sayings: Sequence[Said]) -> Script[list[bool]]:
     """Answer the approvals of redrives with a no, and end those that waited for them."""
     answers = []
     for each in sayings:
@@ -286,7 +297,8 @@ def withdraw(round_: Round, sayings: Sequence[Said]) -> Script[Any]:
     return answers
 
 
-def carry_out(round_: Round, sayings: Sequence[Said]) -> Script[Any]:
+@writes()
+def carry_out(round_: Round, sayings: Sequence[Said]) -> Script[list[bool]]:
     """Answer the approvals of redrives with a yes, and let those go that waited for them."""
     answers = []
     for each in sayings:
@@ -336,58 +348,3 @@ def rest() -> Script[None]:
     yield "pause_redrives", {"note": RESTORED}
     approved = yield from approvals.due(now=-1.0, before=EVER)
     yield from approvals.void([each.n for each in approved if each.n is not None], RESTORED)
-
-
-# --- reading
-
-
-def one(redrive: str) -> Script[Any]:
-    """Read a redrive with its counts, by state, outcome and episode, and with what is on its way."""
-    rows = yield "redrive_by_id", {"id": redrive}
-    if not rows:
-        return None
-    counts = yield "redrive_tally", {"redrive": redrive}
-    released = yield "released_letters", {"redrive": redrive}
-    return RedriveRow(*rows[0]), [(*row,) for row in counts], [(*row,) for row in released]
-
-
-def listed(limit: int) -> Script[Any]:
-    """Read the redrives that were started, the newest first."""
-    return [RedriveRow(*row) for row in (yield "list_redrives", {"limit": limit})]
-
-
-def halted() -> Script[Any]:
-    """Read the redrives that failures stopped, with why."""
-    return [(*row,) for row in (yield "halted_redrives", {"limit": MOST_HALTED})]
-
-
-def tally(redrive: str, episode: int) -> Script[Any]:
-    """Read how far a redrive has come in this episode."""
-    numbers: Counter[str] = Counter()
-    for state, outcome, at, number in (yield "redrive_tally", {"redrive": redrive}):
-        numbers[_counted_as(state, outcome, now=at == episode)] += number
-    recent = yield "recent_outcomes", {"redrive": redrive, "episode": episode, "limit": WINDOW}
-    failed = tuple(outcome == Outcome.FAILED for (outcome,) in recent)
-    known = {name: numbers[name] for name in ("waiting", "running", "from_before", "completed", "failed")}
-    return Tally(recent=failed, **known)
-
-
-def _counted_as(state: str, outcome: str | None, *, now: bool) -> str:
-    if state == "released":
-        return "running" if now else "from_before"
-    return state if state == "waiting" else f"{outcome}" if now else "earlier"
-
-
-def letters(numbers: Sequence[int]) -> Script[Any]:
-    """Read jobs by number, whole, and the numbers of those whose threads went on without them."""
-    rows = yield "letters_by_number", {"numbers": text(list(numbers))}
-    records = yield from reads.with_history(rows)
-    moved = {n for (n,) in (yield "moved_on", {"numbers": text(list(numbers))})}
-    return records, moved
-
-
-def first_letter(redrive: str) -> Script[Any]:
-    """Read the first letter of a redrive that waits, or None."""
-    planned = yield "next_redriven", {"redrive": redrive, "limit": 1}
-    records, _ = yield from letters([n for _, n, *_ in planned])
-    return records[0] if records else None

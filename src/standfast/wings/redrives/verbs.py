@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from standfast.errors import ConfigurationError, PlanDrifted, UnknownRequest
-from standfast.job import JobView
+from standfast.errors import ConfigurationError, PlanDrifted, PolicyDenied, UnknownRequest
 from standfast.lifecycle import Move, Transition
 from standfast.spine.ids import IDS
 from standfast.spine.people import perhaps_because, person
 from standfast.store.store import Store
+from standfast.views import JobView
 from standfast.wings.approvals.words import TTL, Filing, bound_to_plan
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs.reads import JobRecord
@@ -122,7 +122,7 @@ class Redrives:
         by, reason = person(by), perhaps_because(reason)
         course = read_course(rate, canary, halt_on)
         row, *_ = await self._row(token, "plan")
-        if agent and not msgspec.json.decode(row.foreseen).get("for_agent"):
+        if agent and not _is_for_agent(row):
             raise PlanDrifted(f"plan {token} was made for a person, and an agent asks; nothing was started: plan again")
         await self._check_policy(row)
         filing = self._filing(row, by, reason)
@@ -177,8 +177,8 @@ class Redrives:
         named: str | None = msgspec.json.decode(row.wanted).get("queue")
         return named
 
-    async def steer(self, id: str, what: str, *, by: str) -> None:
-        """Pause, resume or cancel a redrive. What is so already stays so."""
+    async def steer(self, id: str, what: str, *, by: str, agent: bool = False) -> None:
+        """Pause, resume or cancel a redrive; what is so already stays so. An agent resumes only an agent's plan."""
         sources, target = NEXT[what]
         while True:
             row, *_ = await self._row(id, "redrive")
@@ -186,6 +186,8 @@ class Redrives:
                 return
             if row.state not in sources:
                 raise ConfigurationError(f"redrive {id} is {row.state} and cannot be {what}; nothing was changed")
+            if agent and target == "running" and not _is_for_agent(row):
+                raise PolicyDenied(f"redrive {id} was planned for a person, who lets it go on; nothing was changed")
             decision = Decision(kind="redrive", by=by, outcome=what, detail={"redrive": id, "from": row.state})
             note = f"{what} by {by}" if target != "running" else None
             if await self._desk.steer(Steer(id, row.state, target, decision, note, row.state == "halted")):
@@ -333,3 +335,8 @@ class Redrives:
 
 
 _ONGOING = {"waiting": "waiting", "released": "running"}
+
+
+def _is_for_agent(row: RedriveRow) -> bool:
+    """Tell whether a plan was made for an agent: then a person approves what might be done twice."""
+    return bool(msgspec.json.decode(row.foreseen).get("for_agent"))

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from standfast.errors import StandfastError
-from standfast.job import NewJob
-from standfast.spine.apply import rules_in_force
+from standfast.job import NewJob, Receipt
 from standfast.spine.intake import enqueue
+from standfast.spine.known_rules import rules_in_force
 from standfast.spine.orders import Conflict
-from standfast.store.steps import Round, Rows, Script, text
+from standfast.store.scripts import writes
+from standfast.store.steps import Round, Script, text
 from standfast.wings.letters.births import Burial, bury
 from standfast.wings.threads import scripts as threads
+
+T = TypeVar("T")
 
 SAME_TIME = 1.0
 """Jobs accepted within so many seconds are stored together, as of the first one's time: they are many after an outage.
@@ -41,7 +44,8 @@ class Forward(NamedTuple):
     """How to bury it if it may have been here before: nobody can tell once what was completed then is pruned."""
 
 
-def forward(round_: Round, brought: Sequence[Forward]) -> Script[Any]:
+@writes(newcomers=lambda brought: (each.job for each in brought))
+def forward(round_: Round, brought: Sequence[Forward]) -> Script[list[None]]:
     """Store what is not known yet; when this is committed, all of it is."""
     jobs = [each.job for each in brought]
     yield from threads.lock(round_, threads.gates_of(jobs))
@@ -90,28 +94,28 @@ def _alike(first: Forward, each: Forward) -> bool:
 
 
 def _accept(round_: Round, together: Sequence[Forward]) -> Script[None]:
-    then = Round(min(together[0].accepted_at, round_.now), round_.skew, round_.boot, late=True)
-    then.gates = round_.gates
+    then = round_.part(min(together[0].accepted_at, round_.now), late=True)
     answers = yield from _without_limit(enqueue(then, [each.job for each in together]))
     aliases = []
     for each, answer in zip(together, answers, strict=True):
         if isinstance(answer, Conflict):
             yield from _without_limit(bury(round_, [each.burial(each.job, answer)]))
-        owner = each.job.id if isinstance(answer, Conflict) else answer.id
+        owner = answer.id if isinstance(answer, Receipt) else each.job.id
         aliases.append((each.job.id, owner, round_.now))
     yield "write_aliases", aliases
     then.work = {queue: delay - (round_.now - then.now) for queue, delay in then.work.items()}
     round_.absorb(then)
 
 
-def _without_limit(script: Script[Any]) -> Script[Any]:
+def _without_limit(script: Script[T]) -> Script[T]:
     """Have a script know no `max_depth`: that refuses new jobs, and these were accepted."""
-    rows: Rows | None = None
     try:
+        step = next(script)
         while True:
-            step = script.send(rows)  # type: ignore[arg-type]
             rows = yield step
             if step[0] == "known_queues":
                 rows = [(name, priority, max_age, None) for name, priority, max_age, _ in rows]
+            step = script.send(rows)
     except StopIteration as done:
-        return done.value
+        result: T = done.value
+        return result

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from standfast.clock import Clock
 from standfast.job import NewJob, Receipt
 from standfast.spine.accept import receipt
-from standfast.store.store import Accepted, Store
+from standfast.spine.orders import Accepted
+from standfast.store.store import Store
 from standfast.wings.relay import outbox
 
 

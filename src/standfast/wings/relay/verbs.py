@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.job import JobView
 from standfast.lifecycle import State
 from standfast.store.spool import Entry, Spool, Stamp
+from standfast.views import JobView
 from standfast.wings.jobs.reads import JobRecord, JobRow
 from standfast.wings.jobs.view import job_view
 

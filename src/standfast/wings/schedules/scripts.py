@@ -14,6 +14,8 @@ import msgspec
 from standfast.job import NewJob, Receipt
 from standfast.spine.intake import enqueue
 from standfast.store.hints import TIMETABLE
+from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.threads import scripts as threads
 
@@ -107,7 +109,8 @@ class Ticking(msgspec.Struct, frozen=True, kw_only=True):
 # --- asking for something again and again
 
 
-def put(round_: Round, puts: Sequence[Put]) -> Script[Any]:
+@writes(apart=True)
+def put(round_: Round, puts: Sequence[Put]) -> Script[list[Change]]:
     """Store schedules, or change them. One whose times did not change keeps its anchor, its pause and its next run."""
     answers: list[Change] = []
     yield from threads.lock(round_, [f"schedule:{each.name}" for each in puts])  # one that is not there has no row
@@ -152,7 +155,8 @@ def _locked(name: str) -> Script[Schedule | None]:
     return next((Schedule(*row) for row in (yield "lock_schedule", {"name": name})), None)
 
 
-def pause(round_: Round, pausings: Sequence[Pausing]) -> Script[Any]:
+@writes(apart=True)
+def pause(round_: Round, pausings: Sequence[Pausing]) -> Script[list[bool | None]]:
     """Pause schedules or let them go on; answer None for one nobody knows, False where its times are others by now."""
     answers: list[bool | None] = []
     for name, timing, paused, following in pausings:
@@ -169,7 +173,8 @@ def pause(round_: Round, pausings: Sequence[Pausing]) -> Script[Any]:
     return answers
 
 
-def remove(round_: Round, names: Sequence[str]) -> Script[Any]:
+@writes(apart=True)
+def remove(round_: Round, names: Sequence[str]) -> Script[list[bool]]:
     """Forget schedules; their ticks stay known, and their jobs go on. False for one nobody knows."""
     answers = []
     for name in names:
@@ -184,7 +189,8 @@ def remove(round_: Round, names: Sequence[str]) -> Script[Any]:
 # --- ticking
 
 
-def tick(round_: Round, tickings: Sequence[Ticking]) -> Script[Any]:
+@writes(room=ROOM_TO_ACCEPT, apart=True, newcomers=lambda tickings: (job for each in tickings for _, job in each.runs))
+def tick(round_: Round, tickings: Sequence[Ticking]) -> Script[list[bool]]:
     """Write what was decided about schedules that are still as they were seen; answer which are done with.
 
     A row that somebody else has is left to them, and one that changed is planned anew.
@@ -252,29 +258,29 @@ def _ticked(
 # --- looking, and keeping order
 
 
-def listed() -> Script[Any]:
+def listed() -> Script[list[Schedule]]:
     """Read all schedules, by name."""
     return [Schedule(*row) for row in (yield "schedule_rows", {})]
 
 
-def one(name: str) -> Script[Any]:
+def one(name: str) -> Script[Schedule | None]:
     """Read one schedule."""
     return next((Schedule(*row) for row in (yield "schedule_row", {"name": name})), None)
 
 
-def due(now: float, wall: float) -> Script[Any]:
+def due(now: float, wall: float) -> Script[list[Schedule]]:
     """Read schedules whose time has come."""
     return [Schedule(*row) for row in (yield "due_schedules", {"now": now, "wall": wall, "limit": BITE})]
 
 
-def until_next(now: float, wall: float) -> Script[Any]:
+def until_next(now: float, wall: float) -> Script[float | None]:
     """Read how many seconds are left until the next run of all; None if nothing runs any more."""
     [(at, wall_at)] = yield "next_ticks", {}
     ahead = [each for each in (at and at - now, wall_at and wall_at - wall) if each is not None]
     return min(ahead, default=None)
 
 
-def late(now: float, wall: float, after: float) -> Script[Any]:
+def late(now: float, wall: float, after: float) -> Script[list[tuple[str, str, float, bool]]]:
     """Read the schedules that should have run so long ago, and those whose queue is paused."""
     rows = yield "late_schedules", {"now": now - after, "wall": wall - after, "limit": MOST_SHOWN}
     return [

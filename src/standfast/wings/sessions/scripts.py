@@ -11,6 +11,7 @@ import msgspec
 from standfast.failure import Failure
 from standfast.job import Details
 from standfast.lifecycle import LETTERS, State, Transition
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, lock_jobs, text
 from standfast.wings.sessions.words import DEFERRED, Origin, kind_of
 
@@ -186,7 +187,8 @@ class Unheard(NamedTuple):
     told: bool
 
 
-def keep_replies(round_: Round, jobs: Sequence[str]) -> Script[Any]:
+@writes()
+def keep_replies(round_: Round, jobs: Sequence[str]) -> Script[list[None]]:
     """Have the ends of jobs be told to their sessions, because whoever called them did not wait for the reply.
 
     One that is done is told now. One that goes on becomes a deferred submission, whose end is told when it comes.
@@ -228,7 +230,8 @@ class Reading(NamedTuple):
     session: str | None = None
 
 
-def read(round_: Round, readings: Sequence[Reading]) -> Script[Any]:
+@writes()
+def read(round_: Round, readings: Sequence[Reading]) -> Script[list[list[str]]]:
     """Note that messages were read; answer which of them there are."""
     answers = []
     for each in readings:
@@ -237,7 +240,7 @@ def read(round_: Round, readings: Sequence[Reading]) -> Script[Any]:
     return answers
 
 
-def messages(session: str, limit: int, *, unread: bool) -> Script[Any]:
+def messages(session: str, limit: int, *, unread: bool) -> Script[list[Message]]:
     """Read the messages of one session, the newest first."""
     given = {"session": session, "limit": limit}
     rows = (yield "unread_messages", given) if unread else (yield "all_messages", given)

@@ -18,6 +18,9 @@ from standfast.failure import Landed
 from standfast.job import HTTP, Coalesced, Details, Folded, NewJob
 from standfast.lifecycle import Move, State, Transition
 from standfast.rules import Coalesce, QueueRules
+from standfast.spine.intake import first_seen
+from standfast.spine.known_rules import rules_in_force
+from standfast.spine.riders import Marks
 from standfast.store.steps import Round, Script, text
 from standfast.wings.threads.words import MOST_REQUESTERS, folded, folded_under
 
@@ -263,7 +266,7 @@ def admit_due(round_: Round, limit: int) -> Script[int]:
     return len(rows)
 
 
-def release(round_: Round, moved: Sequence[Transition]) -> Script[None]:
+def release(round_: Round, moved: Sequence[Transition], _marks: Marks) -> Script[None]:
     """Hand the gates of jobs that left their threads to the oldest ones parked there."""
     for each in moved:
         if each.gate is None:
@@ -287,6 +290,20 @@ def _hand_on(round_: Round, gate: str) -> Script[None]:
     round_.work_in(queue, 0.0)
 
 
+def lock_moved(round_: Round, transitions: Sequence[Transition]) -> Script[None]:
+    """Lock the threads of jobs that are to move."""
+    yield from lock(round_, (each.gate for each in transitions if each.gate is not None))
+
+
+def make_way(decided: list[Transition]) -> Script[list[Transition]]:
+    """Let jobs that would return to their queues make way for newer ones of their threads."""
+    for place, each in enumerate(decided):
+        if each.gate is not None and each.target == State.QUEUED:
+            rules = yield from rules_in_force([each.queue])
+            decided[place] = yield from unless_superseded(each, mode_in(each.gate, rules[each.queue]))
+    return decided
+
+
 def unless_superseded(transition: Transition, mode: Coalesce) -> Script[Transition]:
     """Let a job that would return to its queue make way for a newer one of its thread, unless its effect may exist."""
     landed = transition.effect == Landed.MAYBE
@@ -296,11 +313,6 @@ def unless_superseded(transition: Transition, mode: Coalesce) -> Script[Transiti
     if not newer:
         return transition
     return msgspec.structs.replace(transition, move=Move.CANCEL, superseded_by=newer[0][0])
-
-
-def first_seen(round_: Round, job: NewJob) -> float | None:
-    """Give since when a newcomer is wanted, as queue time, if that is longer than it is here."""
-    return None if job.first_seen_at is None else min(job.first_seen_at - round_.skew, round_.now)
 
 
 def inherited(round_: Round, found: Sequence[Member], job: NewJob) -> tuple[float | None, int | None]:

@@ -6,12 +6,14 @@ from typing import Any
 
 from standfast.dashboard.actions import Action, Back
 from standfast.dashboard.page import Drawn, Page, Visit
+from standfast.server.auth import check_whole
 from standfast.server.route import Call
 from standfast.wings.tokens.words import Right, Role
 
 
 async def tokens(visit: Visit) -> Drawn:
     """Show who has a token, without the secrets."""
+    check_whole(visit.grant)
     return Drawn("tokens.html", {"tokens": await visit.sf.tokens.list(), "roles": list(Role)})
 
 

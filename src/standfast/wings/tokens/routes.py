@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from standfast.server.auth import check_whole
+from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.wings.tokens.words import Right
 
@@ -30,8 +31,11 @@ async def tokens(call: Call) -> Answer:
 
 
 async def create_token(call: Call) -> Answer:
-    """Make a token; its text is in this answer and nowhere else."""
+    """Make a token; its text is in this answer and nowhere else. With one for a person, an agent could approve."""
     check_whole(call.grant)
+    if call.grant.is_agent:
+        hint = "Have a person make it, with a token made without --sessions."
+        raise Problem(403, "forbidden", "the token was made for an agent's sessions, and agents make no tokens", hint)
     given: dict[str, Any] = msgspec.structs.asdict(call.body)
     made_by: dict[str, Any] = {"by": call.grant.person, "made_with": None if call.grant.host else call.grant.id}
     return Answer(await call.sf.tokens.create(given.pop("name"), **made_by, **given), 201)

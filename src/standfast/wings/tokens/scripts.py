@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.store.engine import Engine
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
@@ -58,7 +59,8 @@ class Revocation(NamedTuple):
     by: str
 
 
-def create(round_: Round, wanted: Sequence[NewToken]) -> Script[Any]:
+@writes()
+def create(round_: Round, wanted: Sequence[NewToken]) -> Script[list[bool]]:
     """Keep new tokens; False for one whose name another has that still counts."""
     answers = []
     for each in wanted:
@@ -75,7 +77,8 @@ def create(round_: Round, wanted: Sequence[NewToken]) -> Script[Any]:
     return answers
 
 
-def revoke(round_: Round, wanted: Sequence[Revocation]) -> Script[Any]:
+@writes()
+def revoke(round_: Round, wanted: Sequence[Revocation]) -> Script[list[bool]]:
     """Have tokens count no more; False where there is none of that name."""
     answers = []
     for each in wanted:
@@ -130,12 +133,12 @@ class TokenShelf:
 
     async def one(self, token_id: str) -> TokenRow | None:
         """Read a token, revoked ones too."""
-        return await self._engine().read(one(token_id))  # type: ignore[no-any-return]
+        return await self._engine().read(one(token_id))
 
     async def made_since(self, token_id: str, since: float) -> list[TokenRow]:
         """Read a token, the token it was made with, and so on, as far as they were made since then."""
-        return await self._engine().read(made_since(token_id, since))  # type: ignore[no-any-return]
+        return await self._engine().read(made_since(token_id, since))
 
     async def listed(self, now: float) -> list[TokenRow]:
         """Read the tokens that count."""
-        return await self._engine().read(listed(now))  # type: ignore[no-any-return]
+        return await self._engine().read(listed(now))

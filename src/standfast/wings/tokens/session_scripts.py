@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.store.engine import Engine
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 from standfast.wings.tokens.scripts import TokenRow
 
@@ -43,7 +44,8 @@ class Renewal(NamedTuple):
     idle: float
 
 
-def open_(round_: Round, wanted: Sequence[NewSession]) -> Script[Any]:
+@writes()
+def open_(round_: Round, wanted: Sequence[NewSession]) -> Script[list[None]]:
     """Keep new sessions; what a browser had before counts no more."""
     now = round_.now
     for each in wanted:
@@ -56,21 +58,24 @@ def open_(round_: Round, wanted: Sequence[NewSession]) -> Script[Any]:
     return [None] * len(wanted)
 
 
-def renew(round_: Round, wanted: Sequence[Renewal]) -> Script[Any]:
+@writes()
+def renew(round_: Round, wanted: Sequence[Renewal]) -> Script[list[None]]:
     """Put off the end of sessions that are in use; one that has ended stays ended."""
     for each in wanted:
         yield "renew_session", {"hash": each.hash, "until": round_.now + each.idle, "now": round_.now}
     return [None] * len(wanted)
 
 
-def close(_round: Round, hashes: Sequence[str]) -> Script[Any]:
+@writes()
+def close(_round: Round, hashes: Sequence[str]) -> Script[list[None]]:
     """End sessions."""
     for each in hashes:
         yield "close_session", {"hash": each}
     return [None] * len(hashes)
 
 
-def close_all(_round: Round, asked: Sequence[None]) -> Script[Any]:
+@writes()
+def close_all(_round: Round, asked: Sequence[None]) -> Script[list[None]]:
     """End every session: a restored store must not know browsers that have signed out since its backup."""
     while (yield "delete_sessions", {"now": float("inf"), "limit": 1000}):
         pass
@@ -103,8 +108,8 @@ class SessionShelf:
 
     def close_all_blocking(self) -> None:
         """End every session there is."""
-        self._engine().call_blocking(close_all, [None], seconds=PATIENCE)
+        self._engine().call(close_all, [None], seconds=PATIENCE).result()
 
     async def one(self, hash_: str, audience: str) -> SessionRow | None:
         """Read a session of an address, ended ones too."""
-        return await self._engine().read(one(hash_, audience))  # type: ignore[no-any-return]
+        return await self._engine().read(one(hash_, audience))

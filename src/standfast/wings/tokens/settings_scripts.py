@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.store.engine import Engine
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
@@ -24,7 +25,8 @@ class SharedSetting(NamedTuple):
     by: str
 
 
-def publish(round_: Round, settings: Sequence[SharedSetting]) -> Script[Any]:
+@writes()
+def publish(round_: Round, settings: Sequence[SharedSetting]) -> Script[list[None]]:
     """Put settings in force for every process: the last published wins. A change is chained in the audit."""
     for each in settings:
         if (yield "write_shared_setting", {**each._asdict(), "now": round_.now}):
@@ -33,7 +35,7 @@ def publish(round_: Round, settings: Sequence[SharedSetting]) -> Script[Any]:
     return [None] * len(settings)
 
 
-def value(name: str) -> Script[Any]:
+def value(name: str) -> Script[str | None]:
     """Read a setting; None if no process ever published it."""
     rows = yield "shared_setting", {"name": name}
     return rows[0][0] if rows else None
@@ -47,12 +49,12 @@ class SharedSettings:
 
     def publish_blocking(self, setting: SharedSetting) -> None:
         """Put a setting in force."""
-        self._engine().call_blocking(publish, [setting], seconds=PATIENCE)
+        self._engine().call(publish, [setting], seconds=PATIENCE).result()
 
     def value_blocking(self, name: str) -> str | None:
         """Read a setting, for a caller without a loop."""
-        return self._engine().read_blocking(value(name))  # type: ignore[no-any-return]
+        return self._engine().read(value(name)).result()
 
     async def value(self, name: str) -> str | None:
         """Read a setting."""
-        return await self._engine().read(value(name))  # type: ignore[no-any-return]
+        return await self._engine().read(value(name))

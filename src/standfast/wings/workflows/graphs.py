@@ -12,9 +12,12 @@ from standfast.job import NewJob
 from standfast.lifecycle import LETTERS, Move, State, Transition
 from standfast.spine.apply import apply_decided
 from standfast.spine.claim import decode_numbers
-from standfast.spine.intake import Terms, hot_row
+from standfast.spine.intake import Terms, hot_row, known_queues
 from standfast.spine.orders import Conflict, Full
+from standfast.spine.riders import Answers, Queues
 from standfast.store.hints import STOPS
+from standfast.store.room import ROOM_TO_ACCEPT
+from standfast.store.scripts import Patience, writes
 from standfast.store.steps import Batch, Round, Rows, Script, text
 from standfast.wings.audit.words import Decision
 from standfast.wings.letters import scripts as letters
@@ -49,11 +52,16 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
 
 
-def start(round_: Round, starts: Sequence[Start]) -> Script[Any]:
+Started = str | Conflict | tuple[str, Full]
+"""The id a workflow has; or that its key belongs to another one; or which queue has no room for it."""
+
+
+@writes(room=ROOM_TO_ACCEPT, patience=Patience.LONG, size=lambda start: len(start.jobs))
+def start(round_: Round, starts: Sequence[Start]) -> Script[list[Started]]:
     """Store workflows; answer for each the id it has, a Conflict, or the name of a full queue with its Full."""
     answers = []
     for each in starts:
-        known = yield from depth.known_queues({job.queue for job in each.jobs})
+        known = yield from known_queues({job.queue for job in each.jobs})
         yield from depth.lock(known)
         taken = None if each.key is None else (yield from _key_taken(round_, each, each.key))
         full = (yield from _full(each, known)) if taken is None else None
@@ -78,15 +86,15 @@ def _key_taken(round_: Round, each: Start, key: str) -> Script[str | Conflict | 
     return owner if fingerprint == each.fingerprint else Conflict(owner)
 
 
-def _full(each: Start, known: depth.Queues) -> Script[tuple[str, Full] | None]:
+def _full(each: Start, known: Queues) -> Script[tuple[str, Full] | None]:
     """Name a queue that has no room for the steps that begin at once, if one has not."""
     first = [job for job, parents in zip(each.jobs, each.parents, strict=True) if not parents]
-    refused: depth.Answers = {}
+    refused: Answers = {}
     yield from depth.admitted(first, known, refused)
     return next(((job.queue, refused[job.id]) for job in first if job.id in refused), None)
 
 
-def _store(round_: Round, each: Start, known: depth.Queues) -> Script[None]:
+def _store(round_: Round, each: Start, known: Queues) -> Script[None]:
     numbers = sorted(decode_numbers((yield "next_numbers", {"count": len(each.jobs)})[0][0]))
     queues, total = text(sorted(known)), len(numbers)
     extent = (numbers[0], numbers[-1], total, total)
@@ -111,7 +119,7 @@ def _bodies(round_: Round, each: Start, numbers: Sequence[int]) -> Iterator[tupl
         yield (n, job.id, job.payload, job.details, round_.now, each.id, each.steps[place], *links)
 
 
-def _hot_rows(round_: Round, each: Start, numbers: Sequence[int], known: depth.Queues) -> Iterator[tuple[Any, ...]]:
+def _hot_rows(round_: Round, each: Start, numbers: Sequence[int], known: Queues) -> Iterator[tuple[Any, ...]]:
     rows: dict[Terms, dict[str, Any]] = {}
     for n, job, parents in zip(numbers, each.jobs, each.parents, strict=True):
         terms = Terms(job.queue, job.handler, job.priority, job.delay, job.at, job.expires, job.budget, job.lease)
@@ -149,7 +157,8 @@ class Cancellation(NamedTuple):
     by: str
 
 
-def cancel(round_: Round, cancellations: Sequence[Cancellation]) -> Script[Any]:
+@writes(patience=Patience.LONG)
+def cancel(round_: Round, cancellations: Sequence[Cancellation]) -> Script[list[bool]]:
     """End what is not final of workflows, and ask what runs to stop; answer for each whether it is known."""
     answers = []
     for workflow, by in cancellations:
@@ -222,7 +231,7 @@ class StepRow(NamedTuple):
     finished_at: float | None
 
 
-def one(workflow: str) -> Script[Any]:
+def one(workflow: str) -> Script[tuple[WorkflowRow, list[StepRow]] | None]:
     """Read a workflow with its steps, in the order of the graph; None if there is none of this id."""
     found = yield "workflow_by_id", {"id": workflow}
     if not found:
@@ -241,19 +250,19 @@ def one(workflow: str) -> Script[Any]:
         after = rows[-1].n
 
 
-def listed(state: str | None, limit: int, before: str | None) -> Script[Any]:
+def listed(state: str | None, limit: int, before: str | None) -> Script[list[WorkflowRow]]:
     """Read workflows, the newest first, older than the one of an id."""
     last = before or "\U0010ffff"
     rows = yield "list_workflows", {"state": state, "limit": limit, "before": last}
     return [WorkflowRow(*row) for row in rows]
 
 
-def stuck(limit: int) -> Script[Any]:
+def stuck(limit: int) -> Script[list[tuple[str, str, int, int]]]:
     """Read the workflows that stopped steps hold up: id, name, how many stopped, how many are not final."""
     return [(*row,) for row in (yield "stuck_workflows", {"limit": limit})]
 
 
-def result(n: int) -> Script[Any]:
+def result(n: int) -> Script[str | None]:
     """Read the result of one step."""
     rows = yield "result_of_step", {"n": n}
     return rows[0][0] if rows else None

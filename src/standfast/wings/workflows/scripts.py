@@ -18,13 +18,13 @@ import msgspec
 from standfast.job import Claim, Parent
 from standfast.lifecycle import FINAL, LETTERS, MOVES, Move, State, Transition
 from standfast.rules import DEFAULTS
-from standfast.store.steps import Round, Rows, Script, lock_jobs, text
+from standfast.spine.riders import Further, Marks
+from standfast.store.steps import PerRound, Round, Rows, Script, lock_jobs, text
 from standfast.wings.workflows.words import ENDED, TOLD, Progress, Tally
 
 LARGEST_HAND_OVER = 4 << 20
 """Bytes of results that one claim brings to the steps behind; what is beyond is read when a handler asks for it."""
 
-Moves = tuple[list[Transition], list[Transition]]
 COMPLETIONS = frozenset({Tally(-1), Tally(-1, -1)})
 """What the end of a step changes that is completed, or of a letter that is resolved."""
 
@@ -42,21 +42,42 @@ class Moved(NamedTuple):
     children: str | None
 
 
-Known = Mapping[int, Moved]
+class Tallies(PerRound):
+    """By how many the steps of workflows changed: counted before a round closes, after every job is locked."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, Tally] = {}
+
+    def add(self, workflow: str, changed: Tally) -> None:
+        """Note by how many the steps of a workflow changed."""
+        self.of[workflow] = self.of.get(workflow, Tally()).plus(changed)
+
+    def absorb(self, other: Tallies) -> None:
+        """Add what a part of the round counted."""
+        for workflow, changed in other.of.items():
+            self.add(workflow, changed)
+
+    def taken(self) -> dict[str, Tally]:
+        """Give what was counted, and begin anew."""
+        taken, self.of = self.of, {}
+        return taken
 
 
-def following(round_: Round, moved: Sequence[Transition], steps: Known) -> Script[Moves]:
+def following(round_: Round, moved: Sequence[Transition], marks: Marks) -> Script[Further | None]:
     """Count what moved, and give the moves that follow from it: who was released by that, and who is to end with it.
 
     A repeat holds up what is behind it, and changes nothing else.
     """
+    steps = {n: Moved(*mark[1]) for n, mark in marks.items() if mark[1] is not None}
+    if not steps:
+        return None
     changes = [(n, change) for n, change in ((each.n, _change(each.move, each.source)) for each in moved) if n in steps]
     counted = Counter((steps[n].workflow, change) for n, change in changes if change is not None)
     for (workflow, change), number in counted.items():
-        round_.tally(workflow, change.times(number))
+        round_.of(Tallies).add(workflow, change.times(number))
     completed = [steps[n] for n, change in changes if change in COMPLETIONS]
     dropped = {n: steps[n].name for n, change in changes if change and change.dropped and steps[n].children}
-    return (yield from _released(round_, completed)), (yield from _dropped(dropped))
+    return Further((yield from _released(round_, completed)), (yield from _dropped(dropped)))
 
 
 @cache
@@ -103,8 +124,8 @@ def _dropped(cancelled: Mapping[int, str]) -> Script[list[Transition]]:
 
 def settle(round_: Round) -> Script[None]:
     """Count the workflows of this round: they are locked after every job, and before the gates that ends give back."""
-    tallies, round_.tallies = round_.tallies, {}
-    changed = [(workflow, *tally) for workflow, tally in sorted(tallies.items()) if any(tally)]
+    counted = sorted(round_.of(Tallies).taken().items())
+    changed = [(workflow, *tally) for workflow, tally in counted if any(tally)]
     if not changed:
         return
     for workflow, before, *counts in (yield "tally_workflows", {"tallies": text(changed)}):

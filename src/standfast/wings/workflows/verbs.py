@@ -17,12 +17,11 @@ from standfast.spine.accept import OPTIONS, Acceptor, checked_name, user
 from standfast.spine.ids import IDS, id_of
 from standfast.spine.orders import Conflict
 from standfast.spine.registry import Handler, Registry
-from standfast.store.facades.flows import Started
 from standfast.store.store import Store
 from standfast.telemetry import BATCH, WORKFLOW, Tracing
 from standfast.wings.jobs.view import blocker, moments, one_of, whole_page
 from standfast.wings.queues.checks import Admission
-from standfast.wings.workflows.graphs import Cancellation, Start, StepRow, WorkflowRow
+from standfast.wings.workflows.graphs import Cancellation, Start, Started, StepRow, WorkflowRow
 from standfast.wings.workflows.rules import Link, Plan, Refusal, plan, reasons
 from standfast.wings.workflows.words import Progress
 

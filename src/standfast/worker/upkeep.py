@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from standfast.job import Claim, Risk
 from standfast.lifecycle import Standing, State
 from standfast.rules import DEFAULTS, QueueRules, ReplayMode
-from standfast.spine.apply import rules_in_force
 from standfast.spine.claim import decode_numbers, handler_stamps, held_claims, with_risks
-from standfast.spine.losses import Loss
-from standfast.spine.losses import note as note_lost
+from standfast.spine.known_rules import rules_in_force
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.alerts import conditions
 from standfast.wings.consent import scripts as consents
 from standfast.wings.health import timings
 from standfast.wings.health.timings import Counted
 from standfast.wings.letters import scripts as letters
+from standfast.wings.limits import scripts as limits
 from standfast.wings.policy.scripts import Kept, kept
 from standfast.wings.queues import ages
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.schedules import scripts as schedules
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.workflows import graphs
+from standfast.worker.losses import Loss
+from standfast.worker.losses import note as note_lost
 
 SKEW = "skew"
 """Under this name stands what wall time was ahead of queue time at the last look, rather than a time."""
@@ -110,7 +112,8 @@ class WorkerCard(msgspec.Struct, frozen=True):
     """The name of the lock that its process holds, if it can hold one."""
 
 
-def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[Any]:
+@writes()
+def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[list[Beat]]:
     """Renew every lease of a worker with one row; answer what the store says it holds now."""
     answers = []
     for worker in workers:
@@ -126,7 +129,8 @@ def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[Any]:
     return answers
 
 
-def retire(_round: Round, workers: Sequence[Counted]) -> Script[Any]:
+@writes()
+def retire(_round: Round, workers: Sequence[Counted]) -> Script[list[None]]:
     """Take a worker off the list; one that still holds jobs stays, so that they lapse in their time."""
     for worker in workers:
         yield from timings.write(worker)
@@ -164,7 +168,8 @@ class Swept(msgspec.Struct, frozen=True):
         return self.losses.get(claim.worker) or Loss(claim.worker, held, held)
 
 
-def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script[Any]:
+@writes()
+def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script[list[Swept]]:
     """Find what needs a decision. After a gap in the sweeping nothing is reclaimed for one full beat.
 
     A gap means that the machine slept or the store was away: live workers must be able to renew first.
@@ -182,7 +187,7 @@ def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script[Any]:
         yield "sum_counters", {}
         found = yield from _find(round_, sweep_, reclaim=reclaim)
         answers.append(msgspec.structs.replace(found, ages_changed=ages.marked(times)))
-        round_.mends = True
+        yield from limits.ask_to_mend(round_)
     return answers
 
 
@@ -195,7 +200,8 @@ def _note_clock(round_: Round, times: dict[str, float]) -> Script[None]:
         yield "mark_upkeep", {"name": SKEW, "now": round_.skew}
 
 
-def number_journal(_round: Round, asked: Sequence[None]) -> Script[Any]:
+@writes()
+def number_journal(_round: Round, asked: Sequence[None]) -> Script[list[None]]:
     """Give numbers to what was told since, in commit order, unless another transaction is at it."""
     if (yield "try_journal", {}) != [(False,)]:
         yield "number_journal", {}
@@ -206,7 +212,7 @@ def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Script[Swept]:
     limits = {"now": round_.now, "limit": sweep_.limit}
     dead = text(sweep_.dead)
     [(numbers,)] = yield "lapsed_numbers", {**limits, "boot": round_.boot, "reclaim": reclaim, "dead": dead}
-    lapsed = yield from _with_risks((yield from held_claims(decode_numbers(numbers), since=0)))
+    lapsed = yield from _with_risks((yield from held_claims(round_, decode_numbers(numbers), since=0)))
     expired = yield "expired_jobs", limits
     rules = yield from rules_in_force({claim.queue for claim in lapsed})
     policy = (yield from kept()) if lapsed or expired else None
@@ -250,7 +256,8 @@ class Prune(msgspec.Struct, frozen=True):
     """How long one is kept that nobody came for."""
 
 
-def prune(round_: Round, prunes: Sequence[Prune]) -> Script[Any]:
+@writes()
+def prune(round_: Round, prunes: Sequence[Prune]) -> Script[list[bool]]:
     """Delete what nobody needs any more, a bounded number of rows; answer whether the bound was reached."""
     answers = []
     for prune_ in prunes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from standfast.job import Claim
+from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 
 LIVE_FOR = 30.0
@@ -44,7 +45,8 @@ class Apart(NamedTuple):
     queue: str
 
 
-def stand_apart(round_: Round, wishes: Sequence[Apart]) -> Script[Any]:
+@writes()
+def stand_apart(round_: Round, wishes: Sequence[Apart]) -> Script[list[bool]]:
     """Let one worker at a time stand apart for a queue; answer for each whether it may."""
     answers = []
     for wish in wishes:
@@ -53,7 +55,8 @@ def stand_apart(round_: Round, wishes: Sequence[Apart]) -> Script[Any]:
     return answers
 
 
-def stand_back(_round: Round, workers: Sequence[str]) -> Script[Any]:
+@writes()
+def stand_back(_round: Round, workers: Sequence[str]) -> Script[list[None]]:
     """Let another worker have the turn."""
     for worker in workers:
         yield "stand_back", {"id": worker}

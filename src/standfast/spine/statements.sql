@@ -1,0 +1,692 @@
+-- Statements of the spine. How they are written: store/statements.py.
+
+-- name: lock_jobs (postgres only)
+-- locks: jobs
+-- answers: none
+-- SQLite has one writer at a time.
+SELECT count(*) FROM (
+  SELECT n FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n FOR UPDATE
+) AS locked
+
+-- name: next_numbers
+WITH RECURSIVE fresh (n) AS (
+  SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'body'), 0) + 1 UNION ALL SELECT n + 1 FROM fresh LIMIT :count
+)
+SELECT json_group_array(n) FROM fresh
+
+-- name: next_numbers (postgres)
+SELECT json_agg(nextval('job_number'))::text FROM generate_series(1, :count::integer)
+
+-- name: insert_bodies
+-- locks: jobs
+-- A job handed in again after an unknown commit is already here: its id says so.
+INSERT INTO body (n, id, payload, idempotency_key, details, created_at) VALUES :rows
+ON CONFLICT (id) DO NOTHING
+
+-- name: insert_bodies (postgres)
+INSERT INTO body (n, id, payload, idempotency_key, details, created_at)
+SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::double precision FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (id) DO NOTHING
+
+-- name: date_bodies
+-- locks: jobs
+WITH fresh (n, at) AS (VALUES :rows)
+UPDATE body SET first_seen_at = fresh.at FROM fresh WHERE body.n = fresh.n
+
+-- name: date_bodies (postgres)
+UPDATE body SET first_seen_at = (r->>1)::double precision FROM jsonb_array_elements(:rows::jsonb) AS r WHERE n = (r->>0)::bigint
+
+-- name: bodies_of
+SELECT n, id FROM body WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: bodies_of (postgres)
+SELECT n, id FROM body WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: insert_jobs
+-- locks: jobs
+-- answers: none
+-- One hot row for each of these bodies, all alike.
+INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at)
+SELECT n, :queue, :handler, :priority, 'queued', :due_at, :ready_at, :now, :budget, :asked_lease, :asked_expiry, :expires_at
+FROM body WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: insert_jobs (postgres)
+INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at)
+SELECT n::bigint, :queue, :handler, :priority, 'queued', :due_at, :ready_at::double precision, :now, :budget::integer,
+  :asked_lease::double precision, :asked_expiry::double precision, :expires_at::double precision
+FROM jsonb_array_elements_text(:numbers::jsonb) AS e(n)
+
+-- name: promote_due
+-- locks: jobs
+-- waits: no
+UPDATE job SET ready_at = due_at
+WHERE n IN (SELECT n FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now
+              AND thread_gate IS NULL
+            ORDER BY due_at LIMIT :limit)
+
+-- name: promote_due (postgres)
+WITH due AS MATERIALIZED (
+  SELECT n FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now AND thread_gate IS NULL
+  ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
+)
+UPDATE job SET ready_at = due_at FROM due WHERE job.n = due.n
+
+-- name: next_due
+SELECT min(due_at), (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL)
+FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
+
+-- name: queue_rules
+SELECT name, rules, paused, claims, EXISTS (
+    SELECT 1 FROM job INDEXED BY job_suspect WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = name),
+  (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
+FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
+
+-- name: queue_rules (postgres)
+SELECT name, rules, paused, coalesce((SELECT sum(claims) FROM tally WHERE tally.queue = name), 0)::bigint, EXISTS (
+    SELECT 1 FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND job.queue = name),
+  (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
+FROM queue WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb)))
+
+-- name: lanes
+-- The distinct handlers and priorities that have claimable jobs, by a loose scan of the index.
+WITH RECURSIVE lane (handler, priority) AS (
+  SELECT value, (SELECT max(priority) FROM job
+                 WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = value)
+  FROM json_each(:handlers)
+  UNION ALL
+  SELECT handler, (SELECT max(priority) FROM job
+                   WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+                     AND handler = lane.handler AND priority < lane.priority)
+  FROM lane WHERE priority IS NOT NULL
+)
+SELECT handler, priority FROM lane WHERE priority IS NOT NULL
+
+-- name: lanes (postgres)
+WITH RECURSIVE lane (handler, priority) AS (
+  SELECT named, (SELECT priority FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = named
+                 ORDER BY priority DESC LIMIT 1)
+  FROM jsonb_array_elements_text(:handlers::jsonb) AS named
+  UNION ALL
+  SELECT handler, (SELECT j.priority FROM job AS j
+                   WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.suspect IS NULL AND j.queue = :queue
+                     AND j.handler = lane.handler AND j.priority < lane.priority
+                   ORDER BY j.priority DESC LIMIT 1)
+  FROM lane WHERE priority IS NOT NULL
+)
+SELECT handler, priority FROM lane WHERE priority IS NOT NULL
+
+-- name: claim_lane
+-- locks: jobs
+-- waits: no
+-- In one lane the order by boosted priority and the order by waiting time are the same.
+SELECT json_group_array(n) FROM (
+  SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+                      AND handler = :handler AND priority = :priority
+  ORDER BY ready_at, n LIMIT :wanted
+)
+
+-- name: claim_lane (postgres)
+WITH chosen AS MATERIALIZED (
+  SELECT n, ready_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+                      AND handler = :handler AND priority = :priority
+  ORDER BY ready_at, n LIMIT :wanted FOR UPDATE SKIP LOCKED
+)
+SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
+
+-- name: claim_lanes
+-- locks: jobs
+-- waits: no
+-- Inside one priority the oldest has the largest boost, so the head of each lane is all a claim must look at.
+-- The order is decide/priority's; with `oldest` it is by waiting time alone.
+SELECT json_group_array(n), 0 FROM (
+  SELECT j.n FROM json_each(:lanes) AS lane JOIN job AS j ON j.n IN (
+    SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+                        AND handler = lane.value->>0 AND priority = lane.value->>1
+                        AND n NOT IN (SELECT value FROM json_each(:but))
+    ORDER BY ready_at, n LIMIT :wanted + :beyond)
+  ORDER BY iif(:oldest, 0, j.priority + min(:boost_cap, :boost * (:now - j.ready_at) / 3600.0)) DESC, j.ready_at, j.n
+  LIMIT :wanted
+)
+
+-- name: claim_lanes (postgres)
+-- Only what is taken is locked: what is locked by others is passed over, and told of.
+WITH heads AS MATERIALIZED (
+  SELECT head.* FROM jsonb_array_elements(:lanes::jsonb) AS lane CROSS JOIN LATERAL (
+    SELECT n, priority, ready_at FROM job
+    WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+      AND handler = lane->>0 AND priority = (lane->>1)::integer
+      AND n <> ALL (ARRAY(SELECT jsonb_array_elements_text(:but::jsonb)::bigint))
+    ORDER BY ready_at, n LIMIT :wanted::integer + :beyond::integer) AS head
+), ranked AS MATERIALIZED (
+  SELECT n, row_number() OVER (ORDER BY
+    CASE WHEN :oldest THEN 0 ELSE priority + least(:boost_cap, :boost * (:now - ready_at) / 3600.0) END DESC, ready_at, n) AS place
+  FROM heads
+), chosen AS MATERIALIZED (
+  SELECT job.n, place FROM ranked JOIN job ON job.n = ranked.n WHERE job.state = 'queued' AND job.ready_at IS NOT NULL
+  ORDER BY place LIMIT :wanted::integer FOR UPDATE OF job SKIP LOCKED
+)
+SELECT (SELECT coalesce(json_agg(n ORDER BY place), '[]')::text FROM chosen),
+  (SELECT count(*) FROM ranked) - (SELECT count(*) FROM chosen)
+
+-- name: suspect_lanes
+-- The handlers and priorities of suspects: as `lanes`, of few jobs.
+SELECT DISTINCT handler, priority FROM job INDEXED BY job_suspect
+WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
+  AND handler IN (SELECT value FROM json_each(:handlers))
+
+-- name: suspect_lanes (postgres)
+SELECT DISTINCT handler, priority FROM job
+WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
+  AND handler = ANY (ARRAY(SELECT jsonb_array_elements_text(:handlers::jsonb)))
+
+-- name: claim_suspects
+-- locks: jobs
+-- waits: no
+-- The longest waiting first: they kept their place in the line.
+SELECT json_group_array(n) FROM (
+  SELECT n FROM job INDEXED BY job_suspect
+  WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
+    AND handler IN (SELECT value FROM json_each(:handlers))
+  ORDER BY ready_at, n LIMIT :wanted
+)
+
+-- name: claim_suspects (postgres)
+WITH chosen AS MATERIALIZED (
+  SELECT n, ready_at FROM job
+  WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
+    AND handler = ANY (ARRAY(SELECT jsonb_array_elements_text(:handlers::jsonb)))
+  ORDER BY ready_at, n LIMIT :wanted FOR UPDATE SKIP LOCKED
+)
+SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
+
+-- name: handler_stamps
+SELECT name, replay_mode, timeout, risk FROM handler WHERE queue = :queue
+
+-- name: take_jobs
+-- locks: jobs
+-- answers: none
+-- Attempt and token are raised before the handler runs: a payload that kills its worker is counted.
+UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, token = token + 1, worker = :worker,
+  claimed_at = :now, lease = coalesce(asked_lease, :lease),
+  replay_mode = :replay_mode, timeout = :timeout,
+  max_attempts = max(round_start, coalesce(progress_start, 0)) + coalesce(budget, :attempts)
+WHERE n IN (SELECT value FROM json_each(:numbers)) AND handler = :handler
+
+-- name: take_jobs (postgres)
+UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, token = token + 1, worker = :worker,
+  claimed_at = :now, lease = coalesce(asked_lease, :lease),
+  replay_mode = :replay_mode, timeout = :timeout::double precision,
+  max_attempts = greatest(round_start, progress_start) + coalesce(budget, :attempts)
+WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND handler = :handler
+
+-- name: held_claims
+-- Field order is that of the Claim struct. CROSS JOIN keeps the order of the numbers. Effects are read from a token on: a first attempt has none yet.
+-- A receipt with more than so many bytes stays here until a handler asks for it.
+SELECT json_group_array(json_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
+  j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
+  json(b.details), j.thread_gate, json(b.coalesced), j.landed, json(j.occupies), json(CASE WHEN j.token > :since THEN (
+    SELECT nullif(json_group_array(json_array(f.name, f.state, iif(f.state = 'done' AND octet_length(f.receipt) > :most, NULL, f.receipt),
+      f.verdict, f.late, iif(f.state = 'done' AND octet_length(f.receipt) > :most, octet_length(f.receipt), 0))), '[]')
+    FROM effect AS f WHERE f.n = j.n) END), coalesce(b.first_seen_at, b.created_at),
+  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at,
+  CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
+    WHERE h.n = j.n AND h.entry->>'refused' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
+      AND o.entry->>'refused' IS NULL AND (o.entry->>'class' IS NOT NULL OR o.entry->>'reason_code' = 'replayed')), -1)) ELSE 0 END,
+  j.progress_start, j.failed_looks,
+  CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END, j.suspect))
+FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
+
+-- name: held_claims (postgres)
+-- Field order is that of the Claim struct. Effects are read from a token on: a first attempt has none yet.
+SELECT coalesce(json_agg(json_build_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
+  j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
+  b.details::json, j.thread_gate, b.coalesced::json, j.landed, j.occupies::json, CASE WHEN j.token > :since THEN (
+    SELECT json_agg(json_build_array(f.name, f.state,
+      CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN NULL ELSE f.receipt END,
+      f.verdict, f.late, CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN octet_length(f.receipt) ELSE 0 END))
+    FROM effect AS f WHERE f.n = j.n) END,
+  coalesce(b.first_seen_at, b.created_at),
+  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at,
+  CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
+    WHERE h.n = j.n AND h.entry::json->>'refused' = 'true' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
+      AND o.entry::json->>'refused' IS NULL AND (o.entry::json->>'class' IS NOT NULL OR o.entry::json->>'reason_code' = 'replayed')), -1)) ELSE 0 END,
+  j.progress_start, j.failed_looks,
+  CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END, j.suspect
+  ) ORDER BY e.place), '[]')::text
+FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
+JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
+
+-- name: count_claims
+-- locks: none
+-- answers: none
+-- In PostgreSQL each worker has a row of its own.
+UPDATE queue SET claims = claims + :claims, claimed_at = :now WHERE name = :queue
+
+-- name: count_claims (postgres)
+INSERT INTO tally (queue, worker, claims, claimed_at) VALUES (:queue, :worker, :claims, :now)
+ON CONFLICT (queue, worker) DO UPDATE SET claims = tally.claims + excluded.claims, claimed_at = excluded.claimed_at
+
+-- name: standing_states
+-- The state of each job that still has its mover's token, in the order of the moves; null where the token moved on.
+-- And what of them takes places of gates, or is a step of a workflow.
+SELECT json_group_array(j.state), json_group_array(json_array(j.n, json(j.occupies), json(CASE WHEN j.pending IS NOT NULL THEN (
+  SELECT json_array(b.workflow, b.step, b.children) FROM body AS b WHERE b.n = j.n) END))) FILTER (WHERE j.occupies IS NOT NULL OR j.pending IS NOT NULL)
+FROM json_each(:held) AS e LEFT JOIN job AS j ON j.n = e.value->>0 AND j.token = e.value->>1
+
+-- name: standing_states (postgres)
+SELECT coalesce(json_agg(j.state ORDER BY e.place), '[]')::text,
+  coalesce(json_agg(json_build_array(j.n, j.occupies::json, CASE WHEN j.pending IS NOT NULL THEN (
+    SELECT json_build_array(b.workflow, b.step, b.children) FROM body AS b WHERE b.n = j.n) END))
+    FILTER (WHERE j.occupies IS NOT NULL OR j.pending IS NOT NULL), '[]')::text
+FROM jsonb_array_elements(:held::jsonb) WITH ORDINALITY AS e(r, place)
+LEFT JOIN job AS j ON j.n = (e.r->>0)::bigint AND j.token = (e.r->>1)::integer
+
+-- name: move_jobs
+-- locks: jobs
+-- answers: none
+-- The one statement that moves jobs, all alike. Their tokens were checked in this transaction, by standing_states.
+-- What may have landed once may have landed for good, however later attempts end.
+UPDATE job SET
+  state = :target,
+  due_at = coalesce(:due_at, due_at),
+  ready_at = iif(:in_place, due_at, :ready_at),
+  finished_at = :finished_at,
+  attempts = attempts + :spends,
+  deferrals = deferrals + :defers,
+  landed = iif(landed = 'maybe', landed, coalesce(:landed, landed)),
+  parked_on = NULL,
+  occupies = NULL,
+  suspect = iif(:suspect IS NULL, suspect, nullif(:suspect, 0)),
+  worker = NULL
+WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: move_jobs (postgres)
+UPDATE job SET
+  state = :target,
+  due_at = coalesce(:due_at::double precision, due_at),
+  ready_at = CASE WHEN :in_place THEN due_at ELSE :ready_at::double precision END,
+  finished_at = :finished_at::double precision,
+  attempts = attempts + :spends,
+  deferrals = deferrals + :defers,
+  landed = CASE WHEN landed = 'maybe' THEN landed ELSE coalesce(:landed::text, landed) END,
+  parked_on = NULL,
+  occupies = NULL,
+  suspect = CASE WHEN :suspect::integer IS NULL THEN suspect ELSE nullif(:suspect::integer, 0) END,
+  worker = NULL
+WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: complete_jobs
+-- locks: jobs
+-- Complete the first attempts of plain jobs; what is given back was moved now. The token fences, and whatever makes a job more than plain
+-- (a place of a gate, a thread, a workflow) stands in its row: such a job is left to move_jobs.
+UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
+WHERE n IN (SELECT value FROM json_each(:numbers))
+  AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
+RETURNING n
+
+-- name: complete_jobs (postgres)
+WITH held AS MATERIALIZED (
+  SELECT n FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+    AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
+  ORDER BY n FOR NO KEY UPDATE)
+UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
+FROM held WHERE job.n = held.n RETURNING job.n
+
+-- name: open_round
+-- locks: jobs
+-- A replay begins anew: its attempts count from here, its age too, and whoever held the old token is fenced. An expiry
+-- that is past does not count any more: whoever replays it wants it all the same.
+UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, token = token + 1, cancelling = 0, failed_looks = 0,
+  asked_expiry = iif(asked_expiry > :now, asked_expiry, NULL),
+  expires_at = nullif(min(iif(asked_expiry > :now, asked_expiry, 9e99),
+    coalesce(:now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue), 9e99)), 9e99)
+WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: open_round (postgres)
+UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, token = token + 1, cancelling = 0, failed_looks = 0,
+  asked_expiry = CASE WHEN asked_expiry > :now THEN asked_expiry END,
+  expires_at = least(CASE WHEN asked_expiry > :now THEN asked_expiry END,
+    :now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue))
+WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: keep_progress
+-- locks: jobs
+-- An attempt that got further opens a round: as many may follow it without getting further as a round has.
+UPDATE job SET max_attempts = attempts + max_attempts - max(round_start, coalesce(progress_start, 0)), progress_start = attempts
+WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: keep_progress (postgres)
+UPDATE job SET max_attempts = attempts + max_attempts - greatest(round_start, progress_start), progress_start = attempts
+WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: write_endings
+-- locks: jobs
+-- answers: none
+INSERT INTO ending (n, result, warning, failure, triage, superseded_by, fingerprint, policy_snapshot, replay_at) VALUES :rows
+ON CONFLICT (n) DO UPDATE
+SET result = excluded.result, warning = excluded.warning, failure = excluded.failure, triage = coalesce(excluded.triage, triage),
+  superseded_by = excluded.superseded_by, fingerprint = coalesce(excluded.fingerprint, fingerprint),
+  policy_snapshot = coalesce(excluded.policy_snapshot, policy_snapshot), replay_at = excluded.replay_at, refused_under = NULL
+
+-- name: write_endings (postgres)
+INSERT INTO ending (n, result, warning, failure, triage, superseded_by, fingerprint, policy_snapshot, replay_at)
+SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, r->>5, r->>6, r->>7, (r->>8)::double precision FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (n) DO UPDATE
+SET result = excluded.result, warning = excluded.warning, failure = excluded.failure,
+  triage = coalesce(excluded.triage, ending.triage), superseded_by = excluded.superseded_by,
+  fingerprint = coalesce(excluded.fingerprint, ending.fingerprint),
+  policy_snapshot = coalesce(excluded.policy_snapshot, ending.policy_snapshot), replay_at = excluded.replay_at, refused_under = NULL
+
+-- name: write_history
+-- locks: jobs
+-- answers: none
+WITH fresh (n, entry) AS (VALUES :rows)
+INSERT INTO history (n, line, entry)
+SELECT n, 1 + coalesce((SELECT max(line) FROM history AS h WHERE h.n = fresh.n), 0), entry FROM fresh
+
+-- name: write_history (postgres)
+INSERT INTO history (n, line, entry)
+SELECT (r->>0)::bigint, 1 + coalesce((SELECT max(line) FROM history AS h WHERE h.n = (r->>0)::bigint), 0), r->>1
+FROM jsonb_array_elements(:rows::jsonb) AS r
+
+-- name: write_journal
+-- locks: none
+-- answers: none
+-- A new row.
+INSERT INTO journal (at, entries) VALUES (:now, :entries)
+
+-- name: write_journal (postgres)
+INSERT INTO told (at, entries) VALUES (:now, :entries)
+
+-- name: add_counters
+-- locks: none
+-- answers: none
+-- PostgreSQL appends, and sums up later: of a counter's row there would be one that all wait for.
+INSERT INTO counter (queue, name, value) VALUES :rows
+ON CONFLICT (queue, name) DO UPDATE SET value = value + excluded.value
+
+-- name: add_counters (postgres)
+INSERT INTO counted (queue, name, value)
+SELECT r->>0, r->>1, (r->>2)::bigint FROM jsonb_array_elements(:rows::jsonb) AS r
+
+-- name: try_journal (postgres only)
+-- locks: journal
+-- waits: no
+-- SQLite has one writer at a time.
+SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' journal', 57))
+
+-- name: lock_journal (postgres only)
+-- locks: journal
+-- SQLite has one writer at a time.
+SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' journal', 57))
+
+-- name: number_journal (postgres only)
+-- locks: journal
+-- Number what has become visible since: one transaction at a time does it, so numbers rise in commit order. SQLite numbers
+-- as it writes: with one writer, that is the order of the commits.
+WITH moved AS (DELETE FROM told RETURNING id, at, entries)
+INSERT INTO journal (seq, at, entries)
+SELECT (SELECT coalesce(max(seq), 0) FROM journal) + row_number() OVER (ORDER BY id), at, entries FROM moved
+
+-- name: sum_counters (postgres only)
+-- locks: journal
+-- SQLite sums up as it writes.
+WITH moved AS (DELETE FROM counted RETURNING queue, name, value)
+INSERT INTO counter AS c (queue, name, value)
+SELECT queue, name, sum(value) FROM moved GROUP BY queue, name ORDER BY queue, name
+ON CONFLICT (queue, name) DO UPDATE SET value = c.value + excluded.value
+
+-- name: beat
+-- locks: workers
+INSERT INTO worker (id, host, pid, boot, queues, declares, started_at, beat_at, process)
+VALUES (:id, :host, :pid, :boot, :queues, :declares, :now, :now, :process)
+ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.queues, declares = excluded.declares,
+  process = excluded.process, died_at = NULL, ran = NULL, held = NULL, company = NULL
+
+-- name: held_by_worker
+SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.cancelling FROM job AS j JOIN body AS b ON b.n = j.n
+WHERE j.worker = :id AND j.state = 'running'
+
+-- name: retire_worker
+-- locks: workers
+DELETE FROM worker WHERE id = :id AND NOT EXISTS (SELECT 1 FROM job WHERE worker = :id AND state = 'running')
+
+-- name: upkeep_times
+SELECT name, at FROM upkeep
+
+-- name: mark_upkeep
+-- locks: upkeep
+INSERT INTO upkeep (name, at) VALUES (:name, :now) ON CONFLICT (name) DO UPDATE SET at = excluded.at
+
+-- name: take_upkeep
+-- locks: upkeep
+-- A turn that one worker has until then, unless it gives it up or takes it again; `held` is what it has of it.
+INSERT INTO upkeep (name, at) VALUES (:name, :until) ON CONFLICT (name) DO UPDATE SET at = excluded.at
+WHERE upkeep.at <= :now OR upkeep.at = :held
+RETURNING at
+
+-- name: take_upkeep (postgres)
+INSERT INTO upkeep (name, at) VALUES (:name, :until) ON CONFLICT (name) DO UPDATE SET at = excluded.at
+WHERE upkeep.at <= :now OR upkeep.at = :held::double precision
+RETURNING at
+
+-- name: forget_upkeep
+-- locks: upkeep
+DELETE FROM upkeep WHERE name = :name
+
+-- name: lapsed_numbers
+-- A worker of an earlier boot, or whose process let go of its lock, is gone for certain; any other may only be late.
+-- Its claim counts as a beat for the job.
+SELECT json_group_array(n) FROM (
+  SELECT j.n FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
+  WHERE j.state = 'running' AND (w.boot <> :boot OR w.process IN (SELECT value FROM json_each(:dead)) OR (:reclaim AND (w.id IS NULL OR max(w.beat_at, j.claimed_at) + j.lease < :now)))
+  LIMIT :limit
+)
+
+-- name: lapsed_numbers (postgres)
+SELECT coalesce(json_agg(n), '[]')::text FROM (
+  SELECT j.n FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
+  WHERE j.state = 'running'
+    AND (w.boot <> :boot OR w.process = ANY (ARRAY(SELECT jsonb_array_elements_text(:dead::jsonb)))
+      OR (:reclaim AND (w.id IS NULL OR greatest(w.beat_at, j.claimed_at) + j.lease < :now)))
+  LIMIT :limit
+) AS lapsed
+
+-- name: note_lost
+-- locks: workers
+-- waits: no
+-- What a worker held is counted when it is first found dead or late, before anything is taken from it: later there is less.
+UPDATE worker SET
+  died_at = iif(process IN (SELECT value FROM json_each(:dead)), :now, NULL),
+  held = (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
+  company = (SELECT count(*) FROM worker AS o CROSS JOIN job AS j ON j.state = 'running' AND j.worker = o.id
+             WHERE o.id = worker.id OR o.process = worker.process),
+  ran = (SELECT json_group_object(what, number) FROM (
+    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
+    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler))
+WHERE company IS NULL AND (id IN (SELECT value FROM json_each(:workers)) OR process IN (SELECT value FROM json_each(:dead)))
+
+-- name: note_lost (postgres)
+-- One that is just being heard of is left alone.
+WITH lost AS MATERIALIZED (
+  SELECT id FROM worker
+  WHERE company IS NULL AND (id = ANY (ARRAY(SELECT jsonb_array_elements_text(:workers::jsonb)))
+    OR process = ANY (ARRAY(SELECT jsonb_array_elements_text(:dead::jsonb))))
+  ORDER BY id FOR UPDATE SKIP LOCKED
+)
+UPDATE worker SET
+  died_at = CASE WHEN process = ANY (ARRAY(SELECT jsonb_array_elements_text(:dead::jsonb))) THEN :now::double precision END,
+  held = (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
+  company = (SELECT count(*) FROM worker AS o JOIN job AS j ON j.state = 'running' AND j.worker = o.id
+             WHERE o.id = worker.id OR o.process = worker.process),
+  ran = (SELECT coalesce(json_object_agg(what, number), '{}')::text FROM (
+    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
+    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler) AS held)
+FROM lost WHERE worker.id = lost.id
+
+-- name: lost_workers
+-- Field order is that of Loss.
+SELECT id, held, company, died_at IS NOT NULL FROM worker WHERE id IN (SELECT value FROM json_each(:workers))
+
+-- name: lost_workers (postgres)
+SELECT id, held, company, died_at IS NOT NULL FROM worker WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:workers::jsonb)))
+
+-- name: stand_apart
+-- locks: workers
+-- One worker at a time runs the suspects of a queue, holding nothing else: the others go on.
+UPDATE worker SET apart = :queue
+WHERE id = :id AND NOT EXISTS (
+  SELECT 1 FROM worker AS o WHERE o.apart = :queue AND o.id <> :id AND o.died_at IS NULL AND o.boot = :boot AND o.beat_at > :since)
+RETURNING id
+
+-- name: stand_back
+-- locks: workers
+UPDATE worker SET apart = NULL WHERE id = :id
+
+-- name: expired_jobs
+SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age, j.handler, b.payload, b.details, j.attempts,
+  coalesce(b.first_seen_at, b.created_at), coalesce((SELECT e.replays FROM ending AS e WHERE e.n = j.n), 0),
+  (SELECT h.risk FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler), (SELECT h.replay_mode FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
+FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
+WHERE j.state = 'queued' AND j.expires_at <= :now LIMIT :limit
+
+-- name: expired_jobs (postgres)
+SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age, j.handler, b.payload, b.details, j.attempts,
+  coalesce(b.first_seen_at, b.created_at), coalesce((SELECT e.replays FROM ending AS e WHERE e.n = j.n), 0),
+  (SELECT h.risk FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler), (SELECT h.replay_mode FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
+FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
+WHERE j.state = 'queued' AND j.expires_at <= :now ORDER BY j.expires_at LIMIT :limit
+
+-- name: prunable_numbers
+-- CROSS JOIN looks into each queue's ended jobs at the old end only, and never at all of them. A step goes with its workflow.
+SELECT json_group_array(n) FROM (
+  SELECT j.n FROM queue AS q CROSS JOIN job AS j
+    ON j.queue = q.name AND j.state IN ('completed', 'cancelled')
+   AND j.finished_at < :now - iif(q.rules IS NULL, :keep_completed, q.rules->>'keep_completed')
+  WHERE j.pending IS NULL LIMIT :limit
+)
+
+-- name: prunable_numbers (postgres)
+-- A step goes with its workflow.
+SELECT coalesce(json_agg(n), '[]')::text FROM (
+  SELECT j.n FROM queue AS q CROSS JOIN LATERAL (
+    SELECT n FROM job WHERE job.queue = q.name AND job.state IN ('completed', 'cancelled') AND job.pending IS NULL
+      AND job.finished_at < :now - CASE WHEN q.rules IS NULL THEN :keep_completed ELSE (q.rules::json->>'keep_completed')::double precision END
+    LIMIT :limit) AS j
+  LIMIT :limit
+) AS old
+
+-- name: delete_jobs
+-- locks: jobs
+DELETE FROM job WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: delete_jobs (postgres)
+DELETE FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: delete_bodies
+-- locks: jobs
+DELETE FROM body WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: delete_bodies (postgres)
+DELETE FROM body WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: delete_endings
+-- locks: jobs
+DELETE FROM ending WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: delete_endings (postgres)
+DELETE FROM ending WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: delete_history
+-- locks: jobs
+DELETE FROM history WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: delete_history (postgres)
+DELETE FROM history WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: delete_journal
+-- locks: journal
+-- Times rise with the numbers, so it looks at the oldest rows only. The newest stays: it tells how far numbers have come.
+DELETE FROM journal WHERE seq IN (
+  SELECT seq FROM (SELECT seq, at FROM journal ORDER BY seq LIMIT :limit) WHERE at < :before
+) AND seq < (SELECT max(seq) FROM journal)
+
+-- name: delete_journal (postgres)
+-- Times rise with the numbers, so it looks at the oldest rows only. The newest stays: numbering goes on from it.
+DELETE FROM journal WHERE seq IN (
+  SELECT seq FROM (SELECT seq, at FROM journal ORDER BY seq LIMIT :limit) AS old WHERE at < :before
+) AND seq < (SELECT max(seq) FROM journal)
+
+-- name: delete_workers
+-- locks: workers
+DELETE FROM worker WHERE beat_at < :before AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running')
+
+-- name: delete_workers (postgres)
+-- What a gone worker claimed still counts: its tallies become its queues' own.
+WITH gone AS (
+  DELETE FROM worker WHERE beat_at < :before
+    AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker = worker.id AND job.state = 'running') RETURNING id
+), freed AS (
+  DELETE FROM tally USING gone WHERE tally.worker = gone.id RETURNING tally.queue, tally.claims, tally.claimed_at
+)
+INSERT INTO tally (queue, worker, claims, claimed_at)
+SELECT queue, '', sum(claims), max(claimed_at) FROM freed GROUP BY queue ORDER BY queue
+ON CONFLICT (queue, worker) DO UPDATE
+SET claims = tally.claims + excluded.claims, claimed_at = greatest(tally.claimed_at, excluded.claimed_at)
+
+-- name: job_by_id
+SELECT * FROM job_row WHERE id = :id
+
+-- name: job_by_id (postgres)
+-- An id that another job answers for gives that job.
+SELECT * FROM job_row WHERE id = coalesce((SELECT owner FROM alias WHERE alias.id = :id), :id)
+
+-- name: list_jobs
+SELECT * FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n DESC
+
+-- name: list_jobs (postgres)
+SELECT * FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n DESC
+
+-- name: state_of
+SELECT b.id, j.state FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
+
+-- name: state_of (postgres)
+-- The job itself, or the one that took it in, which may be gone by now.
+SELECT a.owner, j.state FROM alias AS a LEFT JOIN body AS b ON b.id = a.owner LEFT JOIN job AS j ON j.n = b.n WHERE a.id = :id
+UNION ALL
+SELECT b.id, j.state FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
+
+-- name: known_ids
+SELECT id FROM body WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: known_ids (postgres)
+SELECT id FROM body WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+
+-- name: begin_batch
+SAVEPOINT batch
+
+-- name: undo_batch
+ROLLBACK TO batch
+
+-- name: end_batch
+RELEASE batch
+
+-- name: letters_by_number
+SELECT * FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: letters_by_number (postgres)
+SELECT * FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: fence_jobs
+-- locks: jobs
+-- Whoever decided about these jobs as they were must decide again.
+UPDATE job SET token = token + 1 WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: fence_jobs (postgres)
+UPDATE job SET token = token + 1 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: jobs_by_ids
+SELECT * FROM job_row WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: jobs_by_ids (postgres)
+SELECT * FROM job_row WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))

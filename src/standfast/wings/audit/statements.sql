@@ -1,0 +1,50 @@
+-- Statements of audit. How they are written: store/statements.py.
+
+-- name: chain_head
+-- locks: chain
+-- There is one writer at a time, and what it reads is the head until its commit.
+SELECT store, seq, hash FROM chain
+
+-- name: chain_head (postgres)
+-- Whoever writes a link holds this until its commit: the links of many hosts are one chain. It is locked last of all.
+SELECT store, seq, hash FROM chain FOR UPDATE
+
+-- name: begin_chain
+-- locks: chain
+INSERT INTO chain (only_one, store, seq, hash) VALUES (1, lower(hex(randomblob(16))), -1, printf('%064d', 0))
+ON CONFLICT (only_one) DO NOTHING
+
+-- name: begin_chain (postgres)
+INSERT INTO chain (only_one, store, seq, hash) VALUES (1, replace(gen_random_uuid()::text, '-', ''), -1, repeat('0', 64))
+ON CONFLICT (only_one) DO NOTHING
+
+-- name: write_links
+-- locks: chain
+INSERT INTO audit (seq, at, entries, previous, hash) VALUES :rows
+
+-- name: write_links (postgres)
+INSERT INTO audit (seq, at, entries, previous, hash)
+SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4 FROM jsonb_array_elements(:rows::jsonb) AS r
+
+-- name: move_head
+-- locks: chain
+UPDATE chain SET seq = :seq, hash = :hash
+
+-- name: peek_head
+SELECT store, seq, hash FROM chain
+
+-- name: read_links
+SELECT seq, at, entries, previous, hash FROM audit
+WHERE seq > :after AND (:job = '' OR instr(entries, :job) > 0) AND (:kind = '' OR instr(entries, :kind) > 0)
+ORDER BY seq LIMIT :limit
+
+-- name: read_links (postgres)
+SELECT seq, at, entries, previous, hash FROM audit
+WHERE seq > :after AND (:job = '' OR position(:job IN entries) > 0) AND (:kind = '' OR position(:kind IN entries) > 0)
+ORDER BY seq LIMIT :limit
+
+-- name: link_hashes
+SELECT seq, hash FROM audit WHERE seq IN (SELECT value FROM json_each(:numbers))
+
+-- name: link_hashes (postgres)
+SELECT seq, hash FROM audit WHERE seq = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))

@@ -1,0 +1,123 @@
+-- Statements of consent. How they are written: store/statements.py.
+
+-- name: asks_consent
+SELECT 1 FROM handler WHERE queue = :queue AND name = :handler AND consent <> 0
+
+-- name: lock_consents
+-- locks: consent
+-- Field order is that of Grant, here and wherever one is read. There is one writer at a time.
+SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id
+
+-- name: lock_consents (postgres)
+-- Field order is that of Grant, here and wherever one is read. Whoever spends one keeps them until its commit.
+SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id FOR UPDATE
+
+-- name: consents_of
+SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id
+
+-- name: consents_used
+SELECT u.consent FROM json_each(:ids) AS e CROSS JOIN consent_use AS u ON u.consent = e.value AND u.job = :job
+
+-- name: consents_used (postgres)
+SELECT u.consent FROM jsonb_array_elements_text(:ids::jsonb) AS e JOIN consent_use AS u ON u.consent = e AND u.job = :job
+
+-- name: spend_consent
+-- locks: consent
+INSERT INTO consent_use (consent, job, at) VALUES (:id, :job, :now) ON CONFLICT DO NOTHING
+
+-- name: count_consent
+-- locks: consent
+UPDATE consent SET used = used + 1 WHERE id = :id AND used < uses RETURNING id
+
+-- name: give_consents
+-- locks: consent
+INSERT INTO consent (id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at) VALUES :rows
+ON CONFLICT (id) DO NOTHING
+
+-- name: give_consents (postgres)
+INSERT INTO consent (id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at)
+SELECT r->>0, r->>1, r->>2, r->>3, r->>4, r->>5, r->>6, (r->>7)::double precision, (r->>8)::double precision, (r->>9)::integer,
+  (r->>10)::integer, (r->>11)::double precision
+FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (id) DO NOTHING
+
+-- name: revoke_consents
+-- locks: consent
+UPDATE consent SET revoked_at = :now
+WHERE session = :session AND revoked_at IS NULL AND expires_at > :now
+  AND (:handler IS NULL OR (queue = :queue AND handler = :handler))
+RETURNING id
+
+-- name: revoke_consents (postgres)
+UPDATE consent SET revoked_at = :now WHERE id IN (
+  SELECT id FROM consent WHERE session = :session AND revoked_at IS NULL AND expires_at > :now
+    AND (:handler::text IS NULL OR (queue = :queue::text AND handler = :handler)) ORDER BY id FOR UPDATE)
+RETURNING id
+
+-- name: list_consents
+SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+FROM consent WHERE (:session IS NULL OR session = :session) AND expires_at > :now AND revoked_at IS NULL
+ORDER BY granted_at DESC, id LIMIT :limit
+
+-- name: list_consents (postgres)
+SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+FROM consent WHERE (:session::text IS NULL OR session = :session) AND expires_at > :now AND revoked_at IS NULL
+ORDER BY granted_at DESC, id LIMIT :limit
+
+-- name: file_asks
+-- locks: consent
+-- What names the work is the job's id, and with an amended payload its generation; `first` is Claim.first_hand.
+INSERT INTO consent_ask (n, job, session, queue, handler, first, asked_at)
+SELECT b.n, iif(b.generation > 0, b.id || '~g' || b.generation, b.id), coalesce(b.details->>'session', ''), j.queue, j.handler,
+  j.attempts = 0 AND j.landed IS NOT 'maybe' AND coalesce(e.replays, 0) = 0, :now
+FROM json_each(:numbers) AS a CROSS JOIN body AS b ON b.n = a.value CROSS JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n WHERE true
+ON CONFLICT (n) DO NOTHING
+
+-- name: file_asks (postgres)
+INSERT INTO consent_ask (n, job, session, queue, handler, first, asked_at)
+SELECT b.n, CASE WHEN b.generation > 0 THEN b.id || '~g' || b.generation ELSE b.id END, coalesce(b.details::json->>'session', ''),
+  j.queue, j.handler, (j.attempts = 0 AND j.landed IS DISTINCT FROM 'maybe' AND coalesce(e.replays, 0) = 0)::integer, :now
+FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n
+WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+ON CONFLICT (n) DO NOTHING
+
+-- name: drop_asks
+-- locks: consent
+DELETE FROM consent_ask WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: drop_asks (postgres)
+DELETE FROM consent_ask WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: list_asks
+-- Field order is that of Ask, as in the next one.
+SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
+FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
+WHERE (:session IS NULL OR a.session = :session) ORDER BY a.asked_at, a.n LIMIT :limit
+
+-- name: list_asks (postgres)
+SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
+FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
+WHERE (:session::text IS NULL OR a.session = :session) ORDER BY a.asked_at, a.n LIMIT :limit
+
+-- name: answered_asks
+SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
+FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
+WHERE EXISTS (SELECT 1 FROM consent AS c WHERE c.session = a.session AND c.expires_at > :now AND c.revoked_at IS NULL
+  AND (c.handler = '*' OR (c.queue = a.queue AND c.handler = a.handler)) AND (c.uses IS NULL OR c.used < c.uses
+    OR EXISTS (SELECT 1 FROM consent_use AS u WHERE u.consent = c.id AND u.job = a.job)))
+ORDER BY a.asked_at, a.n LIMIT :limit
+
+-- name: uses_left
+SELECT uses - used FROM consent WHERE id = :id
+
+-- name: delete_consent_uses
+-- locks: consent
+DELETE FROM consent_use WHERE consent IN (SELECT id FROM consent WHERE expires_at < :before LIMIT :limit)
+
+-- name: delete_consents
+-- locks: consent
+DELETE FROM consent WHERE id IN (SELECT id FROM consent WHERE expires_at < :before LIMIT :limit)
+  AND NOT EXISTS (SELECT 1 FROM consent_use AS u WHERE u.consent = consent.id)

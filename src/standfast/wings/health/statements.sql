@@ -1,0 +1,412 @@
+-- Statements of health. How they are written: store/statements.py.
+
+-- name: queue_facts
+SELECT q.name, q.rules, q.paused, q.claimed_at, EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name) FROM queue AS q
+
+-- name: queue_facts (postgres)
+SELECT q.name, q.rules, q.paused, (SELECT max(t.claimed_at) FROM tally AS t WHERE t.queue = q.name),
+  EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name)
+FROM queue AS q
+
+-- name: waiting_lanes
+-- The distinct queues, handlers and priorities that have claimable jobs, by a loose scan of the index; and how long the
+-- oldest of each has been claimable.
+WITH RECURSIVE lane (queue, handler, priority, ready_at) AS (
+  SELECT * FROM (
+    SELECT queue, handler, priority, ready_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL
+    ORDER BY queue, handler, priority, ready_at LIMIT 1)
+  UNION ALL
+  SELECT j.queue, j.handler, j.priority, j.ready_at FROM lane JOIN job AS j ON j.n = coalesce(
+    (SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = lane.queue AND handler = lane.handler
+       AND priority > lane.priority ORDER BY priority, ready_at, n LIMIT 1),
+    (SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue = lane.queue AND handler > lane.handler
+     ORDER BY handler, priority, ready_at, n LIMIT 1),
+    (SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND queue > lane.queue
+     ORDER BY queue, handler, priority, ready_at, n LIMIT 1))
+  LIMIT :most
+)
+SELECT queue, handler, priority, ready_at FROM lane
+
+-- name: waiting_lanes (postgres)
+WITH RECURSIVE lane (queue, handler, priority, ready_at) AS (
+  (SELECT queue, handler, priority, ready_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL
+   ORDER BY queue, handler, priority, ready_at LIMIT 1)
+  UNION ALL
+  SELECT following.queue, following.handler, following.priority, following.ready_at FROM lane CROSS JOIN LATERAL (
+    SELECT j.queue, j.handler, j.priority, j.ready_at FROM job AS j
+    WHERE j.state = 'queued' AND j.ready_at IS NOT NULL
+      AND (j.queue, j.handler, j.priority) > (lane.queue, lane.handler, lane.priority)
+    ORDER BY j.queue, j.handler, j.priority, j.ready_at LIMIT 1) AS following
+)
+SELECT queue, handler, priority, ready_at FROM lane LIMIT :most
+
+-- name: count_due_of
+SELECT q.value, (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.value LIMIT :most))
+FROM json_each(:queues) AS q
+
+-- name: count_due_of (postgres)
+SELECT q.name, (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name
+  ORDER BY j.handler, j.priority LIMIT :most) AS due)
+FROM jsonb_array_elements_text(:queues::jsonb) AS q (name)
+
+-- name: count_letters_of
+SELECT q.value, (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.queue = q.value AND j.state IN ('dead', 'held') AND j.finished_at IS NOT NULL LIMIT :most))
+FROM json_each(:queues) AS q
+
+-- name: count_letters_of (postgres)
+-- In the order of the index, each state by itself: a bitmap would read all of a queue's letters first.
+SELECT q.name, (SELECT count(*) FROM (
+  (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at IS NOT NULL ORDER BY j.finished_at LIMIT :most)
+  UNION ALL
+  (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at IS NOT NULL ORDER BY j.finished_at LIMIT :most)
+  LIMIT :most) AS letters)
+FROM jsonb_array_elements_text(:queues::jsonb) AS q (name)
+
+-- name: late_jobs
+-- Due, but no claim has come by since to make them claimable.
+SELECT queue, count(*), min(due_at) FROM (
+  SELECT queue, due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now LIMIT :most
+) GROUP BY queue
+
+-- name: late_jobs (postgres)
+SELECT queue, count(*), min(due_at) FROM (
+  SELECT queue, due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now LIMIT :most
+) AS late GROUP BY queue
+
+-- name: unknown_handlers
+-- The handlers that waiting jobs name and nobody has declared: of claimable ones in all lanes, of others among so many
+-- that come due first or are parked.
+SELECT queue, handler FROM (
+  SELECT value->>0 AS queue, value->>1 AS handler FROM json_each(:lanes)
+  UNION
+  SELECT queue, handler FROM (
+    SELECT queue, handler FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL ORDER BY due_at LIMIT :most)
+  UNION
+  SELECT queue, handler FROM (SELECT queue, handler FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most)
+) AS asked
+WHERE NOT EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = asked.queue AND h.name = asked.handler)
+
+-- name: unknown_handlers (postgres)
+SELECT queue, handler FROM (
+  SELECT lane->>0 AS queue, lane->>1 AS handler FROM jsonb_array_elements(:lanes::jsonb) AS lane
+  UNION
+  SELECT queue, handler FROM (
+    SELECT queue, handler FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL ORDER BY due_at LIMIT :most
+  ) AS scheduled
+  UNION
+  SELECT queue, handler FROM (
+    SELECT queue, handler FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :most
+  ) AS parked
+) AS asked
+WHERE NOT EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = asked.queue AND h.name = asked.handler)
+
+-- name: rules_and_handlers
+-- What is in force, under the names a worker declares it by: queue or queue/handler.
+SELECT name, rules FROM queue WHERE rules IS NOT NULL
+UNION ALL
+SELECT queue || '/' || name,
+  json_object('queue', queue, 'name', name, 'replay_mode', replay_mode, 'risk', risk, 'timeout', timeout,
+    'consent', json(iif(consent, 'true', 'false')), 'when_landed', when_landed) FROM handler
+
+-- name: rules_and_handlers (postgres)
+SELECT name, rules FROM queue WHERE rules IS NOT NULL
+UNION ALL
+SELECT queue || '/' || name,
+  json_build_object('queue', queue, 'name', name, 'replay_mode', replay_mode, 'risk', risk, 'timeout', timeout,
+    'consent', consent = 1, 'when_landed', when_landed)::text FROM handler
+
+-- name: live_workers
+SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since AND died_at IS NULL
+
+-- name: missing_workers
+-- Those that were found dead lately, and all others that have not left: whether they are alive is judged elsewhere.
+-- With what they ran when they died, or hold now. Field order is that of Missing.
+SELECT id, host, pid, process, beat_at, died_at IS NOT NULL OR boot <> :boot,
+  (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
+  coalesce(ran, (SELECT json_group_object(what, number) FROM (
+    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
+    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler)))
+FROM worker
+WHERE coalesce(died_at, beat_at) > :since OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id)
+ORDER BY id
+
+-- name: missing_workers (postgres)
+SELECT id, host, pid, process, beat_at, died_at IS NOT NULL OR boot <> :boot,
+  (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
+  coalesce(ran, (SELECT coalesce(json_object_agg(what, number), '{}')::text FROM (
+    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
+    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler) AS held))
+FROM worker
+WHERE coalesce(died_at, beat_at) > :since OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id)
+ORDER BY id
+
+-- name: abandoned_jobs
+SELECT j.queue, count(*) FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
+WHERE j.state = 'running' AND (w.boot <> :boot OR max(coalesce(w.beat_at, 0), j.claimed_at) <= :since)
+GROUP BY j.queue
+
+-- name: abandoned_jobs (postgres)
+SELECT j.queue, count(*) FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
+WHERE j.state = 'running' AND (w.boot <> :boot OR greatest(coalesce(w.beat_at, 0), j.claimed_at) <= :since)
+GROUP BY j.queue
+
+-- name: overdue_jobs
+-- Its worker was heard after the time was over, and lately: one that was killed says nothing of what it ran.
+SELECT j.queue, count(*) FROM job AS j JOIN worker AS w ON w.id = j.worker AND w.boot = :boot AND w.beat_at > :since
+WHERE j.state = 'running' AND j.claimed_at + j.timeout < w.beat_at GROUP BY j.queue
+
+-- name: waiting_suspects
+-- Jobs that wait to be run alone, and since when: their own time, or the loss of the worker that ran them.
+SELECT queue, count(*), min(since) FROM (
+  SELECT j.queue, max(j.ready_at, coalesce((
+    SELECT h.entry->>'at' FROM history AS h WHERE h.n = j.n ORDER BY h.line DESC LIMIT 1), 0)) AS since
+  FROM job AS j INDEXED BY job_suspect
+  WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.suspect IS NOT NULL LIMIT :most
+) GROUP BY queue
+
+-- name: waiting_suspects (postgres)
+SELECT queue, count(*), min(since) FROM (
+  SELECT j.queue, greatest(j.ready_at, (
+    SELECT (h.entry::jsonb->>'at')::double precision FROM history AS h WHERE h.n = j.n ORDER BY h.line DESC LIMIT 1)) AS since
+  FROM job AS j
+  WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.suspect IS NOT NULL LIMIT :most
+) AS waiting GROUP BY queue
+
+-- name: deferred_jobs
+-- What a gate other than a thread's holds back, and was due so long ago.
+SELECT queue, count(*) FROM (
+  SELECT j.queue, j.due_at FROM gate AS g CROSS JOIN job AS j ON j.state = 'queued' AND j.parked_on = g.key
+  WHERE g.kind <> 'thread' LIMIT :most
+) WHERE due_at < :before GROUP BY queue
+
+-- name: deferred_jobs (postgres)
+SELECT queue, count(*) FROM (
+  SELECT j.queue, j.due_at FROM gate AS g JOIN job AS j ON j.state = 'queued' AND j.parked_on = g.key
+  WHERE g.kind <> 'thread' LIMIT :most
+) AS parked WHERE due_at < :before GROUP BY queue
+
+-- name: counters
+SELECT queue, name, value FROM counter
+
+-- name: counters (postgres)
+SELECT queue, name, sum(value)::bigint FROM (
+  SELECT queue, name, value FROM counter UNION ALL SELECT queue, name, value FROM counted
+) AS parts GROUP BY queue, name
+
+-- name: queue_counts
+-- Each branch walks one partial index; counting stops at the bound.
+SELECT queue, 'running', count(*) FROM (SELECT queue FROM job WHERE state = 'running' LIMIT :most) GROUP BY queue
+UNION ALL
+SELECT queue, 'scheduled', count(*) FROM (
+  SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at > :now LIMIT :aside
+) GROUP BY queue
+UNION ALL
+SELECT queue, 'parked', count(*) FROM (
+  SELECT queue FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :aside
+) GROUP BY queue
+UNION ALL
+SELECT queue, 'waiting', count(*) FROM (SELECT queue FROM job WHERE state = 'waiting' LIMIT :aside) GROUP BY queue
+
+-- name: queue_counts (postgres)
+SELECT queue, 'running', count(*) FROM (SELECT queue FROM job WHERE state = 'running' LIMIT :most) AS running GROUP BY queue
+UNION ALL
+SELECT queue, 'scheduled', count(*) FROM (
+  SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at > :now LIMIT :aside
+) AS scheduled GROUP BY queue
+UNION ALL
+SELECT queue, 'parked', count(*) FROM (
+  SELECT queue FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :aside
+) AS parked GROUP BY queue
+UNION ALL
+SELECT queue, 'waiting', count(*) FROM (SELECT queue FROM job WHERE state = 'waiting' LIMIT :aside) AS waiting GROUP BY queue
+
+-- name: old_snapshots (postgres only)
+-- Who keeps what has ended from being cleaned away, and for how many seconds; of a replication slot nobody knows that.
+-- In SQLite nothing can keep it for long.
+(SELECT 'a transaction of ' || coalesce(nullif(application_name, ''), usename, 'somebody') || ' (pid ' || pid || ')',
+  extract(epoch FROM clock_timestamp() - xact_start)::double precision
+FROM pg_stat_activity
+WHERE coalesce(backend_xmin, backend_xid) IS NOT NULL AND backend_type = 'client backend' AND datname = current_database()
+  AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1)
+UNION ALL
+(SELECT 'the prepared transaction ' || gid, extract(epoch FROM clock_timestamp() - prepared)::double precision
+FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared LIMIT 1)
+UNION ALL
+(SELECT 'the replication slot ' || slot_name, NULL
+FROM pg_replication_slots WHERE NOT active AND age(xmin) > 100000 ORDER BY age(xmin) DESC LIMIT 1)
+
+-- name: dead_rows (postgres only)
+-- SQLite has none.
+SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables WHERE relid = to_regclass('job')
+
+-- name: promotion_mark
+SELECT iif(state = 'copying' AND until >= :now, 'leaving', 'interrupted'), home FROM moving WHERE state IN ('copying', 'interrupted')
+
+-- name: promotion_mark (postgres)
+SELECT 'filling', '' FROM pg_trigger WHERE tgrelid = to_regclass('job') AND tgname = 'only_promotion'
+
+-- name: recent_fallbacks
+SELECT c.queue, c.value FROM counter AS c JOIN upkeep AS u ON u.name = 'fallback ' || c.queue
+WHERE c.name = 'fallback' AND u.at > :since
+
+-- name: recent_fallbacks (postgres)
+SELECT c.queue, sum(c.value)::bigint FROM (
+  SELECT queue, name, value FROM counter UNION ALL SELECT queue, name, value FROM counted
+) AS c JOIN upkeep AS u ON u.name = 'fallback ' || c.queue
+WHERE c.name = 'fallback' AND u.at > :since GROUP BY c.queue
+
+-- name: silent_jobs
+-- No path to silence: accepted jobs that nothing moves and no reason is given for, by queue; each kind is looked for among
+-- so many jobs, lanes and gates. What is final, due later, or waits for an earlier step is none of them. `:since` is two
+-- sweeps ago; `:lanes` are those where something has been claimable for so long. The last column says whether there are more.
+WITH RECURSIVE parked (gate) AS (
+  SELECT min(parked_on) FROM job WHERE state = 'queued' AND parked_on IS NOT NULL
+  UNION ALL
+  SELECT (SELECT min(j.parked_on) FROM job AS j WHERE j.state = 'queued' AND j.parked_on > parked.gate)
+  FROM parked WHERE parked.gate IS NOT NULL LIMIT :some
+), silent (queue, number, most) AS (
+  -- Due, in a queue that nobody claimed from since, and that no gate of its own holds back.
+  SELECT q.name, (SELECT count(*) FROM (
+    SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name AND j.handler = lane.value->>1
+      AND j.priority = lane.value->>2 AND j.ready_at <= :since LIMIT :share)), :share
+  FROM json_each(:lanes) AS lane JOIN queue AS q ON q.name = lane.value->>0
+  WHERE coalesce(q.claimed_at, 0) < :since AND NOT EXISTS (
+    SELECT 1 FROM gate AS g
+    WHERE g.key IN ('gate:' || replace(replace(q.name, '%', '%25'), ':', '%3A'), 'rate:' || replace(replace(q.name, '%', '%25'), ':', '%3A'), 'limit:' || replace(replace(q.name, '%', '%25'), ':', '%3A')) AND (g.kind <> 'limit' OR g.used >= g.capacity))
+  UNION ALL
+  SELECT j.queue, count(*), :most FROM (
+    SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :since LIMIT :most
+  ) AS j JOIN queue AS q ON q.name = j.queue AND coalesce(q.claimed_at, 0) < :since GROUP BY j.queue
+  UNION ALL
+  -- Parked on a gate that is not there, or whose holder will not hand it on.
+  SELECT j.queue, count(*), :some FROM (
+    SELECT j.queue FROM parked CROSS JOIN job AS j ON j.state = 'queued' AND j.parked_on = parked.gate
+    WHERE NOT EXISTS (
+      SELECT 1 FROM gate AS g LEFT JOIN job AS h ON h.n = g.holder
+      WHERE g.key = parked.gate AND (g.holder IS NULL OR h.state IN ('queued', 'running'))
+        AND (g.kind <> 'limit' OR g.used > 0) AND (g.kind NOT IN ('rate', 'breaker') OR g.opens_at IS NOT NULL))
+    LIMIT :some
+  ) AS j GROUP BY j.queue
+  UNION ALL
+  -- Running for a worker that was last heard of more than a lease ago, and no sweeper came.
+  SELECT j.queue, 1, :most FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
+  WHERE j.state = 'running' AND (w.boot <> :boot AND j.claimed_at < :since
+    OR max(coalesce(w.beat_at, 0), j.claimed_at) + j.lease < :since)
+  UNION ALL
+  -- A letter without a reason.
+  SELECT j.queue, 1, :some FROM (
+    SELECT j.n, j.queue FROM queue AS q CROSS JOIN job AS j
+      ON j.queue = q.name AND j.state IN ('dead', 'held') AND j.finished_at IS NOT NULL LIMIT :some
+  ) AS j LEFT JOIN ending AS e ON e.n = j.n WHERE e.failure IS NULL
+  UNION ALL
+  -- A step that waits although every step before it is final.
+  SELECT j.queue, 1, :some FROM (SELECT n, queue FROM job WHERE state = 'waiting' LIMIT :some) AS j WHERE NOT EXISTS (
+    SELECT 1 FROM body AS b CROSS JOIN json_each(b.parents) AS p CROSS JOIN job AS k ON k.n = p.value
+    WHERE b.n = j.n AND k.state NOT IN ('completed', 'cancelled'))
+)
+SELECT queue, sum(number), max(number >= most) FROM silent GROUP BY queue HAVING sum(number) > 0
+
+-- name: silent_jobs (postgres)
+WITH RECURSIVE all_parked (gate) AS (
+  SELECT min(parked_on) FROM job WHERE state = 'queued' AND parked_on IS NOT NULL
+  UNION ALL
+  SELECT (SELECT min(j.parked_on) FROM job AS j WHERE j.state = 'queued' AND j.parked_on > all_parked.gate)
+  FROM all_parked WHERE all_parked.gate IS NOT NULL
+), parked AS MATERIALIZED (
+  SELECT gate FROM all_parked LIMIT :some
+), seen AS (
+  SELECT q.name, coalesce((SELECT max(t.claimed_at) FROM tally AS t WHERE t.queue = q.name), 0) AS claimed_at FROM queue AS q
+), silent (queue, number, most) AS (
+  -- Due, in a queue that nobody claimed from since, and that no gate of its own holds back.
+  SELECT q.name, (SELECT count(*) FROM (
+    SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name AND j.handler = lane->>1
+      AND j.priority = (lane->>2)::integer AND j.ready_at <= :since LIMIT :share) AS due), :share::bigint
+  FROM jsonb_array_elements(:lanes::jsonb) AS lane JOIN seen AS q ON q.name = lane->>0
+  WHERE q.claimed_at < :since AND NOT EXISTS (
+    SELECT 1 FROM gate AS g
+    WHERE g.key IN ('gate:' || replace(replace(q.name, '%', '%25'), ':', '%3A'), 'rate:' || replace(replace(q.name, '%', '%25'), ':', '%3A'), 'limit:' || replace(replace(q.name, '%', '%25'), ':', '%3A')) AND (g.kind <> 'limit' OR g.used >= g.capacity))
+  UNION ALL
+  SELECT j.queue, count(*), :most::bigint FROM (
+    SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :since LIMIT :most
+  ) AS j JOIN seen AS q ON q.name = j.queue AND q.claimed_at < :since GROUP BY j.queue
+  UNION ALL
+  -- Parked on a gate that is not there, or whose holder will not hand it on.
+  SELECT j.queue, count(*), :some::bigint FROM (
+    SELECT j.queue FROM parked JOIN job AS j ON j.state = 'queued' AND j.parked_on = parked.gate
+    WHERE NOT EXISTS (
+      SELECT 1 FROM gate AS g LEFT JOIN job AS h ON h.n = g.holder
+      WHERE g.key = parked.gate AND (g.holder IS NULL OR h.state IN ('queued', 'running'))
+        AND (g.kind <> 'limit' OR g.used > 0) AND (g.kind NOT IN ('rate', 'breaker') OR g.opens_at IS NOT NULL))
+    LIMIT :some
+  ) AS j GROUP BY j.queue
+  UNION ALL
+  -- Running for a worker that was last heard of more than a lease ago, and no sweeper came.
+  SELECT j.queue, 1, :most::bigint FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
+  WHERE j.state = 'running' AND (w.boot <> :boot AND j.claimed_at < :since
+    OR greatest(coalesce(w.beat_at, 0), j.claimed_at) + j.lease < :since)
+  UNION ALL
+  -- A letter without a reason.
+  SELECT j.queue, 1, :some::bigint FROM (
+    SELECT n, queue FROM job WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL LIMIT :some
+  ) AS j WHERE (SELECT e.failure FROM ending AS e WHERE e.n = j.n) IS NULL
+  UNION ALL
+  -- A step that waits although every step before it is final.
+  SELECT j.queue, 1, :some::bigint FROM (SELECT n, queue FROM job WHERE state = 'waiting' LIMIT :some) AS j WHERE NOT EXISTS (
+    SELECT 1 FROM body AS b CROSS JOIN LATERAL jsonb_array_elements_text(b.parents::jsonb) AS p JOIN job AS k ON k.n = p::bigint
+    WHERE b.n = j.n AND k.state NOT IN ('completed', 'cancelled'))
+)
+SELECT queue, sum(number)::bigint, bool_or(number >= most) FROM silent GROUP BY queue HAVING sum(number) > 0
+
+-- name: recent_letters
+-- How many became letters lately and still are, by queue.
+SELECT q.name, (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since LIMIT :most)) + (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since LIMIT :most))
+FROM queue AS q
+
+-- name: recent_letters (postgres)
+SELECT q.name, (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since LIMIT :most) AS dead) + (SELECT count(*) FROM (
+  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since LIMIT :most) AS held)
+FROM queue AS q
+
+-- name: recent_refusals
+SELECT queue, count(*) FROM (
+  SELECT (SELECT j.queue FROM job AS j WHERE j.n = e.n) AS queue FROM ending AS e
+  WHERE e.refused_at > :since ORDER BY e.refused_at DESC LIMIT :most
+) AS lately WHERE queue IS NOT NULL GROUP BY queue
+
+-- name: held_counts
+-- How many of the letters of each queue wait for an answer; counting stops at the bound.
+SELECT q.name, (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at IS NOT NULL LIMIT :most)) FROM queue AS q
+
+-- name: held_counts (postgres)
+SELECT q.name, (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at IS NOT NULL LIMIT :most) AS held) FROM queue AS q
+
+-- name: write_timings
+-- locks: workers
+INSERT INTO timing (owner, part, queue, counts) VALUES :rows
+ON CONFLICT (owner, part, queue) DO UPDATE SET counts = excluded.counts
+
+-- name: write_timings (postgres)
+INSERT INTO timing (owner, part, queue, counts)
+SELECT r->>0, (r->>1)::integer, r->>2, r->>3 FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (owner, part, queue) DO UPDATE SET counts = excluded.counts
+
+-- name: timings
+SELECT queue, counts FROM timing
+
+-- name: timings_of_the_gone
+-- What workers counted that are gone, and what was added up of others before.
+SELECT t.owner, t.part, t.queue, t.counts FROM timing AS t
+WHERE t.owner = '' OR NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.id = t.owner)
+
+-- name: delete_timings
+-- locks: workers
+DELETE FROM timing WHERE owner IN (SELECT value FROM json_each(:owners))
+
+-- name: delete_timings (postgres)
+DELETE FROM timing WHERE owner = ANY (ARRAY(SELECT jsonb_array_elements_text(:owners::jsonb)))

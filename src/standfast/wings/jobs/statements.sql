@@ -1,0 +1,141 @@
+-- Statements of jobs. How they are written: store/statements.py.
+
+-- name: walk_jobs
+SELECT n FROM job WHERE n < :before ORDER BY n DESC LIMIT :most
+
+-- name: walk_session
+SELECT b.n FROM body AS b
+WHERE instr(b.details, '"session":') > 0 AND b.details->>'session' = :session AND b.n < :before ORDER BY b.n DESC LIMIT :most
+
+-- name: walk_session (postgres)
+-- A name is looked for as it stands in JSON: no index may read that, because reading it could change.
+SELECT b.n FROM body AS b
+WHERE strpos(b.details, '"session":') > 0 AND substring(b.details FROM '"session":"((?:[^"\\]|\\.)*)"') = :quoted::text AND b.n < :before
+ORDER BY b.n DESC LIMIT :most
+
+-- name: walk_stopped
+SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DESC LIMIT :most
+
+-- name: walk_running
+-- By the index of what runs, which is little; its order is another.
+SELECT n FROM job INDEXED BY job_running WHERE state = 'running' AND n < :before ORDER BY n DESC LIMIT :most
+
+-- name: walk_running (postgres)
+SELECT n FROM job WHERE state = 'running' AND n < :before ORDER BY n + 0 DESC LIMIT :most
+
+-- name: matching_jobs
+-- Those of some jobs that fit. `view` is lifecycle.view; a failure is what stands in a job's way now, as its view shows it.
+-- Whoever sees their own only (`requester`) guesses by `q` at nothing that others brought into a job.
+SELECT j.n FROM json_each(:numbers) AS a CROSS JOIN job AS j ON j.n = a.value CROSS JOIN body AS b ON b.n = j.n
+  LEFT JOIN ending AS e ON e.n = j.n
+WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :state)
+  AND (:queues IS NULL OR j.queue IN (SELECT value FROM json_each(:queues)))
+  AND (:view IS NULL OR :view = CASE WHEN j.state <> 'queued' THEN j.state WHEN j.parked_on IS NOT NULL THEN 'parked'
+    WHEN j.attempts > 0 THEN 'retry_pending' WHEN j.due_at > :now THEN 'scheduled' ELSE 'queued' END)
+  AND (:session IS NULL OR b.details->>'session' = :session)
+  AND (:requester IS NULL OR b.details->>'requester' = :requester
+    OR EXISTS (SELECT 1 FROM json_each(b.details, '$.also_requested_by') AS r WHERE r.value = :requester))
+  AND (:thread_key IS NULL OR b.thread_key = :thread_key)
+  AND (:label IS NULL OR EXISTS (SELECT 1 FROM json_each(b.details, '$.labels') AS l
+    WHERE l.key = :label AND (:label_value IS NULL OR l.value = :label_value)))
+  AND (:reason_code IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :reason_code IN (coalesce(
+    CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
+    (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))->>'reason_code',
+    CASE WHEN j.state IN ('dead', 'held') THEN e.failure->>'cause' END))
+  AND (:error_kind IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :error_kind = coalesce(
+    CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
+    (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))->>'error_kind')
+  AND (:q IS NULL OR instr(b.id, :q) > 0 OR instr(b.thread_key, :q) > 0
+    OR (:requester IS NULL OR b.details->>'$.also_requested_by[0]' IS NULL)
+      AND (instr(b.idempotency_key, :q) > 0 OR instr(b.payload, :quoted) > 0 OR instr(e.failure, :quoted) > 0))
+
+-- name: matching_jobs (postgres)
+SELECT j.n FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
+WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+  AND (:queue::text IS NULL OR j.queue = :queue) AND (:state::text IS NULL OR j.state = :state)
+  AND (:queues::text IS NULL OR j.queue = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb))))
+  AND (:view::text IS NULL OR :view = CASE WHEN j.state <> 'queued' THEN j.state WHEN j.parked_on IS NOT NULL THEN 'parked'
+    WHEN j.attempts > 0 THEN 'retry_pending' WHEN j.due_at > :now THEN 'scheduled' ELSE 'queued' END)
+  AND (:session::text IS NULL OR b.details::json->>'session' = :session)
+  AND (:requester::text IS NULL OR b.details::json->>'requester' = :requester
+    OR EXISTS (SELECT 1 FROM json_array_elements_text(b.details::json->'also_requested_by') AS r WHERE r = :requester))
+  AND (:thread_key::text IS NULL OR b.thread_key = :thread_key)
+  AND (:label::text IS NULL OR CASE WHEN :label_value::text IS NULL THEN b.details::json->'labels'->>:label IS NOT NULL
+    ELSE b.details::json->'labels'->>:label = :label_value END)
+  AND (:reason_code::text IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :reason_code IN (coalesce(
+    CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
+    (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry::json->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))::json->>'reason_code',
+    CASE WHEN j.state IN ('dead', 'held') THEN e.failure::json->>'cause' END))
+  AND (:error_kind::text IS NULL OR j.state NOT IN ('completed', 'cancelled') AND :error_kind = coalesce(
+    CASE WHEN j.state IN ('dead', 'held') THEN e.failure END,
+    (SELECT h.entry FROM history AS h WHERE h.n = j.n AND h.entry::json->>'class' IS NOT NULL ORDER BY h.line DESC LIMIT 1))::json->>'error_kind')
+  AND (:q::text IS NULL OR strpos(b.id, :q) > 0 OR strpos(b.thread_key, :q) > 0
+    OR (:requester::text IS NULL OR b.details::json#>>'{also_requested_by,0}' IS NULL)
+      AND (strpos(b.idempotency_key, :q) > 0 OR strpos(b.payload, :quoted::text) > 0 OR strpos(e.failure, :quoted) > 0))
+
+-- name: history_of
+SELECT n, entry FROM history WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, line
+
+-- name: history_of (postgres)
+SELECT n, entry FROM history WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n, line
+
+-- name: holder_of_job
+SELECT max(coalesce(w.beat_at, 0), j.claimed_at), j.lease, coalesce(w.boot, :boot) = :boot
+FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker WHERE j.n = :n AND j.state = 'running'
+
+-- name: holder_of_job (postgres)
+SELECT greatest(coalesce(w.beat_at, 0), j.claimed_at), j.lease, coalesce(w.boot, :boot) = :boot
+FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker WHERE j.n = :n AND j.state = 'running'
+
+-- name: ask_to_stop
+-- locks: jobs
+UPDATE job SET cancelling = 1 WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'running' RETURNING n, queue, attempts
+
+-- name: hurry_job
+-- locks: jobs
+UPDATE job SET due_at = min(due_at, :now), ready_at = :now
+WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
+RETURNING n, queue, thread_gate
+
+-- name: hurry_job (postgres)
+UPDATE job SET due_at = least(due_at, :now), ready_at = :now
+WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
+RETURNING n, queue, thread_gate
+
+-- name: unwanted_numbers
+SELECT n FROM job WHERE n IN (SELECT value FROM json_each(:numbers)) AND cancelling
+
+-- name: unwanted_numbers (postgres)
+SELECT n FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND cancelling = 1
+
+-- name: nth_letter
+-- The newest letter that is beyond so many.
+SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DESC LIMIT 1 OFFSET :most
+
+-- name: list_letters
+SELECT * FROM job_row
+WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
+  AND (:queue IS NULL OR queue = :queue)
+  AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))
+  AND (:reason_code IS NULL OR :reason_code IN (failure->>'reason_code', failure->>'cause'))
+  AND (:cause IS NULL OR coalesce(failure->>'cause', failure->>'reason_code') = :cause)
+  AND (:failure_class IS NULL OR failure->>'class' = :failure_class)
+  AND (:landed IS NULL OR failure->>'landed' = :landed)
+  AND (:replay_status IS NULL OR triage->>'replay_status' = :replay_status)
+  AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
+  AND (:finished_before IS NULL OR finished_at < :finished_before)
+ORDER BY n DESC LIMIT :limit
+
+-- name: list_letters (postgres)
+SELECT * FROM job_row
+WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
+  AND (:queue::text IS NULL OR queue = :queue)
+  AND (:reason_code::text IS NULL OR :reason_code IN (failure::json->>'reason_code', failure::json->>'cause'))
+  AND (:cause::text IS NULL OR coalesce(failure::json->>'cause', failure::json->>'reason_code') = :cause)
+  AND (:failure_class::text IS NULL OR failure::json->>'class' = :failure_class)
+  AND (:landed::text IS NULL OR failure::json->>'landed' = :landed)
+  AND (:replay_status::text IS NULL OR triage::json->>'replay_status' = :replay_status)
+  AND (:fingerprint::text IS NULL OR fingerprint = :fingerprint)
+  AND (:finished_before::double precision IS NULL OR finished_at < :finished_before)
+  AND (:queues::text IS NULL OR queue = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb))))
+ORDER BY n DESC LIMIT :limit

@@ -1,0 +1,1 @@
+"""Idempotency keys: the same key never makes a second job."""

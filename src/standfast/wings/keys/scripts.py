@@ -1,0 +1,52 @@
+"""Scripts for idempotency keys: taken before their jobs are stored, and kept for a while after these have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from standfast.job import NewJob, Receipt
+from standfast.lifecycle import FINAL, State, Transition
+from standfast.rules import DEFAULTS
+from standfast.spine.orders import Conflict
+from standfast.spine.riders import Answers, Queues
+from standfast.store.steps import Round, Rows, Script, text
+
+
+def take(round_: Round, jobs: Sequence[NewJob], _known: Queues, answers: Answers) -> Script[None]:
+    """Take the keys of newcomers; answer those that are already here."""
+    keyed = [job for job in jobs if job.idempotency_key is not None]
+    if keyed:
+        answers |= yield from _settled(round_, keyed)
+
+
+def _settled(round_: Round, keyed: Sequence[NewJob]) -> Script[dict[str, Receipt | Conflict]]:
+    """Find the keyed jobs that are already here, by the unique index alone."""
+    keys = [(job.queue, job.idempotency_key, job.id, job.fingerprint, round_.now) for job in keyed]
+    twice = [job for job in keyed if job.body_key is not None]
+    keys += [(job.queue, job.body_key, job.id, job.body_key, round_.now) for job in twice]
+    owners: Rows = []
+    while len(owners) < len(keys):  # a key that just expired may be deleted between the two statements
+        yield "take_keys", sorted(keys, key=lambda row: row[:2])  # in the order every transaction takes them
+        owners = yield "key_owners", {"keys": text(keys)}
+    prints = {job.id: (job.fingerprint, job.body_key) for job in keyed}
+    if twice:  # who has the body goes before who has the name
+        owners = sorted(owners, key=lambda row: row[2] == prints[row[0]][1])
+    answers: dict[str, Receipt | Conflict] = {}
+    for job_id, owner, fingerprint, state, final in owners:
+        if owner != job_id and fingerprint not in prints[job_id]:
+            answers[job_id] = Conflict(owner)
+        elif owner != job_id:
+            answers[job_id] = Receipt(owner, "duplicate", state or (State.QUEUED if owner in prints else None))
+        elif final and state is None:  # it came before, with a commit nobody knew of, has ended, and is pruned
+            answers[job_id] = Receipt(job_id, "accepted", None)
+    known = [job.id for job in twice if job.id in answers]
+    if known:  # of two keys, one may be new: a job that is not stored keeps neither
+        yield "forget_keys", {"ids": text(known)}
+    return answers
+
+
+def release(round_: Round, moved: Sequence[Transition]) -> Script[None]:
+    """Have the keys of jobs that ended expire in their time."""
+    final = [each.n for each in moved if each.target in FINAL]
+    if final:
+        yield "release_keys", {"numbers": text(final), "now": round_.now, "keep_keys": DEFAULTS.keep_keys}

@@ -1,0 +1,257 @@
+-- Statements of limits. How they are written: store/statements.py.
+
+-- name: try_gates
+-- locks: limits
+-- waits: no
+-- In SQLite all of them are ours.
+SELECT value FROM json_each(:gates)
+
+-- name: try_gates (postgres)
+SELECT gate FROM jsonb_array_elements_text(:gates::jsonb) AS gate
+WHERE pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' ' || gate, 57))
+
+-- name: read_gates
+-- Field order is that of gates.Row.
+SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE key IN (SELECT value FROM json_each(:gates))
+
+-- name: read_gates (postgres)
+SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb)))
+
+-- name: destination_gates
+SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind = 'breaker'
+UNION ALL SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind = 'hold'
+
+-- name: candidates
+SELECT j.n, j.handler, b.payload, j.occupies
+FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
+
+-- name: candidates (postgres)
+SELECT j.n, j.handler, b.payload, j.occupies
+FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
+JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n ORDER BY e.place
+
+-- name: park_jobs
+-- locks: jobs
+-- What may not start is parked on sight: it spends no attempt, and leaves the claim's index.
+WITH fresh (n, gate, tickets, defers) AS (VALUES :rows)
+UPDATE job SET parked_on = fresh.gate, ready_at = NULL, occupies = fresh.tickets, deferrals = deferrals + fresh.defers
+FROM fresh WHERE job.n = fresh.n
+
+-- name: park_jobs (postgres)
+UPDATE job SET parked_on = r->>1, ready_at = NULL, occupies = r->>2, deferrals = deferrals + (r->>3)::integer
+FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
+
+-- name: occupy_gates
+-- locks: jobs
+WITH fresh (n, places) AS (VALUES :rows)
+UPDATE job SET occupies = fresh.places FROM fresh WHERE job.n = fresh.n
+
+-- name: occupy_gates (postgres)
+UPDATE job SET occupies = r->>1 FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
+
+-- name: write_gates
+-- locks: limits
+INSERT INTO gate (key, kind, holder, capacity, used, opens_at, detail) VALUES :rows
+ON CONFLICT (key) DO UPDATE
+SET holder = excluded.holder, capacity = excluded.capacity, used = excluded.used, opens_at = excluded.opens_at, detail = excluded.detail
+
+-- name: write_gates (postgres)
+INSERT INTO gate (key, kind, holder, capacity, used, opens_at, detail)
+SELECT r->>0, r->>1, (r->>2)::bigint, (r->>3)::integer, (r->>4)::integer, (r->>5)::double precision, r->>6
+FROM jsonb_array_elements(:rows::jsonb) AS r
+ON CONFLICT (key) DO UPDATE
+SET holder = excluded.holder, capacity = excluded.capacity, used = excluded.used, opens_at = excluded.opens_at, detail = excluded.detail
+
+-- name: forget_gates
+-- locks: limits
+-- A gate that somebody waits at stays.
+DELETE FROM gate WHERE key IN (SELECT value FROM json_each(:gates))
+  AND NOT EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = gate.key)
+
+-- name: forget_gates (postgres)
+DELETE FROM gate WHERE key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb)))
+  AND NOT EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = gate.key)
+
+-- name: due_gates
+SELECT key FROM gate WHERE opens_at <= :now ORDER BY opens_at LIMIT :limit
+
+-- name: next_in_line
+-- locks: jobs
+-- waits: no
+-- The oldest jobs that wait at each of these gates, behind a number; whoever asks takes no more than it wanted of each.
+SELECT e.value->>0, j.n, j.queue FROM json_each(:lines) AS e CROSS JOIN job AS j ON j.n IN (
+  SELECT n FROM job WHERE state = 'queued' AND parked_on = e.value->>0 AND n > e.value->>2 ORDER BY n LIMIT :most)
+ORDER BY 1, 2
+
+-- name: next_in_line (postgres)
+-- The oldest jobs that wait at each of these gates, behind a number, but for those in somebody else's hands.
+SELECT r->>0, line.n, line.queue FROM jsonb_array_elements(:lines::jsonb) AS r CROSS JOIN LATERAL (
+  SELECT n, queue FROM job WHERE state = 'queued' AND parked_on = r->>0 AND n > (r->>2)::bigint
+  ORDER BY n LIMIT least((r->>1)::integer, :most::integer) FOR UPDATE SKIP LOCKED) AS line
+
+-- name: let_through
+-- locks: jobs
+-- Claimable, at the end of the line: that is round robin between the gates of a queue.
+WITH fresh (n, now, ticket) AS (VALUES :rows)
+UPDATE job SET parked_on = NULL, ready_at = fresh.now,
+  occupies = iif(fresh.ticket IS NULL, occupies, json_insert(coalesce(occupies, '[]'), '$[#]', fresh.ticket))
+FROM fresh WHERE job.n = fresh.n
+
+-- name: let_through (postgres)
+UPDATE job SET parked_on = NULL, ready_at = (r->>1)::double precision,
+  occupies = CASE WHEN r->>2 IS NULL THEN occupies ELSE (coalesce(occupies, '[]')::jsonb || jsonb_build_array(r->>2))::text END
+FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
+
+-- name: anyone_parked
+SELECT EXISTS (SELECT 1 FROM job WHERE state = 'queued' AND parked_on = :gate)
+
+-- name: all_gates
+SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind <> 'thread' ORDER BY kind <> 'probe', key LIMIT :limit
+
+-- name: doubtful_gates
+-- Limits whose count is not what is taken, or that have room for who waits; probes that nobody has; rates that open for nobody.
+-- Whether they are wrong is judged once they are locked.
+WITH taken (key, number) AS MATERIALIZED (
+  SELECT e.value, count(*) FROM (
+    SELECT occupies FROM job WHERE state = 'running' AND occupies IS NOT NULL
+    UNION ALL
+    SELECT occupies FROM job WHERE state = 'queued' AND occupies IS NOT NULL
+  ) AS j CROSS JOIN json_each(j.occupies) AS e GROUP BY e.value
+)
+SELECT g.key FROM gate AS g LEFT JOIN taken AS t ON t.key = g.key
+WHERE g.kind <> 'thread' AND CASE g.kind
+  WHEN 'limit' THEN g.used <> coalesce(t.number, 0)
+    OR g.used < g.capacity AND EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = g.key)
+  WHEN 'breaker' THEN g.holder IS NOT NULL AND t.number IS NULL
+  WHEN 'rate' THEN g.opens_at IS NULL AND (coalesce(g.detail->>'until', 0) <= :now
+    OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = g.key))
+END LIMIT :limit
+
+-- name: doubtful_gates (postgres)
+WITH taken AS MATERIALIZED (
+  SELECT e AS key, count(*) AS number FROM (
+    SELECT occupies FROM job WHERE state = 'running' AND occupies IS NOT NULL
+    UNION ALL
+    SELECT occupies FROM job WHERE state = 'queued' AND occupies IS NOT NULL
+  ) AS j CROSS JOIN jsonb_array_elements_text(j.occupies::jsonb) AS e GROUP BY e
+)
+SELECT g.key FROM gate AS g LEFT JOIN taken AS t ON t.key = g.key
+WHERE g.kind <> 'thread' AND CASE g.kind
+  WHEN 'limit' THEN g.used <> coalesce(t.number, 0)
+    OR g.used < g.capacity AND EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = g.key)
+  WHEN 'breaker' THEN g.holder IS NOT NULL AND t.number IS NULL
+  WHEN 'rate' THEN g.opens_at IS NULL AND (coalesce((g.detail::jsonb->>'until')::double precision, 0) <= :now
+    OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = g.key))
+  ELSE false
+END LIMIT :limit
+
+-- name: places_taken
+-- By what runs, and by what was let through and waits for its claim.
+SELECT e.value, count(*) FROM (
+  SELECT occupies FROM job WHERE state = 'running' AND occupies IS NOT NULL
+  UNION ALL
+  SELECT occupies FROM job WHERE state = 'queued' AND occupies IS NOT NULL
+) AS j CROSS JOIN json_each(j.occupies) AS e GROUP BY e.value
+
+-- name: places_taken (postgres)
+SELECT e, count(*) FROM (
+  SELECT occupies FROM job WHERE state = 'running' AND occupies IS NOT NULL
+  UNION ALL
+  SELECT occupies FROM job WHERE state = 'queued' AND occupies IS NOT NULL
+) AS j CROSS JOIN jsonb_array_elements_text(j.occupies::jsonb) AS e GROUP BY e
+
+-- name: stale_tickets
+-- locks: jobs
+-- waits: no
+SELECT n FROM job WHERE state = 'queued' AND occupies IS NOT NULL AND ready_at < :before LIMIT :limit
+
+-- name: stale_tickets (postgres)
+SELECT n FROM job WHERE state = 'queued' AND occupies IS NOT NULL AND ready_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
+
+-- name: drop_tickets
+-- locks: jobs
+UPDATE job SET occupies = NULL WHERE n IN (SELECT value FROM json_each(:numbers))
+
+-- name: drop_tickets (postgres)
+UPDATE job SET occupies = NULL WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+
+-- name: unpark_lost
+-- locks: jobs
+-- waits: no
+-- Parked at a gate that is not there any more. A thread's jobs are not among them: threads keep their own books.
+WITH RECURSIVE parked (gate) AS (
+  SELECT min(parked_on) FROM job WHERE state = 'queued' AND parked_on IS NOT NULL
+  UNION ALL
+  SELECT (SELECT min(j.parked_on) FROM job AS j WHERE j.state = 'queued' AND j.parked_on > parked.gate)
+  FROM parked WHERE parked.gate IS NOT NULL LIMIT :limit
+)
+UPDATE job SET parked_on = NULL, ready_at = :now WHERE n IN (
+  SELECT j.n FROM parked CROSS JOIN job AS j ON j.state = 'queued' AND j.parked_on = parked.gate
+  WHERE parked.gate NOT LIKE 'thread:%' AND NOT EXISTS (SELECT 1 FROM gate AS g WHERE g.key = parked.gate) LIMIT :limit)
+RETURNING queue
+
+-- name: unpark_lost (postgres)
+WITH RECURSIVE parked (gate) AS (
+  (SELECT parked_on FROM job WHERE state = 'queued' AND parked_on IS NOT NULL ORDER BY parked_on LIMIT 1)
+  UNION ALL
+  SELECT (SELECT j.parked_on FROM job AS j WHERE j.state = 'queued' AND j.parked_on > parked.gate ORDER BY j.parked_on LIMIT 1)
+  FROM parked WHERE parked.gate IS NOT NULL
+), lost AS MATERIALIZED (
+  SELECT j.n FROM (SELECT gate FROM parked LIMIT :limit) AS p CROSS JOIN LATERAL (
+    SELECT n FROM job WHERE state = 'queued' AND parked_on = p.gate ORDER BY n LIMIT :limit FOR UPDATE SKIP LOCKED) AS j
+  WHERE p.gate NOT LIKE 'thread:%' AND NOT EXISTS (SELECT 1 FROM gate AS g WHERE g.key = p.gate) LIMIT :limit
+)
+UPDATE job SET parked_on = NULL, ready_at = :now FROM lost WHERE job.n = lost.n
+RETURNING queue
+
+-- name: changed_gates
+SELECT e.key FROM json_each(:queues) AS e JOIN queue AS q ON q.name = e.key
+WHERE q.rules IS NOT NULL AND (q.rules->'concurrency' IS NOT e.value->'concurrency' OR q.rules->'rate' IS NOT e.value->'rate'
+  OR q.rules->'gate' IS NOT e.value->'gate' OR q.rules->'breaker' IS NOT e.value->'breaker')
+
+-- name: changed_gates (postgres)
+SELECT e.key FROM jsonb_each(:queues::jsonb) AS e JOIN queue AS q ON q.name = e.key
+WHERE q.rules IS NOT NULL AND (q.rules::jsonb->'concurrency' IS DISTINCT FROM e.value->'concurrency'
+  OR q.rules::jsonb->'rate' IS DISTINCT FROM e.value->'rate' OR q.rules::jsonb->'gate' IS DISTINCT FROM e.value->'gate'
+  OR q.rules::jsonb->'breaker' IS DISTINCT FROM e.value->'breaker')
+
+-- name: lock_all_jobs (postgres only)
+-- locks: jobs
+-- SQLite has one writer at a time. Whoever writes many rows in no order must be the only one who writes.
+LOCK TABLE job IN EXCLUSIVE MODE
+
+-- name: drop_rates
+-- locks: limits
+DELETE FROM gate WHERE kind IN ('rate', 'gate') AND (key IN (SELECT value FROM json_each(:gates)) OR substr(key, 1, length(:below)) = :below)
+
+-- name: drop_rates (postgres)
+DELETE FROM gate WHERE kind IN ('rate', 'gate')
+  AND (key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb))) OR starts_with(key, :below))
+
+-- name: unpark_queue
+-- locks: jobs
+UPDATE job SET parked_on = NULL, ready_at = :now
+WHERE state = 'queued' AND parked_on IS NOT NULL AND parked_on NOT LIKE 'thread:%' AND queue = :queue
+
+-- name: drop_gates
+-- locks: limits
+DELETE FROM gate
+
+-- name: insist_on_job
+-- locks: jobs
+-- Past the probe of its handler, if that says no: the gate's key is the ticket.
+UPDATE job SET due_at = min(due_at, :now), parked_on = NULL, ready_at = :now, occupies = json_insert(coalesce(occupies, '[]'), '$[#]', g.key)
+FROM gate AS g
+WHERE job.n = (SELECT n FROM body WHERE id = :id) AND job.state = 'queued' AND g.kind = 'probe'
+  AND g.key = 'probe:' || replace(replace(job.queue, '%', '%25'), ':', '%3A') || ':' || job.handler
+  AND (job.parked_on IS NULL AND job.ready_at IS NOT NULL OR job.parked_on = g.key) AND coalesce(job.occupies, '') NOT LIKE '%"probe:%'
+RETURNING job.n, job.queue
+
+-- name: insist_on_job (postgres)
+UPDATE job SET due_at = least(due_at, :now), parked_on = NULL, ready_at = :now,
+  occupies = (coalesce(job.occupies, '[]')::jsonb || jsonb_build_array(g.key))::text
+FROM gate AS g
+WHERE job.n = (SELECT n FROM body WHERE id = :id) AND job.state = 'queued' AND g.kind = 'probe'
+  AND g.key = 'probe:' || replace(replace(job.queue, '%', '%25'), ':', '%3A') || ':' || job.handler
+  AND (job.parked_on IS NULL AND job.ready_at IS NOT NULL OR job.parked_on = g.key) AND coalesce(job.occupies, '') NOT LIKE '%"probe:%'
+RETURNING job.n, job.queue

@@ -1,0 +1,32 @@
+-- Statements of notices. How they are written: store/statements.py.
+
+-- name: last_journal_number
+SELECT coalesce(max(seq), 0) FROM journal
+
+-- name: last_journal_number (postgres)
+-- Grows with every commit that told something, whether it is numbered yet or not.
+SELECT coalesce((SELECT max(seq) FROM journal), 0) + (SELECT count(*) FROM told)
+
+-- name: journal_after
+SELECT seq, at, entries FROM journal WHERE seq > :after ORDER BY seq LIMIT :limit
+
+-- name: begin_following
+-- locks: followers
+INSERT INTO follower (name, seq) VALUES (:name, :seq) ON CONFLICT (name) DO NOTHING
+
+-- name: lock_follower
+-- locks: followers
+SELECT seq FROM follower WHERE name = :name
+
+-- name: lock_follower (postgres)
+SELECT seq FROM follower WHERE name = :name FOR UPDATE
+
+-- name: move_follower
+-- locks: followers
+UPDATE follower SET seq = max(seq, :seq) WHERE name = :name
+
+-- name: move_follower (postgres)
+UPDATE follower SET seq = greatest(seq, :seq) WHERE name = :name
+
+-- name: follower
+SELECT seq FROM follower WHERE name = :name

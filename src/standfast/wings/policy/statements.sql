@@ -1,0 +1,115 @@
+-- Statements of policy. How they are written: store/statements.py.
+
+-- name: policy_row
+-- Field order is that of Kept.
+SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy
+
+-- name: lock_policy
+-- locks: policy
+-- There is one writer at a time.
+SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy
+
+-- name: lock_policy (postgres)
+SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy FOR UPDATE
+
+-- name: policy_mark
+SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy
+
+-- name: replay_modes
+SELECT queue, name, replay_mode FROM handler
+
+-- name: hold_policy
+-- locks: policy
+-- What was decided under it is written before another one comes into force, or not at all.
+SELECT coalesce(snapshot, 'broken') FROM policy
+
+-- name: hold_policy (postgres)
+SELECT coalesce(snapshot, 'broken') FROM policy FOR SHARE
+
+-- name: write_policy
+-- locks: policy
+INSERT INTO policy (only_one, snapshot, source, text, rules, published_by, published_at)
+VALUES (1, :snapshot, :source, :text, :rules, :by, :now)
+ON CONFLICT (only_one) DO UPDATE
+SET snapshot = excluded.snapshot, source = excluded.source, text = excluded.text, rules = excluded.rules,
+  published_by = excluded.published_by, published_at = excluded.published_at, problem = NULL, problem_at = NULL
+
+-- name: write_policy_problem
+-- locks: policy
+INSERT INTO policy (only_one, problem, problem_at) VALUES (1, :problem, :now)
+ON CONFLICT (only_one) DO UPDATE SET problem = excluded.problem, problem_at = excluded.problem_at
+
+-- name: due_replays
+-- Letters whose time has come, and those that another policy than the one in force refused.
+SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
+WHERE e.replay_at <= :now AND j.state IN ('dead', 'held') AND e.triage->>'replay_status' = 'scheduled'
+UNION ALL
+SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
+WHERE e.refused_under < coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in') AND j.state IN ('dead', 'held')
+  AND e.triage->>'replay_status' IN ('denied', 'pending_review')
+UNION ALL
+SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
+WHERE e.refused_under > coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in') AND j.state IN ('dead', 'held')
+  AND e.triage->>'replay_status' IN ('denied', 'pending_review')
+LIMIT :limit
+
+-- name: due_replays (postgres)
+SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
+WHERE e.replay_at <= :now AND j.state IN ('dead', 'held') AND e.triage::json->>'replay_status' = 'scheduled'
+UNION ALL
+SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
+WHERE e.refused_under < coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in') AND j.state IN ('dead', 'held')
+  AND e.triage::json->>'replay_status' IN ('denied', 'pending_review')
+UNION ALL
+SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
+WHERE e.refused_under > coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in') AND j.state IN ('dead', 'held')
+  AND e.triage::json->>'replay_status' IN ('denied', 'pending_review')
+LIMIT :limit
+
+-- name: idle_replays
+-- locks: jobs
+-- waits: no
+-- What is due and is no letter that waits for it any more.
+UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
+  SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
+  WHERE e.replay_at <= :now AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage->>'replay_status' <> 'scheduled')
+  UNION ALL
+  SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
+  WHERE e.refused_under < coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in')
+    AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage->>'replay_status' NOT IN ('denied', 'pending_review'))
+  UNION ALL
+  SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
+  WHERE e.refused_under > coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in')
+    AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage->>'replay_status' NOT IN ('denied', 'pending_review'))
+  LIMIT :limit)
+
+-- name: idle_replays (postgres)
+-- What is due and is no letter that waits for it any more; what somebody has in hands is left to the next look.
+UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
+  SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
+  WHERE (e.replay_at <= :now AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage::json->>'replay_status' <> 'scheduled'))
+    OR (e.refused_under IS NOT NULL AND (e.refused_under < coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in')
+  OR e.refused_under > coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in'))
+    AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage::json->>'replay_status' NOT IN ('denied', 'pending_review')))
+  LIMIT :limit FOR UPDATE OF e SKIP LOCKED)
+
+-- name: refuse_replays
+-- locks: jobs
+-- A refusal is news unless the same was said of the letter before. Only what would be replayed by itself is asked again.
+UPDATE ending SET refused_at = :now, replay_at = NULL, refused_under = iif(triage->>'action' = 'auto_replay', :snapshot, NULL),
+  triage = json_set(triage, '$.replay_status', :status, '$.replay_at', NULL)
+WHERE n = :n
+RETURNING refused_at
+
+-- name: refuse_replays (postgres)
+UPDATE ending SET refused_at = :now, replay_at = NULL,
+  refused_under = CASE WHEN triage::json->>'action' = 'auto_replay' THEN :snapshot::text END,
+  triage = (triage::jsonb || jsonb_build_object('replay_status', :status::text, 'replay_at', NULL))::text
+WHERE n = :n
+RETURNING refused_at
+
+-- name: last_refusal
+SELECT triage->>'replay_status', refused_under, refused_at FROM ending WHERE n = :n
+
+-- name: last_refusal (postgres)
+SELECT triage::json->>'replay_status', refused_under, refused_at FROM ending WHERE n = :n

@@ -1,0 +1,70 @@
+"""Scripts that read redrives, and the letters they are about."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from standfast.store.steps import Script, text
+from standfast.wings.jobs import reads
+from standfast.wings.jobs.reads import JobRecord
+from standfast.wings.redrives.scripts import RedriveRow
+from standfast.wings.redrives.words import WINDOW, Outcome, Tally
+
+MOST_HALTED = 20
+Counts = list[tuple[str, str | None, int | None, int]]
+"""How many letters of a redrive have which state, outcome and episode."""
+Released = list[tuple[int, str | None, str | None]]
+"""The letters of a redrive that are on their way: place, state and replay status of each."""
+
+
+def one(redrive: str) -> Script[tuple[RedriveRow, Counts, Released] | None]:
+    """Read a redrive with its counts, by state, outcome and episode, and with what is on its way."""
+    rows = yield "redrive_by_id", {"id": redrive}
+    if not rows:
+        return None
+    counts = yield "redrive_tally", {"redrive": redrive}
+    released = yield "released_letters", {"redrive": redrive}
+    return RedriveRow(*rows[0]), [(*row,) for row in counts], [(*row,) for row in released]
+
+
+def listed(limit: int) -> Script[list[RedriveRow]]:
+    """Read the redrives that were started, the newest first."""
+    return [RedriveRow(*row) for row in (yield "list_redrives", {"limit": limit})]
+
+
+def halted() -> Script[list[tuple[str, str]]]:
+    """Read the redrives that failures stopped, with why."""
+    return [(*row,) for row in (yield "halted_redrives", {"limit": MOST_HALTED})]
+
+
+def tally(redrive: str, episode: int) -> Script[Tally]:
+    """Read how far a redrive has come in this episode."""
+    numbers: Counter[str] = Counter()
+    for state, outcome, at, number in (yield "redrive_tally", {"redrive": redrive}):
+        numbers[_counted_as(state, outcome, now=at == episode)] += number
+    recent = yield "recent_outcomes", {"redrive": redrive, "episode": episode, "limit": WINDOW}
+    failed = tuple(outcome == Outcome.FAILED for (outcome,) in recent)
+    known = {name: numbers[name] for name in ("waiting", "running", "from_before", "completed", "failed")}
+    return Tally(recent=failed, **known)
+
+
+def _counted_as(state: str, outcome: str | None, *, now: bool) -> str:
+    if state == "released":
+        return "running" if now else "from_before"
+    return state if state == "waiting" else f"{outcome}" if now else "earlier"
+
+
+def letters(numbers: Sequence[int]) -> Script[tuple[list[JobRecord], set[int]]]:
+    """Read jobs by number, whole, and the numbers of those whose threads went on without them."""
+    rows = yield "letters_by_number", {"numbers": text(list(numbers))}
+    records = yield from reads.with_history(rows)
+    moved = {n for (n,) in (yield "moved_on", {"numbers": text(list(numbers))})}
+    return records, moved
+
+
+def first_letter(redrive: str) -> Script[JobRecord | None]:
+    """Read the first letter of a redrive that waits, or None."""
+    planned = yield "next_redriven", {"redrive": redrive, "limit": 1}
+    records, _ = yield from letters([n for _, n, *_ in planned])
+    return records[0] if records else None
