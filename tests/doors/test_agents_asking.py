@@ -12,8 +12,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from standfast import Permanent, Standfast, Uncertain
+from standfast.mcp.agent_identity import identity
 from standfast.mcp.agent_server import agent_server
-from standfast.mcp.identity import identity
 from standfast.server.app import API, Server
 from standfast.testing import drain
 from tests.doors.agents import said

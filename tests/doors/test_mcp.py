@@ -12,8 +12,8 @@ from mcp.shared.exceptions import MCPError
 
 from standfast import Permanent, Standfast, Transient, no_backoff
 from standfast.mcp import tasks
+from standfast.mcp.agent_identity import identity
 from standfast.mcp.agent_server import agent_server
-from standfast.mcp.identity import identity
 from tests.doors.agents import KnowsTasks, ask, said, task, text
 from tests.waiting import job_of
 

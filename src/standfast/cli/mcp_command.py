@@ -18,7 +18,7 @@ from standfast.cli.worker_command import application
 from standfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from standfast.mcp.identity import Identity
+    from standfast.mcp.agent_identity import Identity
 
 LAST_WORD = 5.0
 """Seconds that a server which is told to stop gives what runs in it."""
@@ -40,8 +40,8 @@ def mcp(*, app: str | None, session: str | None, worker: bool, url: str | None, 
     every start is a session of its own. Put the whole line into your client's configuration as the command.
     """
     try:
+        from standfast.mcp.agent_identity import identity  # noqa: PLC0415
         from standfast.mcp.agent_server import agent_server  # noqa: PLC0415 - an extra, and slow to import
-        from standfast.mcp.identity import identity  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name != "mcp":
             raise

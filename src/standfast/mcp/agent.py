@@ -11,7 +11,7 @@ from typing import Any
 from standfast.application import Standfast
 from standfast.errors import PolicyDenied
 from standfast.lifecycle import FINAL
-from standfast.mcp.identity import Identity
+from standfast.mcp.agent_identity import Identity
 from standfast.mcp.outside import answer
 from standfast.server import visible as reached
 from standfast.server.seen import left_out

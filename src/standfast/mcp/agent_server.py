@@ -8,7 +8,7 @@ from mcp.server.mcpserver import MCPServer
 
 from standfast.application import Standfast
 from standfast.mcp.agent import Agent
-from standfast.mcp.identity import Identity
+from standfast.mcp.agent_identity import Identity
 from standfast.mcp.resources import add_resources
 from standfast.mcp.tasks import Tasks
 from standfast.mcp.tool import AgentTool, offered

@@ -10,8 +10,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import Receive, Scope, Send
 
 from standfast.application import Standfast
+from standfast.mcp.agent_identity import of_token
 from standfast.mcp.agent_server import agent_server
-from standfast.mcp.identity import of_token
 from standfast.wings.tokens.words import Grant
 
 CHECKED = TransportSecuritySettings(enable_dns_rebinding_protection=False)
