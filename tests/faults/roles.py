@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from standfast import Job, Standfast, Transient
+from standfast.application.wings import SCRIPTS, store_at
 from standfast.clock import SystemClock
 from standfast.failure import Class, Failure, Landed
 from standfast.job import NewJob
@@ -34,7 +35,6 @@ from standfast.store.postgres.session import Session
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
-from standfast.store.store import Store
 from standfast.wings.approvals.words import Filing, bound_to
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs import reads
@@ -88,7 +88,7 @@ def live_and_die(directory: str, n: int) -> None:
     place = Path(directory)
     connection.SETTINGS["wal_autocheckpoint"] = 20
     with underneath(KillAt(n)):
-        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
+        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock(), SCRIPTS)
         store.open()
         for turn in range(3):
             _accept(store, place / "told", [f"job-{turn}-{n}" for n in range(3)])
@@ -136,7 +136,7 @@ def govern_and_die(directory: str, n: int) -> None:
     place = Path(directory)
     connection.SETTINGS["wal_autocheckpoint"] = 20
     with underneath(KillAt(n)):
-        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
+        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock(), SCRIPTS)
         store.open()
         _govern(store, place / "told")
         store.close()
@@ -144,7 +144,7 @@ def govern_and_die(directory: str, n: int) -> None:
 
 def govern_and_die_on_a_server(url: str, told: str, n: int) -> None:
     """Have letters governed on a server, and be killed at a statement: a commit is one, too."""
-    store = Store(url)
+    store = store_at(url)
     store.open()
     engine = store._engine  # noqa: SLF001 - the role drives the engine as the store does
     report(Path(told), backend=engine._connection.info.backend_pid)  # type: ignore[union-attr]  # noqa: SLF001

@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from standfast.application.wings import SCRIPTS
 from standfast.errors import StoreUnavailable
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
@@ -100,7 +101,7 @@ class Machine:
 
     def _live_until_restart(self, disk: Disk, vfs: str) -> None:
         """Work in one process; now and then it ends in good order and another one goes on."""
-        store = SteppedEngine(Files("/queue.db", vfs=vfs), self._clock)
+        store = SteppedEngine(Files("/queue.db", vfs=vfs), self._clock, SCRIPTS)
         store.tries_again = False  # there is no power
         try:
             with pytest.MonkeyPatch.context() as patch:

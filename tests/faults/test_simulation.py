@@ -19,6 +19,7 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
+from standfast.application.wings import SCRIPTS
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
 from standfast.outcome import Failed, Lapsed, Outcome, Succeeded
@@ -51,7 +52,7 @@ class LossyEngine(SteppedEngine):
     """Now and then a COMMIT lands and its answer is lost; the round is then tried again, as the writer does."""
 
     def __init__(self, files: Files, clock: FrozenClock, rng: random.Random) -> None:
-        super().__init__(files, clock)
+        super().__init__(files, clock, SCRIPTS)
         self._rng = rng
 
     def _transact(self, pending: list[Request[Any]], *, alone: bool) -> tuple[list[Reply], Round]:

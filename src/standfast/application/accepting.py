@@ -19,6 +19,7 @@ from standfast.rules import Seconds
 from standfast.spine.accept import Ages, Keys, ages_of, check_shared_key, keys_of, several
 from standfast.wings.commands.verbs import Commands
 from standfast.wings.http import verbs as http
+from standfast.wings.jobs import scripts as operations
 from standfast.wings.workflows.verbs import Workflow
 
 
@@ -61,7 +62,7 @@ class Accepting(Parts):
     async def ignored(self, queue: str) -> None:
         """Count what came from outside for a queue and asked for nothing: `stats` shows how much that was."""
         await self._ready()
-        await self._store.count_ignored(queue)
+        await self._store.write(operations.count_ignored, (queue, 1))
 
     async def _accept(self, job: NewJob, tx: Any) -> Receipt:
         await self._admission.admit([job])

@@ -14,6 +14,7 @@ from standfast.concurrency.threads import aside
 from standfast.errors import Backpressure, ConfigurationError, StoreClosed, StoreMoved, StoreUnavailable
 from standfast.job import Receipt
 from standfast.store.store import Store
+from standfast.wings.jobs.scripts import count_fallbacks
 
 log = logging.getLogger("standfast.queue")
 
@@ -99,7 +100,7 @@ class Fallbacks:
         if not counts:
             return
         try:
-            self._store.count_fallbacks_blocking(counts)
+            self._store.write_all(count_fallbacks, list(counts.items())).result()
         except StoreUnavailable as error:
             log.warning("%d fallbacks are not counted in the store yet: %s", counts.total(), error)
             if error.definite:

@@ -12,6 +12,7 @@ from standfast.concurrency.locks import ForkableLock
 from standfast.concurrency.threads import aside
 from standfast.errors import StoreGone, StoreUnavailable, WrongAddress
 from standfast.job import NewJob, Receipt
+from standfast.spine import bulk, intake
 from standfast.spine.accept import receipt
 from standfast.spine.orders import Accepted
 from standfast.store import store as store_module
@@ -50,15 +51,21 @@ class Reception:
 
     async def accept(self, job: NewJob, enqueue: Enqueue | None = None) -> Receipt:
         """Take one job in; `enqueue` stores it, where that is more than that."""
-        [answer] = await self._stored([job], enqueue or self._store.enqueue)
+        [answer] = await self._stored([job], enqueue or self._enqueue)
         if self._fallbacks.untold and not _is_spooled(answer):
             await self._fallbacks.tell()
         return receipt(answer, job)
 
     async def accept_together(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Take in all of these jobs, or none."""
-        answers = await self._stored(jobs, self._store.enqueue_together)
+        answers = await self._stored(jobs, self._enqueue_together)
         return [receipt(answer, job) for answer, job in zip(answers, jobs, strict=True)]
+
+    def _enqueue(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
+        return self._store.write_all(intake.enqueue, jobs)
+
+    def _enqueue_together(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
+        return self._store.write(bulk.enqueue_together, jobs)
 
     def accept_blocking(self, job: NewJob) -> Receipt:
         """Take one job in from code without a loop."""
@@ -96,13 +103,13 @@ class Reception:
         spool = self._spool
         if spool is None:
             self._declared.publish_blocking()
-            return self._store.enqueue_blocking(jobs)
+            return self._store.write_all(intake.enqueue, jobs).result()
         refused = None
         if spool.waiting is not False or self._declared.unpublished:
             refused = self._refusal(spool)
         if refused is None:
             try:
-                return self._store.enqueue_blocking(jobs)
+                return self._store.write_all(intake.enqueue, jobs).result()
             except StoreGone:
                 raise
             except StoreUnavailable as error:

@@ -56,10 +56,10 @@ def claim(round_: Round, orders: Sequence[Order]) -> Script[list[Catch]]:
     if round_.starts_nothing:
         return [Catch([], {}, None)] * len(orders)
     served = {want.queue for order in orders for want in order.wants}
-    next_due = yield from _make_due_ready(round_, served)
+    next_due, suspects = yield from _make_due_ready(round_, served)
     catches = []
     for order in orders:
-        catch = yield from _fill(round_, order)
+        catch = yield from _fill(round_, order, suspects=suspects)
         catches.append(msgspec.structs.replace(catch, next_due=_sooner(next_due, catch.next_due)))
     return catches
 
@@ -68,68 +68,70 @@ def _sooner(one: float | None, other: float | None) -> float | None:
     return min((each for each in (one, other) if each is not None), default=None)
 
 
-def _make_due_ready(round_: Round, served: Collection[str]) -> Script[float | None]:
-    """Make claimable what became due, and open the gates whose time has come; give the seconds until the next one's."""
-    [(due_at, opens_at)] = yield "next_due", {}
+def _make_due_ready(round_: Round, served: Collection[str]) -> Script[tuple[float | None, bool]]:
+    """Make claimable what became due, and open the gates whose time has come; give the seconds until the next one's.
+
+    And whether any job that waits must run alone.
+    """
+    [(due_at, opens_at, suspects)] = yield "next_due", {}
     seen = 0
     if opens_at is not None and opens_at <= round_.now:
         for opens in round_.riders.opens:
             yield from opens(round_, served)
     if due_at is not None and due_at <= round_.now:
         [(seen,)] = yield "promote_due", {"now": round_.now, "limit": DUE_PER_CLAIM}
-        [(due_at, opens_at)] = yield "next_due", {}
+        [(due_at, opens_at, suspects)] = yield "next_due", {}
         if due_at is not None and due_at <= round_.now:  # what has a thread joins that
             for joins in round_.riders.joins:
                 seen = max(seen, (yield from joins(round_, DUE_PER_CLAIM)))
     following = _sooner(due_at, opens_at)
     if following is not None and following <= round_.now:
-        [(due_at, opens_at)] = yield "next_due", {}
+        [(due_at, opens_at, suspects)] = yield "next_due", {}
         following = _sooner(due_at, opens_at)
         if following is not None and following <= round_.now and seen < DUE_PER_CLAIM:
-            return LOOK_AGAIN_AFTER  # what is left is in somebody else's hands
-    return None if following is None else max(0.0, following - round_.now)
+            return LOOK_AGAIN_AFTER, bool(suspects)  # what is left is in another transaction's hands
+    return (None if following is None else max(0.0, following - round_.now)), bool(suspects)
 
 
-def _fill(round_: Round, order: Order) -> Script[Catch]:
+def _fill(round_: Round, order: Order, *, suspects: bool) -> Script[Catch]:
     queues = [want.queue for want in order.wants]
     known = yield "queue_rules", {"queues": text(queues)}
-    open_queues = {name: claims for name, _, paused, claims, _, _ in known if not paused}
-    suspects = {name for name, *_, suspects, _ in known if suspects}
+    open_queues = {name for name, _, paused, _ in known if not paused}
     rules = read_rules(queues, known)
     claims: list[Claim] = []
     again: float | None = None
     waiting: list[str] = []
     for want in order.wants:
         if want.queue in open_queues and not (want.alone and claims):  # of suspects, one at a time
-            if want.queue in suspects and not want.alone and (yield from has_suspects(want)):
+            if suspects and not want.alone and (yield from has_suspects(want)):
                 waiting.append(want.queue)
-            found = yield from claim_queue(round_, order.worker, want, rules[want.queue], open_queues[want.queue])
+            found = yield from claim_queue(round_, order.worker, want, rules[want.queue])
             claims += found.claims
             again = _sooner(again, found.again)
     news = (yield from round_.riders.informs()) if known and known[0][-1] != order.policy else None
     return Catch(claims, rules, again, news, tuple(waiting))
 
 
-def claim_queue(round_: Round, worker: str, want: Want, rules: QueueRules, already: int) -> Script[Found]:
+def claim_queue(round_: Round, worker: str, want: Want, rules: QueueRules) -> Script[Found]:
     """Choose, take and read the claims of one queue, no more than the disk has room to end."""
     slots = round_.startable(want.slots)
     if slots == want.slots:
-        return (yield from _claimed(round_, worker, want, rules, already))
+        return (yield from _claimed(round_, worker, want, rules))
     fewer = msgspec.structs.replace(want, slots=slots)
-    found = (yield from _claimed(round_, worker, fewer, rules, already)) if slots else NOTHING
+    found = (yield from _claimed(round_, worker, fewer, rules)) if slots else NOTHING
     return found._replace(again=min(MORE_ROOM_AFTER, found.again or MORE_ROOM_AFTER))
 
 
-def _claimed(round_: Round, worker: str, want: Want, rules: QueueRules, already: int) -> Script[Found]:
+def _claimed(round_: Round, worker: str, want: Want, rules: QueueRules) -> Script[Found]:
     if want.ready is None and not rules.regulated:
         lanes = yield from lanes_of(want)
         if not lanes:
             return NOTHING
         if all(handler != HTTP for handler, _ in lanes):
-            numbers = yield from pick(round_, want, rules, lanes, already=already, wanted=want.slots)
+            numbers = yield from pick(round_, want, rules, lanes, wanted=want.slots)
             stamps = yield from take(round_, worker, want.queue, rules, lanes=lanes, numbers=numbers)
             return Found((yield from taken(round_, worker, want.queue, numbers, stamps)))
-    return (yield from round_.riders.admits(round_, worker, want, rules, already))  # type: ignore[no-any-return]
+    return (yield from round_.riders.admits(round_, worker, want, rules))  # type: ignore[no-any-return]
 
 
 def taken(round_: Round, worker: str, queue: str, numbers: Sequence[int], stamps: Stamps) -> Script[list[Claim]]:
@@ -152,14 +154,16 @@ def has_suspects(want: Want) -> Script[bool]:
     return bool((yield from lanes_of(msgspec.structs.replace(want, alone=True))))
 
 
-def pick(round_: Round, want: Want, rules: QueueRules, lanes: Rows, *, already: int, wanted: int) -> Script[list[int]]:
+def pick(
+    round_: Round, want: Want, rules: QueueRules, lanes: Rows, *, wanted: int, taken: int = 0
+) -> Script[list[int]]:
     """Choose so many of what waits, in their order."""
     if want.alone:
         chosen = {"queue": want.queue, "handlers": text(want.handlers), "wanted": wanted}
         [(numbers,)] = yield "claim_suspects", chosen
         return decode_numbers(numbers)
     if len(lanes) > 1:
-        return (yield from _choose(round_, want.queue, rules, lanes, already=already, wanted=wanted))
+        return (yield from _choose(round_, want.queue, rules, lanes, wanted=wanted, taken=taken))
     found: list[int] = []
     for handler, priority in lanes:
         lane = {"queue": want.queue, "handler": handler, "priority": priority, "wanted": wanted}
@@ -173,11 +177,11 @@ def _within_reason(boost: float) -> float:
     return min(boost, LARGEST_BOOST) if boost > SMALLEST_BOOST else 0.0
 
 
-def _choose(
-    round_: Round, queue: str, rules: QueueRules, lanes: Rows, *, already: int, wanted: int
-) -> Script[list[int]]:
+def _choose(round_: Round, queue: str, rules: QueueRules, lanes: Rows, *, wanted: int, taken: int) -> Script[list[int]]:
     """Choose the longest-waiting for every tenth claim this makes, then the best for the rest."""
     every = LONGEST_WAITING_EVERY
+    [(counted,)] = yield "claims_so_far", {"queue": queue}
+    already = counted + taken
     tenths = (already + wanted) // every - already // every
     boost = {"boost": _within_reason(rules.age_boost), "boost_cap": rules.age_boost_cap, "now": round_.now}
     among = {"queue": queue, "lanes": text(lanes), **boost}

@@ -39,8 +39,9 @@ from standfast.wings.effects.rules import (
     sightings,
     with_looks,
 )
-from standfast.wings.effects.scripts import Looked
+from standfast.wings.effects.scripts import Looked, keep_looks
 from standfast.wings.effects.verbs import Seen, Verifier
+from standfast.wings.workflows import graphs
 
 log = logging.getLogger("standfast.worker")
 
@@ -117,7 +118,7 @@ class Attempts:
         self._registry = registry
         self._verifier = verifier
         self._entered = entered
-        self._fetch = store.flows.result_blocking
+        self._fetch = partial(_result_of, store)
         self._begin_ledger = partial(_ledger, store)
         self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="standfast-handler")
 
@@ -171,7 +172,7 @@ class Attempts:
         kept = sightings(seen.looks)
         looked = Looked(claim.n, claim.token, claim.id, claim.attempts, kept, bool(claim.failed_looks))
         try:
-            owned = await self._store.notes.keep_looks(looked)
+            owned = await self._store.write(keep_looks, looked)
         except StoreUnavailable:
             return NotEntered("store_unavailable")
         progressed = claim.progressed or int(closes(claim.ledger, seen.looks))
@@ -257,7 +258,11 @@ def cut_short(cut: Cut | None, error: asyncio.CancelledError) -> Outcome:
 
 
 def _ledger(store: Store, claim: Claim, declared: Sequence[str] = ()) -> Ledger:
-    return Ledger(store.notes, claim, payload.kept, declared)
+    return Ledger(store, claim, payload.kept, declared)
+
+
+def _result_of(store: Store, step: int) -> str | None:
+    return store.read(graphs.result(step)).result()
 
 
 def _names(handler: Handler, job: Job) -> list[str] | Failed:

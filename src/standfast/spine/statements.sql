@@ -9,6 +9,7 @@ SELECT count(*) FROM (
 ) AS locked
 
 -- name: next_numbers
+-- remembered: yes
 WITH RECURSIVE fresh (n) AS (
   SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'body'), 0) + 1 UNION ALL SELECT n + 1 FROM fresh LIMIT :count
 )
@@ -72,20 +73,30 @@ WITH due AS MATERIALIZED (
 UPDATE job SET ready_at = due_at FROM due WHERE job.n = due.n
 
 -- name: next_due
-SELECT min(due_at), (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL)
+-- When the next job is due, when the next gate opens, and whether any job that waits must run alone.
+SELECT min(due_at), (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL), EXISTS (
+    SELECT 1 FROM job INDEXED BY job_suspect WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL)
+FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
+
+-- name: next_due (postgres)
+SELECT min(due_at), (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL), EXISTS (
+    SELECT 1 FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL)
 FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
 
 -- name: queue_rules
-SELECT name, rules, paused, claims, EXISTS (
-    SELECT 1 FROM job INDEXED BY job_suspect WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = name),
-  (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
+-- remembered: yes
+SELECT name, rules, paused, (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
 FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
 
 -- name: queue_rules (postgres)
-SELECT name, rules, paused, coalesce((SELECT sum(claims) FROM tally WHERE tally.queue = name), 0)::bigint, EXISTS (
-    SELECT 1 FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND job.queue = name),
-  (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
+SELECT name, rules, paused, (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
 FROM queue WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb)))
+
+-- name: claims_so_far
+SELECT claims FROM queue WHERE name = :queue
+
+-- name: claims_so_far (postgres)
+SELECT coalesce(sum(claims), 0)::bigint FROM tally WHERE queue = :queue
 
 -- name: lanes
 -- The distinct handlers and priorities that have claimable jobs, by a loose scan of the index.
@@ -200,6 +211,7 @@ WITH chosen AS MATERIALIZED (
 SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
 
 -- name: handler_stamps
+-- remembered: yes
 SELECT name, replay_mode, timeout, risk FROM handler WHERE queue = :queue
 
 -- name: take_jobs
@@ -666,6 +678,7 @@ SELECT id FROM body WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids:
 SAVEPOINT batch
 
 -- name: undo_batch
+-- changes: rules
 ROLLBACK TO batch
 
 -- name: end_batch

@@ -19,18 +19,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 from standfast.clock import Clock
 from standfast.concurrency.threads import start
 from standfast.errors import ConfigurationError, StoreDamaged, StoreUnusable, WrongAddress
-from standfast.spine.close import close
-from standfast.store import requests, turns
+from standfast.store import requests
 from standfast.store.answers import Reading
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
 from standfast.store.requests import Deadlines, Line, Reply, Request, deliver, items_of
 from standfast.store.room import ROOM_TO_ACCEPT
-from standfast.store.scripts import Write
+from standfast.store.scripts import RoundScripts, Write
 from standfast.store.steps import Round, Script
-from standfast.wings.audit.anchor import Anchor
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.reads import JournalRow
 
 log = logging.getLogger("standfast.store")
 
@@ -60,9 +56,10 @@ class Engine(ABC, Generic[Handle]):
     FAULTS: ClassVar[tuple[type[Exception], ...]]
     """What is the fault of one script."""
 
-    def __init__(self, clock: Clock, anchor: Anchor | None = None) -> None:
+    def __init__(self, clock: Clock, scripts: RoundScripts, audit_file: str | None = None) -> None:
         self._clock = clock
-        self.anchor = anchor or Anchor(None)
+        self._scripts = scripts
+        self.anchor = scripts.anchor(audit_file)
         self._line = Line()
         self._deadlines = Deadlines(self._line)
         self._listeners: list[Callable[[Hint], None]] = []
@@ -120,10 +117,6 @@ class Engine(ABC, Generic[Handle]):
     def read(self, script: Script[T]) -> Reading[T]:
         """Run a reading script beside the writer."""
         return Reading(lambda: self._read(script))
-
-    async def journal(self, after: int, limit: int) -> list[JournalRow]:
-        """Read what was told after a journal row."""
-        return await self.read(reads.journal(after, limit))
 
     def inside(self, tx: object) -> Inside:
         """Write inside a transaction of the caller's, where that can be in the same database as the store."""
@@ -193,7 +186,7 @@ class Engine(ABC, Generic[Handle]):
                 self._line.join(pending, MOST_ITEMS)
             round_ = self._new_round(connection)
             answers = self._run_scripts(connection, round_, self._admitted(connection, round_, pending))
-            self._drive(connection, close(round_))
+            self._drive(connection, self._scripts.close(round_))
         self._commit(connection)
         return answers, round_
 
@@ -205,12 +198,14 @@ class Engine(ABC, Generic[Handle]):
     def _run_scripts(self, connection: Handle, round_: Round, admitted: list[Request[Any]]) -> list[Reply]:
         """Run each script once for all its callers, in turn."""
         by_script: dict[Any, list[Request[Any]]] = {}
-        for request in sorted(admitted, key=lambda request: turns.turn(request.script)):
+        for request in admitted:
             by_script.setdefault(request.script.run, []).append(request)
-        calls = [(group[0].script, items_of(group)) for group in by_script.values()]
-        self._drive(connection, turns.lock(round_, calls))
+        places = self._scripts.places
+        groups = sorted(by_script.values(), key=lambda group: places.get(group[0].script.run, -1))
+        calls = [(group[0].script, items_of(group)) for group in groups]
+        self._drive(connection, self._scripts.lock(round_, calls))
         answers: list[Reply] = []
-        for (script, items), group in zip(calls, by_script.values(), strict=True):
+        for (script, items), group in zip(calls, groups, strict=True):
             results = self._drive(connection, script.run(round_, items))
             start = 0
             for request in group:
@@ -335,7 +330,7 @@ class Engine(ABC, Generic[Handle]):
     def _begin(self, connection: Handle, *, in_haste: bool = False) -> None: ...
 
     def _new_round(self, connection: Handle) -> Round:  # noqa: ARG002 - some look into the database first
-        return Round(self.now(), self.skew(), self.boot(), turns.riders())
+        return Round(self.now(), self.skew(), self.boot(), self._scripts.riders)
 
     def _without_room(self, connection: Handle, round_: Round, pending: list[Request[Any]]) -> list[Reply]:  # noqa: ARG002
         """Give the requests that the disk has no room for, with what their callers are told."""

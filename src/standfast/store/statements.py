@@ -10,6 +10,8 @@ right after the name and are said once for all dialects:
     -- locks: jobs        which of RANKS its locks belong to: whatever writes or locks says so, or is not loaded
     -- waits: no          it takes those of the locks that are free, and leaves the others alone
     -- answers: none      no script uses what it answers, so PostgreSQL is not asked to wait for that
+    -- remembered: yes    what it reads changes only with statements that say so; SQLite's writer asks once
+    -- changes: rules     what is remembered is read again
 
 `VALUES :rows` takes a batch of rows in SQLite; in PostgreSQL `:rows` is one JSON text, an array for each row.
 `:numbers` and their like are JSON arrays.
@@ -39,7 +41,13 @@ RANKS = (
 UNRANKED = "none"
 """Said by what writes rows that no other transaction waits for: they are new, or its own."""
 
-SAYINGS = {"locks": {*RANKS, UNRANKED}, "waits": {"no"}, "answers": {"none"}}
+SAYINGS = {
+    "locks": {*RANKS, UNRANKED},
+    "waits": {"no"},
+    "answers": {"none"},
+    "remembered": {"yes"},
+    "changes": {"rules"},
+}
 WAYS: tuple[set[str], ...] = ({""}, {"", "postgres"}, {"", "sqlite"}, {"sqlite", "postgres"}, {"postgres only"})
 """For which dialects a statement may be written."""
 
@@ -58,6 +66,8 @@ class Statement(msgspec.Struct, frozen=True):
     rank: str = UNRANKED
     waits: bool = True
     answers: bool = True
+    remembered: bool = False
+    changes_rules: bool = False
 
     def for_rows(self, rows: int, columns: int) -> str:
         """Write the statement out for a batch of so many rows."""
@@ -85,6 +95,8 @@ class Written(NamedTuple):
             rank=self.says.get("locks", UNRANKED),
             waits="waits" not in self.says,
             answers="answers" not in self.says,
+            remembered="remembered" in self.says,
+            changes_rules="changes" in self.says,
         )
 
 

@@ -20,13 +20,13 @@ from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
 from standfast.store.requests import Reply, Request
 from standfast.store.room import PLENTY
+from standfast.store.scripts import RoundScripts
 from standfast.store.sqlite.connection import LARGEST_WAL, closed_on_failure, rolled_back_on_failure
+from standfast.store.sqlite.facts import Facts
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.moving import check_usable, heed
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Rows, Script
-from standfast.wings.audit.anchor import Anchor
-from standfast.wings.jobs import reads
 
 log = logging.getLogger("standfast.store")
 
@@ -50,6 +50,30 @@ def drive(connection: apsw.Connection, script: Script[T]) -> T:
     except StopIteration as done:
         result: T = done.value
         return result
+
+
+def drive_knowing(connection: apsw.Connection, facts: Facts, script: Script[T]) -> T:
+    """Run a script of the writer: what it knows already is not asked again."""
+    try:
+        name, parameters = next(script)
+        while True:
+            name, parameters = script.send(_answer(connection, facts, name, parameters))
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+def _answer(connection: apsw.Connection, facts: Facts, name: str, parameters: dict[str, Any] | Batch) -> Rows:
+    statement = STATEMENTS[name]
+    if statement.remembered and isinstance(parameters, dict):
+        known = facts.recall(name, parameters)
+        if known is None:
+            known = _execute(connection, name, parameters)
+            facts.remember(name, parameters, known)
+        return known
+    if statement.changes_rules:
+        facts.rules_changed()
+    return _execute(connection, name, parameters)
 
 
 def _execute(connection: apsw.Connection, name: str, parameters: dict[str, Any] | Batch) -> Rows:
@@ -87,10 +111,11 @@ class SqliteEngine(Engine[apsw.Connection]):
     )
     FAULTS = (apsw.Error, *FAULTS)
 
-    def __init__(self, files: Files, clock: Clock) -> None:
-        super().__init__(clock, Anchor(files.audit_path))
+    def __init__(self, files: Files, clock: Clock, scripts: RoundScripts) -> None:
+        super().__init__(clock, scripts, files.audit_path)
         self._files = files
         self._offset = 0.0
+        self._facts = Facts()
 
     def open(self) -> None:
         """Open the file, bring its schema forward, set the clock, start the writer."""
@@ -141,7 +166,7 @@ class SqliteEngine(Engine[apsw.Connection]):
 
     def back_up(self, path: str) -> dict[str, int]:
         """Copy the store to a new file beside the writer."""
-        return self._files.back_up(path, lambda connection: drive(connection, reads.contents()))
+        return self._files.back_up(path, lambda connection: drive(connection, self._scripts.contents()))
 
     def _open(self) -> apsw.Connection:
         with reopening("sqlite", self._files.path):
@@ -155,12 +180,15 @@ class SqliteEngine(Engine[apsw.Connection]):
 
     def _begin(self, connection: apsw.Connection, *, in_haste: bool = False) -> None:  # noqa: ARG002
         self._files.begin(connection)
+        self._facts.begin(connection)
 
     def _new_round(self, connection: apsw.Connection) -> Round:
         """Look whether the files are whole, and whether the store is about to move, or has."""
         self._files.check_whole(connection)
         round_ = super()._new_round(connection)
-        round_.starts_nothing = heed(connection, round_.now)
+        if not self._facts.unmarked:
+            self._facts.unmarked = check_usable(connection) is None
+            round_.starts_nothing = not self._facts.unmarked and heed(connection, round_.now)
         return round_
 
     def _without_room(self, connection: apsw.Connection, round_: Round, pending: list[Request[Any]]) -> list[Reply]:
@@ -179,6 +207,7 @@ class SqliteEngine(Engine[apsw.Connection]):
             connection.execute("COMMIT")
         except apsw.Error as error:
             raise Doubt from error
+        self._facts.committed(connection)
         self._files.check_in_place(committed=True)
 
     def _after_round(self) -> None:
@@ -195,7 +224,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         return size, self._files.wal.held_by() if size > LARGEST_WAL else []
 
     def _drive(self, connection: apsw.Connection, script: Script[Any]) -> Any:
-        return drive(connection, script)
+        return drive_knowing(connection, self._facts, script)
 
     def _can_go_on_after(self, error: BaseException) -> bool:
         """Keep a connection that only came too early; one that is left inside a transaction is given up with it."""

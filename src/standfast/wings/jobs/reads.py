@@ -335,7 +335,7 @@ def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | No
     overdue = yield "overdue_jobs", {"boot": boot, "since": now - silent_after}
     named = yield "unknown_handlers", {"lanes": text(lanes), "most": LOOKED_AT}
     unknown = [(queue, handler) for queue, handler in named if handler != HTTP]
-    [(next_due_at, _)] = yield "next_due", {}
+    [(next_due_at, *_)] = yield "next_due", {}
     callers, live = _told_apart([WorkerRow(*row) for row in workers])
     fallbacks = [(*row,) for row in (yield "recent_fallbacks", {"since": now - FALLBACKS_SHOWN})]
     since = {"boot": boot, "since": now - silent_after}

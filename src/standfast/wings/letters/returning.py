@@ -19,6 +19,9 @@ from standfast.wings.http.sender import Sender
 from standfast.wings.jobs.reads import JobRecord, JobRow
 from standfast.wings.jobs.rules import Refusal, replay, resolve
 from standfast.wings.policy.rulings import Ruling, may_have_landed
+from standfast.wings.queues import reads as queue_reads
+from standfast.wings.workflows import graphs
+from standfast.wings.workflows import scripts as workflows
 
 LOOKS_AT_ONCE = 20
 """How many letters' effects are looked at side by side."""
@@ -108,12 +111,15 @@ class Returning:
         if handler is None or not handler.has_effects:
             return None
         try:
-            flows = self._store.flows
-            parents = None if row.workflow is None else await flows.parents(row.n)
-            job = job_of(record, handler, await self._store.rules(row.queue), parents, flows.result_blocking)
+            parents = None if row.workflow is None else await self._store.read(workflows.parents_of(row.n))
+            rules = await self._store.read(queue_reads.rules(row.queue))
+            job = job_of(record, handler, rules, parents, self._result_of)
         except PayloadRejected:
             return None
         return await self._verifier.look(handler, job, record.effects)
+
+    def _result_of(self, step: int) -> str | None:
+        return self._store.read(graphs.result(step)).result()
 
 
 def ruled(decided: Transition, letter: JobView, ruling: Ruling) -> Transition:

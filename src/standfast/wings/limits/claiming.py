@@ -19,9 +19,9 @@ PASSES = 16
 """How often one claim looks for others in place of those it parked; then it lets others have their turn."""
 
 
-def claim_regulated(round_: Round, worker: str, want: Want, rules: QueueRules, already: int) -> Script[Found]:
+def claim_regulated(round_: Round, worker: str, want: Want, rules: QueueRules) -> Script[Found]:
     """Claim from a queue that something may hold back."""
-    if rules.gate is not None and not (yield from _admitted(round_, want, rules, already)):
+    if rules.gate is not None and not (yield from _admitted(round_, want, rules)):
         return NOTHING
     disabled: Mapping[str, str] = barriers.NONE
     if want.ready is not None:
@@ -35,10 +35,10 @@ def claim_regulated(round_: Round, worker: str, want: Want, rules: QueueRules, a
     before = yield from barriers.barrier(round_, want.queue, rules, {handler for handler, _ in lanes}, disabled)
     again: float | None = None
     if before is None:
-        numbers = yield from pick(round_, want, rules, lanes, already=already, wanted=want.slots)
+        numbers = yield from pick(round_, want, rules, lanes, wanted=want.slots)
         stamps = yield from take(round_, worker, want.queue, rules, lanes=lanes, numbers=numbers)
     else:
-        numbers, again, stamps = yield from _take_what_passes(round_, worker, want, before, already)
+        numbers, again, stamps = yield from _take_what_passes(round_, worker, want, before)
         if not numbers:
             return Found([], again)
     return Found((yield from taken(round_, worker, want.queue, numbers, stamps)), again)
@@ -51,7 +51,7 @@ def claim_this(round_: Round, worker: str, want: Want, rules: QueueRules, n: int
     """
     if want.ready is not None:
         yield from probes.heed(round_, want.queue, want.ready)
-    if rules.gate is not None and not (yield from _admitted(round_, want, rules, 0)):
+    if rules.gate is not None and not (yield from _admitted(round_, want, rules)):
         return []
     before = yield from barriers.barrier(round_, want.queue, rules, want.handlers)
     if before is not None:
@@ -64,7 +64,7 @@ def claim_this(round_: Round, worker: str, want: Want, rules: QueueRules, n: int
     return (yield from taken(round_, worker, want.queue, [n], stamps))
 
 
-def _admitted(round_: Round, want: Want, rules: QueueRules, already: int) -> Script[bool]:
+def _admitted(round_: Round, want: Want, rules: QueueRules) -> Script[bool]:
     """Heed what the queue's admission gate said; nobody starts anything without having asked it.
 
     What would start now is parked once for each closing, so that it is seen what it waits for. The rest stays.
@@ -75,13 +75,13 @@ def _admitted(round_: Round, want: Want, rules: QueueRules, already: int) -> Scr
     if want.admission is not None:
         lanes = yield from lanes_of(want)
         if (yield from barriers.closed(round_, want.queue, want.admission, holds_back=bool(lanes))):
-            numbers = yield from pick(round_, want, rules, lanes, already=already, wanted=want.slots)
+            numbers = yield from pick(round_, want, rules, lanes, wanted=want.slots)
             yield from barriers.park_at_gate(want.queue, numbers)
     return False
 
 
 def _take_what_passes(
-    round_: Round, worker: str, want: Want, before: Barrier, already: int
+    round_: Round, worker: str, want: Want, before: Barrier
 ) -> Script[tuple[list[int], float | None, Stamps]]:
     """Take what its gates let pass. What they do not is parked and leaves the index: nobody looks at it twice."""
     taken: list[int] = []
@@ -94,7 +94,7 @@ def _take_what_passes(
             again += [] if wait is None else [wait]
             break
         lanes = yield from lanes_of(want)
-        numbers = yield from pick(round_, want, before.rules, lanes, already=already + len(taken), wanted=wanted)
+        numbers = yield from pick(round_, want, before.rules, lanes, taken=len(taken), wanted=wanted)
         if not numbers:
             break
         passed = yield from barriers.passing(round_, before, numbers, wanted)

@@ -28,6 +28,7 @@ SELECT coalesce(snapshot, 'broken') FROM policy FOR SHARE
 
 -- name: write_policy
 -- locks: policy
+-- changes: rules
 INSERT INTO policy (only_one, snapshot, source, text, rules, published_by, published_at)
 VALUES (1, :snapshot, :source, :text, :rules, :by, :now)
 ON CONFLICT (only_one) DO UPDATE
@@ -36,6 +37,7 @@ SET snapshot = excluded.snapshot, source = excluded.source, text = excluded.text
 
 -- name: write_policy_problem
 -- locks: policy
+-- changes: rules
 INSERT INTO policy (only_one, problem, problem_at) VALUES (1, :problem, :now)
 ON CONFLICT (only_one) DO UPDATE SET problem = excluded.problem, problem_at = excluded.problem_at
 

@@ -14,6 +14,7 @@ from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
 from standfast.store.store import Store
 from standfast.wings.http import verbs as http
+from standfast.wings.jobs import reads
 from standfast.wings.queues.declarations import Declarations
 
 
@@ -68,7 +69,7 @@ class Admission:
 
     def _rules_in_force(self, queue: str) -> QueueRules | None:
         """Read what others declared. Where no store is, nobody did, and a refusal must not make one."""
-        if not self._store.there():
+        if not self._store.premises.there():
             return None
         self._declared.publish_blocking()
-        return self._store.published_rules_blocking(queue)
+        return self._store.read(reads.published_rules(queue)).result()

@@ -16,6 +16,7 @@ from standfast.settings import Settings
 from standfast.spine.orders import Publication
 from standfast.spine.registry import Registry
 from standfast.store.store import Store
+from standfast.wings.queues import publishing
 
 log = logging.getLogger("standfast.queue")
 
@@ -106,7 +107,7 @@ class Declarations:
         handlers = self.registry.declarations()
         if self._publishes and (self.rules or handlers):
             publication = Publication(dict(self._in_code), handlers, self.named, self._file)
-            yield partial(self._store.publish_blocking, publication)
+            yield partial(publishing.publish, self._store, publication)
         for publish, look in self._besides:
             found = publish if self._publishes else look
             if found is not None:

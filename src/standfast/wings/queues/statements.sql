@@ -6,6 +6,7 @@
 SELECT 1 FROM queue WHERE name = :queue FOR UPDATE
 
 -- name: known_queues
+-- remembered: yes
 SELECT name, priority, max_age, max_depth FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
 
 -- name: known_queues (postgres)
@@ -13,6 +14,7 @@ SELECT name, priority, max_age, max_depth FROM queue WHERE name = ANY (ARRAY(SEL
 
 -- name: ensure_queues
 -- locks: queues
+-- changes: rules
 INSERT INTO queue (name)
 SELECT value FROM json_each(:queues) WHERE true
 ON CONFLICT (name) DO NOTHING
@@ -32,6 +34,7 @@ ORDER BY name FOR UPDATE
 
 -- name: write_layers
 -- locks: queues
+-- changes: rules
 UPDATE queue SET declared = e.value->>'declared', overlay = e.value->>'overlay' FROM json_each(:layers) AS e WHERE queue.name = e.key
 
 -- name: write_layers (postgres)
@@ -47,6 +50,7 @@ WHERE q.max_age IS DISTINCT FROM (e.value->>'max_age')::double precision
 
 -- name: publish_queues
 -- locks: queues
+-- changes: rules
 INSERT INTO queue (name, rules, priority, max_age, max_depth, declared_at)
 SELECT e.key, e.value, e.value->>'priority', CAST(e.value->>'max_age' AS REAL), e.value->>'max_depth', :now
 FROM json_each(:queues) AS e WHERE true
@@ -105,6 +109,7 @@ SELECT EXISTS (
 
 -- name: publish_handlers
 -- locks: queues
+-- changes: rules
 INSERT INTO handler (queue, name, replay_mode, risk, timeout, declared_at, consent, when_landed)
 SELECT e.value->>'queue', e.value->>'name', e.value->>'replay_mode', e.value->>'risk', CAST(e.value->>'timeout' AS REAL), :now,
   coalesce(e.value->>'consent', 0), e.value->>'when_landed'
@@ -131,6 +136,7 @@ SELECT name FROM queue
 
 -- name: forget_queues
 -- locks: queues
+-- changes: rules
 -- Those that nobody declared and that have been empty and idle for a while. Jobs that are neither ready nor ended have no
 -- index by queue: with many of them, nothing is forgotten.
 DELETE FROM queue WHERE name IN (
@@ -168,6 +174,7 @@ RETURNING name
 
 -- name: return_queues
 -- locks: queues
+-- changes: rules
 -- A job may have come in the moment its queue was forgotten, by a transaction that had seen it: then it is back.
 INSERT INTO queue (name)
 SELECT substr(u.name, 11) FROM upkeep AS u
@@ -183,6 +190,7 @@ DELETE FROM upkeep WHERE name LIKE 'forgotten %' AND at < :before
 
 -- name: pause_queue
 -- locks: queues
+-- changes: rules
 UPDATE queue SET paused = :paused WHERE name = :queue RETURNING name
 
 -- name: pause_queue (postgres)

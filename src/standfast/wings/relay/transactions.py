@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from standfast.clock import Clock
 from standfast.job import NewJob, Receipt
+from standfast.spine import bulk
 from standfast.spine.accept import receipt
 from standfast.spine.orders import Accepted
 from standfast.store.store import Store
@@ -32,14 +33,14 @@ class Transactions:
         if outbox.is_connection(tx):
             return self._defer(tx, jobs)
         await self._ready()
-        return _receipts(await self._store.enqueue_inside(tx, jobs), jobs)
+        return _receipts(await self._store.inside(tx).write(bulk.enqueue_together, jobs), jobs)
 
     def enqueue_blocking(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Do the same for a caller without a loop."""
         if outbox.is_connection(tx):
             return self._defer(tx, jobs)
         self._publish()
-        return _receipts(self._store.enqueue_inside_blocking(tx, jobs), jobs)
+        return _receipts(self._store.inside(tx).write(bulk.enqueue_together, jobs).result(), jobs)
 
     def _defer(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
         self._store.check_not_closed()
