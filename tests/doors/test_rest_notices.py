@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from standfast import Permanent, Standfast, StoreUnavailable
-from standfast.server import parting, remembered
+from standfast.server import remembered, shutdown
 from standfast.server.app import Server
 from standfast.server.cookies import name_at
 from standfast.spine import close as closing
@@ -320,11 +320,11 @@ async def test_a_signal_is_heard_beside_whoever_handles_it() -> None:
     """A server that an application runs waits for connections before it tells of the end: it is too late then."""
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
-    ending = parting.Parting()
+    ending = shutdown.Shutdown()
     try:
-        with ending.at_signals():
+        with ending.on_signals():
             signal.raise_signal(signal.SIGTERM)
-            await asyncio.wait_for(ending.over(), 5)
+            await asyncio.wait_for(ending.wait(), 5)
         signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -349,11 +349,11 @@ async def test_who_waits_for_a_call_is_let_go_when_the_server_ends() -> None:
     async def never(_scope: Any, _receive: Any, _send: Any) -> None:
         await asyncio.Event().wait()
 
-    over = parting.Parting()
-    waiting = Listener(parting.Kept(never, over))
+    over = shutdown.Shutdown()
+    waiting = Listener(shutdown.UntilShutdown(never, over))
     waiting.answered = False
     async with waiting:
-        over.end()
+        over.begin()
         await waiting.over()
     assert (waiting.status, b"the server ends" in waiting.body) == (503, True)
 

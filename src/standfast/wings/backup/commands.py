@@ -9,7 +9,7 @@ import click
 
 from standfast import settings
 from standfast.application import store_at
-from standfast.cli.door import look, shared
+from standfast.cli.group import look, shared
 from standfast.cli.terminal import show_json, show_line
 from standfast.cli.words import counted
 
