@@ -20,10 +20,9 @@ from standfast.clock import Clock
 from standfast.concurrency.threads import start
 from standfast.errors import ConfigurationError, StoreDamaged, StoreUnusable, WrongAddress
 from standfast.store import requests
-from standfast.store.answers import Reading
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
-from standfast.store.requests import Deadlines, Line, Reply, Request, deliver, items_of
+from standfast.store.requests import Deadlines, Line, Reading, Reply, Request, deliver, items_of
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import RoundScripts, Write
 from standfast.store.steps import Round, Script
