@@ -71,7 +71,7 @@ async def test_one_handed_in_again_after_an_unknown_commit_is_never_refused(two)
 
 async def test_one_that_two_relays_hand_in_at_once_takes_one_place(two):
     jobs = [new_job(), new_job(), new_job()]
-    assert outcomes(await two.enqueue([*jobs, *jobs])) == ["accepted", "accepted", "Full"] * 2
+    assert outcomes(await two.write_all(intake.enqueue, [*jobs, *jobs])) == ["accepted", "accepted", "Full"] * 2
 
 
 async def test_the_key_of_a_refused_job_is_free(two):

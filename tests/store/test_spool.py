@@ -31,7 +31,7 @@ from standfast.wings.letters.burials import in_conflict, unknown
 from standfast.wings.queues.declarations import Declarations
 from standfast.wings.relay import forwarder
 from standfast.wings.relay import scripts as forward
-from standfast.wings.relay.forwarder import Forwarder
+from standfast.wings.relay.forwarder import Forwarder, hand_over
 from standfast.wings.relay.scripts import Forward, Unforwardable
 from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
@@ -249,7 +249,7 @@ def test_a_forked_child_has_its_own_handle(spool):
 
 def brought(store: Store, *jobs: NewJob, ago: float = 0.0) -> None:
     """Bring jobs that were accepted on some host so many seconds ago."""
-    store.write_all(forward.forward, [Forward(job, store.now() - ago, in_conflict) for job in jobs]).result()
+    hand_over(store, [Forward(job, store.now() - ago, in_conflict) for job in jobs])
 
 
 async def test_a_job_is_brought_once_however_often_and_however_late(store, clock, look):

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from standfast import Permanent, Standfast
+from standfast.concurrency.answers import Answer
 from standfast.spine.apply import apply
 from standfast.spine.orders import Catch, Order
-from standfast.store.answers import Answer
 from standfast.store.store import Store
 from tests.between import between
 

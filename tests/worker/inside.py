@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from standfast import Standfast, StoreUnavailable
+from standfast.concurrency.answers import Answer
 from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
 from standfast.spine.apply import apply
 from standfast.spine.orders import Catch, Order
-from standfast.store.answers import Answer
 from standfast.store.store import Store
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.reads import WorkerRow

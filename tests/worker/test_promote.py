@@ -20,10 +20,11 @@ from standfast import ConfigurationError, IdempotencyConflict, JobView, Permanen
 from standfast.errors import StoreMoved
 from standfast.settings import without_password
 from standfast.store.migrations import migrations, missing
+from standfast.store.tables import BY_NUMBER, KEYS
 from standfast.testing import drain
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.scripts import Cause, Found
-from standfast.wings.promote.tables import AUDIT, BY_NUMBER, JOURNAL, KEYS, WHOLE
+from standfast.wings.promote.tables import AUDIT, JOURNAL, WHOLE
 from standfast.wings.promote.verbs import promote as promote_here
 from tests.postgres import connect
 from tests.waiting import ended, job_of, seen

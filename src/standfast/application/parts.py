@@ -124,7 +124,7 @@ class Parts:
 
     def _new_transactions(self) -> Transactions:
         """Make what writes jobs inside transactions of callers."""
-        parts = (self._store, self._ready, self._declared.publish_blocking, self.clock)
+        parts = (self._store, self._ready, self.clock)
         return Transactions(*parts) if self.tracing is None else TracedTransactions(self.tracing, *parts)
 
     def _new_shared_settings(self) -> SharedSettings:

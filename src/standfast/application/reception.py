@@ -6,8 +6,10 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from standfast.application.fallback import Fallbacks
+from standfast.concurrency.answers import EitherWay, beside
 from standfast.concurrency.locks import ForkableLock
 from standfast.concurrency.threads import aside
 from standfast.errors import StoreGone, StoreUnavailable, WrongAddress
@@ -67,13 +69,6 @@ class Reception:
     def _enqueue_together(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
         return self._store.write(bulk.enqueue_together, jobs)
 
-    def accept_blocking(self, job: NewJob) -> Receipt:
-        """Take one job in from code without a loop."""
-        [answer] = self._stored_blocking([job])
-        if not _is_spooled(answer):
-            self._fallbacks.tell_blocking()
-        return receipt(answer, job)
-
     async def _stored(self, jobs: Sequence[NewJob], enqueue: Enqueue) -> list[Accepted]:
         spool = self._spool
         if spool is None:
@@ -82,7 +77,7 @@ class Reception:
             return await enqueue(jobs)
         refused = None
         while refused is None and (spool.waiting is not False or self._declared.unpublished):
-            refused = await asyncio.shield(self._asked_for_all(spool))
+            refused = await EitherWay(partial(self._asked_for_all, spool), partial(self._refusal, spool))
         if refused is None:
             try:
                 return await enqueue(jobs)
@@ -90,31 +85,14 @@ class Reception:
                 raise
             except StoreUnavailable as error:
                 refused = error
-        return await aside(self._put, spool, jobs, refused)
+        return await beside(self._put, spool, jobs, refused)
 
     def _asked_for_all(self, spool: Spool) -> asyncio.Future[StoreUnavailable | None]:
         """Ask once for all calls of this loop that wait: they go on in the order they came."""
         asked = self._asked
         if asked is None or asked.done() or asked.get_loop() is not asyncio.get_running_loop():
             asked = self._asked = aside(self._refusal, spool)
-        return asked
-
-    def _stored_blocking(self, jobs: Sequence[NewJob]) -> list[Accepted]:
-        spool = self._spool
-        if spool is None:
-            self._declared.publish_blocking()
-            return self._store.write_all(intake.enqueue, jobs).result()
-        refused = None
-        if spool.waiting is not False or self._declared.unpublished:
-            refused = self._refusal(spool)
-        if refused is None:
-            try:
-                return self._store.write_all(intake.enqueue, jobs).result()
-            except StoreGone:
-                raise
-            except StoreUnavailable as error:
-                refused = error
-        return self._put(spool, jobs, refused)
+        return asyncio.shield(asked)
 
     def _refusal(self, spool: Spool) -> StoreUnavailable | None:
         """Say why jobs cannot go to the store itself; one that is being opened is waited for until the deadline."""

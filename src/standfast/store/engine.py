@@ -17,12 +17,11 @@ from standfast.clock import Clock
 from standfast.concurrency.threads import start
 from standfast.errors import ConfigurationError, StoreDamaged, StoreUnusable, WrongAddress
 from standfast.store import requests
-from standfast.store.answers import Reading
 from standfast.store.database import Database, Handle
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
 from standfast.store.leading import Leader
-from standfast.store.requests import Deadlines, Line, Reply, Request, deliver, items_of
+from standfast.store.requests import Deadlines, Line, Reading, Reply, Request, deliver, items_of
 from standfast.store.scripts import RoundScripts, Write
 from standfast.store.steps import Round, Script
 

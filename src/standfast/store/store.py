@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from standfast.clock import Clock, SystemClock
+from standfast.concurrency.answers import Answer
 from standfast.errors import StoreClosed
 from standfast.store import shared, spools
-from standfast.store.answers import Answer
 from standfast.store.engine import Engine
 from standfast.store.inside import Inside
 from standfast.store.places import place

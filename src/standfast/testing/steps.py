@@ -120,9 +120,6 @@ class _WatchedReception(Reception):
     async def accept_together(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         return [self._told(receipt) for receipt in await super().accept_together(jobs)]
 
-    def accept_blocking(self, job: NewJob) -> Receipt:
-        return self._told(super().accept_blocking(job))
-
     def _told(self, receipt: Receipt) -> Receipt:
         if receipt.id is not None:
             self.promised(receipt.id)

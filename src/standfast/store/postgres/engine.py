@@ -12,7 +12,6 @@ import psycopg
 
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
-from standfast.store.answers import Reading
 from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
@@ -28,6 +27,7 @@ from standfast.store.postgres.driver import drive
 from standfast.store.postgres.foreign import Foreign
 from standfast.store.postgres.server import Server
 from standfast.store.postgres.session import Unanswered
+from standfast.store.requests import Reading
 from standfast.store.scripts import RoundScripts
 from standfast.store.steps import Script
 

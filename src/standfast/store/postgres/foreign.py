@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from standfast.clock import Clock
+from standfast.concurrency.answers import Answer, EitherWay
 from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError
-from standfast.store.answers import Answer, EitherWay
 from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.bell import channel, messages

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from standfast.concurrency.answers import Answer
 from standfast.errors import (
     ConfigurationError,
     LeaseLost,
@@ -16,7 +17,6 @@ from standfast.errors import (
 )
 from standfast.failure import Verdict
 from standfast.job import DOUBTED, OTHER_ARGUMENTS, STEP, UNKEPT, Claim, Entry, Note, label_of
-from standfast.store.answers import Answer
 from standfast.store.requests import Request
 from standfast.store.store import Store
 from standfast.wings.effects.block import Block

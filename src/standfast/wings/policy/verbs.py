@@ -78,7 +78,7 @@ class Policies:
         self._store = store
         self.known = KnownPolicy()
         self._declared = declared
-        declared.besides(self.publish_blocking, self.learn_blocking)
+        declared.besides(self.put_in_force, self.learn)
         self._file: Path | None = Path(file.value)
         self._expected = file.source != "default"
         self._seen: tuple[int, ...] | None = None
@@ -200,16 +200,16 @@ class Policies:
 
     # --- for whoever opens the store, and for workers
 
-    def publish_blocking(self) -> None:
+    def put_in_force(self) -> None:
         """Put in force what this process has, if anything; learn what is in force."""
         if self._written is None and self._file is not None:
             self._look(self._file)
         if self._written is None:
-            self.learn_blocking()
+            self.learn()
         else:
             self._offer(self._written)
 
-    def learn_blocking(self) -> None:
+    def learn(self) -> None:
         """Learn what is in force."""
         self.known.learn(self._store.read(policies.kept()).result())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from standfast.concurrency.answers import beside
 from standfast.concurrency.threads import aside
 from standfast.errors import UnknownQueue
 from standfast.job import HTTP, NewJob
@@ -38,12 +39,7 @@ class Admission:
     async def admit(self, jobs: Sequence[NewJob]) -> None:
         """Refuse jobs of one queue that it does not take."""
         if self._left_open(jobs):
-            await aside(self._ask_the_store, jobs)
-
-    def admit_blocking(self, jobs: Sequence[NewJob]) -> None:
-        """Do the same for a caller without a loop."""
-        if self._left_open(jobs):
-            self._ask_the_store(jobs)
+            await beside(self._ask_the_store, jobs)
 
     def _left_open(self, jobs: Sequence[NewJob]) -> bool:
         """Refuse what this process knows to be wrong; tell whether only the store knows the rest."""
@@ -71,5 +67,5 @@ class Admission:
         """Read what others declared. Where no store is, nobody did, and a refusal must not make one."""
         if not self._store.premises.there():
             return None
-        self._declared.publish_blocking()
+        self._declared.publish_now()
         return self._store.read(reads.published_rules(queue)).result()

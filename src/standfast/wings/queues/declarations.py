@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from standfast.concurrency.answers import beside
 from standfast.concurrency.locks import ForkableLock
-from standfast.concurrency.threads import aside
 from standfast.errors import StoreGone, StoreUnavailable
 from standfast.rules import QueueRules
 from standfast.settings import Settings
@@ -88,10 +88,10 @@ class Declarations:
     async def publish(self) -> None:
         """Put in force what is not yet."""
         if self.unpublished:
-            await aside(self.publish_blocking)
+            await beside(self.publish_now)
 
-    def publish_blocking(self) -> None:
-        """Do the same for a caller without a loop."""
+    def publish_now(self) -> None:
+        """Put it in force in this thread."""
         if not self.unpublished:
             return
         with self._publishing:

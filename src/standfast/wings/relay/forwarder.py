@@ -125,7 +125,7 @@ class Forwarder:
     def _step(self) -> None:
         refusal: StandfastError | None = None
         try:
-            self._declared.publish_blocking()
+            self._declared.publish_now()
             self._empty_spool()
         except StandfastError as error:
             refusal = error

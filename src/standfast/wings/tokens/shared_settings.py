@@ -39,9 +39,9 @@ class SharedSettings:
         if hidden is not None:
             self._written[HIDDEN_NAMES] = sorted(set(hidden))
             redact.hide_also(hidden)
-        declared.besides(self.publish_blocking, self.look)
+        declared.besides(self.put_in_force, self.look)
 
-    def publish_blocking(self) -> None:
+    def put_in_force(self) -> None:
         """Put in force what this process's file says, if anything; learn which names hide their values."""
         for name, value in self._written.items():
             text = msgspec.json.encode(value, order="sorted").decode()
