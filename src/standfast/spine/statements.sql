@@ -1,5 +1,64 @@
 -- Statements of the spine. How they are written: store/statements.py.
 
+-- columns: standfast.job.Claim
+from j: n, token, queue, handler, worker, attempts, max_attempts, round_start, lease, timeout, replay_mode, claimed_at, entered_at,
+  expires_at, landed, pending, due_at, progress_start, failed_looks, suspect
+from b: id, payload, idempotency_key
+gate: j.thread_gate
+details: json(b.details)
+coalesced: json(b.coalesced)
+occupies: json(j.occupies)
+ledger: json(CASE WHEN j.token > :since THEN (
+    SELECT nullif(json_group_array(json_array(:columns(ClaimedEntry))), '[]') FROM effect AS f WHERE f.n = j.n) END)
+first_seen_at: coalesce(b.first_seen_at, b.created_at)
+replays: CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END
+refusals: CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
+    WHERE h.n = j.n AND h.entry->>'refused' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
+      AND o.entry->>'refused' IS NULL AND (o.entry->>'class' IS NOT NULL OR o.entry->>'reason_code' = 'replayed')), -1)) ELSE 0 END
+progressed: CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END
+later: handler_risk, parents
+
+-- columns: standfast.job.Claim (postgres)
+details: b.details::json
+coalesced: b.coalesced::json
+occupies: j.occupies::json
+ledger: CASE WHEN j.token > :since THEN (SELECT json_agg(json_build_array(:columns(ClaimedEntry))) FROM effect AS f WHERE f.n = j.n) END
+refusals: CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
+    WHERE h.n = j.n AND h.entry::json->>'refused' = 'true' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
+      AND o.entry::json->>'refused' IS NULL AND (o.entry::json->>'class' IS NOT NULL OR o.entry::json->>'reason_code' = 'replayed')), -1)) ELSE 0 END
+
+-- columns: standfast.job.Entry as ClaimedEntry
+from f: name, state, verdict, late
+receipt: CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN NULL ELSE f.receipt END
+left_out: CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN octet_length(f.receipt) ELSE 0 END
+later: at, attempt
+
+-- columns: standfast.wings.jobs.reads.JobRow
+from job_row: n, id, queue, handler, state, priority, payload, details, attempts, round_start, budget, max_attempts, rules, deferrals,
+  token, generation, created_at, first_seen_at, entered_at, due_at, ready_at, claimed_at, finished_at, worker, idempotency_key,
+  thread_key, thread_gate, coalesced, parked_on, workflow, expires_at, result, warning, failure, triage, fingerprint, superseded_by,
+  policy_snapshot, replays, handler_risk
+
+-- columns: standfast.worker.upkeep.Held
+from j: n, token, queue, cancelling
+id: b.id
+gate: j.thread_gate
+
+-- columns: standfast.worker.upkeep.Expired
+from j: n, token, queue, entered_at, expires_at, handler, attempts
+from b: id, payload, details
+gate: j.thread_gate
+max_age: q.max_age
+first_seen_at: coalesce(b.first_seen_at, b.created_at)
+replays: coalesce((SELECT e.replays FROM ending AS e WHERE e.n = j.n), 0)
+handler_risk: (SELECT h.risk FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
+replay_mode: (SELECT h.replay_mode FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
+
+-- columns: standfast.worker.losses.Loss
+from worker: held, company
+worker: worker.id
+certain: worker.died_at IS NOT NULL
+
 -- name: lock_jobs (postgres only)
 -- locks: jobs
 -- answers: none
@@ -232,39 +291,13 @@ UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, toke
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND handler = :handler
 
 -- name: held_claims
--- Field order is that of the Claim struct. CROSS JOIN keeps the order of the numbers. Effects are read from a token on: a first attempt has none yet.
--- A receipt with more than so many bytes stays here until a handler asks for it.
-SELECT json_group_array(json_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
-  j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
-  json(b.details), j.thread_gate, json(b.coalesced), j.landed, json(j.occupies), json(CASE WHEN j.token > :since THEN (
-    SELECT nullif(json_group_array(json_array(f.name, f.state, iif(f.state = 'done' AND octet_length(f.receipt) > :most, NULL, f.receipt),
-      f.verdict, f.late, iif(f.state = 'done' AND octet_length(f.receipt) > :most, octet_length(f.receipt), 0))), '[]')
-    FROM effect AS f WHERE f.n = j.n) END), coalesce(b.first_seen_at, b.created_at),
-  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at,
-  CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
-    WHERE h.n = j.n AND h.entry->>'refused' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
-      AND o.entry->>'refused' IS NULL AND (o.entry->>'class' IS NOT NULL OR o.entry->>'reason_code' = 'replayed')), -1)) ELSE 0 END,
-  j.progress_start, j.failed_looks,
-  CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END, j.suspect))
+-- CROSS JOIN keeps the order of the numbers. Effects are read from a token on: a first attempt has none yet. A receipt with
+-- more than so many bytes stays here until a handler asks for it.
+SELECT json_group_array(json_array(:columns(Claim)))
 FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
 
 -- name: held_claims (postgres)
--- Field order is that of the Claim struct. Effects are read from a token on: a first attempt has none yet.
-SELECT coalesce(json_agg(json_build_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
-  j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
-  b.details::json, j.thread_gate, b.coalesced::json, j.landed, j.occupies::json, CASE WHEN j.token > :since THEN (
-    SELECT json_agg(json_build_array(f.name, f.state,
-      CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN NULL ELSE f.receipt END,
-      f.verdict, f.late, CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN octet_length(f.receipt) ELSE 0 END))
-    FROM effect AS f WHERE f.n = j.n) END,
-  coalesce(b.first_seen_at, b.created_at),
-  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at,
-  CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
-    WHERE h.n = j.n AND h.entry::json->>'refused' = 'true' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
-      AND o.entry::json->>'refused' IS NULL AND (o.entry::json->>'class' IS NOT NULL OR o.entry::json->>'reason_code' = 'replayed')), -1)) ELSE 0 END,
-  j.progress_start, j.failed_looks,
-  CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END, j.suspect
-  ) ORDER BY e.place), '[]')::text
+SELECT coalesce(json_agg(json_build_array(:columns(Claim)) ORDER BY e.place), '[]')::text
 FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
 
@@ -456,7 +489,7 @@ ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.que
   process = excluded.process, died_at = NULL, ran = NULL, held = NULL, company = NULL
 
 -- name: held_by_worker
-SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.cancelling FROM job AS j JOIN body AS b ON b.n = j.n
+SELECT :columns(Held) FROM job AS j JOIN body AS b ON b.n = j.n
 WHERE j.worker = :id AND j.state = 'running'
 
 -- name: retire_worker
@@ -537,11 +570,10 @@ UPDATE worker SET
 FROM lost WHERE worker.id = lost.id
 
 -- name: lost_workers
--- Field order is that of Loss.
-SELECT id, held, company, died_at IS NOT NULL FROM worker WHERE id IN (SELECT value FROM json_each(:workers))
+SELECT :columns(Loss) FROM worker WHERE id IN (SELECT value FROM json_each(:workers))
 
 -- name: lost_workers (postgres)
-SELECT id, held, company, died_at IS NOT NULL FROM worker WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:workers::jsonb)))
+SELECT :columns(Loss) FROM worker WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:workers::jsonb)))
 
 -- name: stand_apart
 -- locks: workers
@@ -556,16 +588,12 @@ RETURNING id
 UPDATE worker SET apart = NULL WHERE id = :id
 
 -- name: expired_jobs
-SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age, j.handler, b.payload, b.details, j.attempts,
-  coalesce(b.first_seen_at, b.created_at), coalesce((SELECT e.replays FROM ending AS e WHERE e.n = j.n), 0),
-  (SELECT h.risk FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler), (SELECT h.replay_mode FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
+SELECT :columns(Expired)
 FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
 WHERE j.state = 'queued' AND j.expires_at <= :now LIMIT :limit
 
 -- name: expired_jobs (postgres)
-SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age, j.handler, b.payload, b.details, j.attempts,
-  coalesce(b.first_seen_at, b.created_at), coalesce((SELECT e.replays FROM ending AS e WHERE e.n = j.n), 0),
-  (SELECT h.risk FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler), (SELECT h.replay_mode FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
+SELECT :columns(Expired)
 FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
 WHERE j.state = 'queued' AND j.expires_at <= :now ORDER BY j.expires_at LIMIT :limit
 
@@ -647,17 +675,17 @@ ON CONFLICT (queue, worker) DO UPDATE
 SET claims = tally.claims + excluded.claims, claimed_at = greatest(tally.claimed_at, excluded.claimed_at)
 
 -- name: job_by_id
-SELECT * FROM job_row WHERE id = :id
+SELECT :columns(JobRow) FROM job_row WHERE id = :id
 
 -- name: job_by_id (postgres)
 -- An id that another job answers for gives that job.
-SELECT * FROM job_row WHERE id = coalesce((SELECT owner FROM alias WHERE alias.id = :id), :id)
+SELECT :columns(JobRow) FROM job_row WHERE id = coalesce((SELECT owner FROM alias WHERE alias.id = :id), :id)
 
 -- name: list_jobs
-SELECT * FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n DESC
+SELECT :columns(JobRow) FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n DESC
 
 -- name: list_jobs (postgres)
-SELECT * FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n DESC
+SELECT :columns(JobRow) FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n DESC
 
 -- name: state_of
 SELECT b.id, j.state FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
@@ -685,10 +713,10 @@ ROLLBACK TO batch
 RELEASE batch
 
 -- name: letters_by_number
-SELECT * FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers))
+SELECT :columns(JobRow) FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers))
 
 -- name: letters_by_number (postgres)
-SELECT * FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+SELECT :columns(JobRow) FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: fence_jobs
 -- locks: jobs
@@ -699,7 +727,7 @@ UPDATE job SET token = token + 1 WHERE n IN (SELECT value FROM json_each(:number
 UPDATE job SET token = token + 1 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: jobs_by_ids
-SELECT * FROM job_row WHERE id IN (SELECT value FROM json_each(:ids))
+SELECT :columns(JobRow) FROM job_row WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: jobs_by_ids (postgres)
-SELECT * FROM job_row WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+SELECT :columns(JobRow) FROM job_row WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))

@@ -1,5 +1,10 @@
 -- Statements of approvals. How they are written: store/statements.py.
 
+-- columns: standfast.wings.approvals.words.Approval
+from a: id, n, redrive, state, asked_by, reason, requesters, groups, bound, rule, asked_at, expires_at, answered_by, answered_at, answer
+job: b.id
+queue: j.queue
+
 -- name: open_approvals
 SELECT id, state, bound, expires_at, groups, requesters FROM approval WHERE n IN (SELECT value FROM json_each(:numbers)) AND state IN ('pending', 'approved')
 
@@ -65,21 +70,17 @@ UPDATE ending SET replay_at = NULL, refused_under = NULL,
 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: approval_by_id
--- Field order is that of the Approval struct, as in the next two.
-SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
-  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+SELECT :columns(Approval)
 FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n WHERE a.id = :id
 
 -- name: list_approvals
-SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
-  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+SELECT :columns(Approval)
 FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n
 WHERE (:state IS NULL OR a.state = :state)
   AND (:queues IS NULL OR j.queue IN (SELECT value FROM json_each(:queues))) ORDER BY a.asked_at DESC, a.id LIMIT :limit
 
 -- name: list_approvals (postgres)
-SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
-  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+SELECT :columns(Approval)
 FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n
 WHERE (:state::text IS NULL OR a.state = :state)
   AND (:queues::text IS NULL OR j.queue = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb))))
@@ -87,8 +88,7 @@ ORDER BY a.asked_at DESC, a.id LIMIT :limit
 
 -- name: due_approvals
 -- What nobody answered in time, and what was approved and its replay did not start.
-SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
-  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+SELECT :columns(Approval)
 FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n
 WHERE a.id IN (SELECT id FROM approval WHERE state = 'pending' AND expires_at <= :now
   UNION ALL SELECT id FROM approval WHERE state = 'approved' AND answered_at <= :before)

@@ -1,5 +1,8 @@
 -- Statements of audit. How they are written: store/statements.py.
 
+-- columns: standfast.wings.audit.words.Link
+from audit: seq, at, entries, previous, hash
+
 -- name: chain_head
 -- locks: chain
 -- There is one writer at a time, and what it reads is the head until its commit.
@@ -34,12 +37,12 @@ UPDATE chain SET seq = :seq, hash = :hash
 SELECT store, seq, hash FROM chain
 
 -- name: read_links
-SELECT seq, at, entries, previous, hash FROM audit
+SELECT :columns(Link) FROM audit
 WHERE seq > :after AND (:job = '' OR instr(entries, :job) > 0) AND (:kind = '' OR instr(entries, :kind) > 0)
 ORDER BY seq LIMIT :limit
 
 -- name: read_links (postgres)
-SELECT seq, at, entries, previous, hash FROM audit
+SELECT :columns(Link) FROM audit
 WHERE seq > :after AND (:job = '' OR position(:job IN entries) > 0) AND (:kind = '' OR position(:kind IN entries) > 0)
 ORDER BY seq LIMIT :limit
 

@@ -1,21 +1,29 @@
 -- Statements of consent. How they are written: store/statements.py.
 
+-- columns: standfast.wings.consent.words.Grant
+from consent: id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+
+-- columns: standfast.wings.consent.scripts.Ask
+from a: n, job, session, queue, handler, first, asked_at
+from j: token, state
+id: b.id
+gate: j.thread_gate
+
 -- name: asks_consent
 SELECT 1 FROM handler WHERE queue = :queue AND name = :handler AND consent <> 0
 
 -- name: lock_consents
 -- locks: consent
--- Field order is that of Grant, here and wherever one is read. There is one writer at a time.
-SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+SELECT :columns(Grant)
 FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id
 
 -- name: lock_consents (postgres)
--- Field order is that of Grant, here and wherever one is read. Whoever spends one keeps them until its commit.
-SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+-- Whoever spends one keeps them until its commit.
+SELECT :columns(Grant)
 FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id FOR UPDATE
 
 -- name: consents_of
-SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+SELECT :columns(Grant)
 FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id
 
 -- name: consents_used
@@ -58,12 +66,12 @@ UPDATE consent SET revoked_at = :now WHERE id IN (
 RETURNING id
 
 -- name: list_consents
-SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+SELECT :columns(Grant)
 FROM consent WHERE (:session IS NULL OR session = :session) AND expires_at > :now AND revoked_at IS NULL
 ORDER BY granted_at DESC, id LIMIT :limit
 
 -- name: list_consents (postgres)
-SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+SELECT :columns(Grant)
 FROM consent WHERE (:session::text IS NULL OR session = :session) AND expires_at > :now AND revoked_at IS NULL
 ORDER BY granted_at DESC, id LIMIT :limit
 
@@ -92,18 +100,17 @@ DELETE FROM consent_ask WHERE n IN (SELECT value FROM json_each(:numbers))
 DELETE FROM consent_ask WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: list_asks
--- Field order is that of Ask, as in the next one.
-SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
+SELECT :columns(Ask)
 FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
 WHERE (:session IS NULL OR a.session = :session) ORDER BY a.asked_at, a.n LIMIT :limit
 
 -- name: list_asks (postgres)
-SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
+SELECT :columns(Ask)
 FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
 WHERE (:session::text IS NULL OR a.session = :session) ORDER BY a.asked_at, a.n LIMIT :limit
 
 -- name: answered_asks
-SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
+SELECT :columns(Ask)
 FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
 WHERE EXISTS (SELECT 1 FROM consent AS c WHERE c.session = a.session AND c.expires_at > :now AND c.revoked_at IS NULL
   AND (c.handler = '*' OR (c.queue = a.queue AND c.handler = a.handler)) AND (c.uses IS NULL OR c.used < c.uses

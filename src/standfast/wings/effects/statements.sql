@@ -1,5 +1,15 @@
 -- Statements of effects. How they are written: store/statements.py.
 
+-- columns: standfast.job.Entry
+from effect: name, state, verdict, late, at, attempt
+receipt: CASE WHEN octet_length(effect.receipt) > :most THEN NULL ELSE effect.receipt END
+left_out: CASE WHEN octet_length(effect.receipt) > :most THEN octet_length(effect.receipt) ELSE 0 END
+
+-- columns: standfast.wings.effects.scripts.Standing
+from f: state, receipt, verdict, late, token
+id: b.id
+running_under: CASE WHEN j.state = 'running' THEN j.token END
+
 -- name: count_looks
 -- locks: jobs
 UPDATE job SET failed_looks = iif(:failed, failed_looks + 1, 0) WHERE n IN (SELECT value FROM json_each(:numbers))
@@ -10,13 +20,13 @@ WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: standing_effects
 -- For each effect: whose job it is and under which token that runs (null if it does not), and what the ledger has of it.
-SELECT b.id, iif(j.state = 'running', j.token, NULL), f.state, f.receipt, f.verdict, f.late, f.token
+SELECT :columns(Standing)
 FROM json_each(:effects) AS e LEFT JOIN job AS j ON j.n = e.value->>0 LEFT JOIN body AS b ON b.n = j.n
 LEFT JOIN effect AS f ON f.n = e.value->>0 AND f.name = e.value->>1
 ORDER BY e.key
 
 -- name: standing_effects (postgres)
-SELECT b.id, CASE WHEN j.state = 'running' THEN j.token END, f.state, f.receipt, f.verdict, f.late, f.token
+SELECT :columns(Standing)
 FROM jsonb_array_elements(:effects::jsonb) WITH ORDINALITY AS e(r, place)
 LEFT JOIN job AS j ON j.n = (e.r->>0)::bigint LEFT JOIN body AS b ON b.n = j.n
 LEFT JOIN effect AS f ON f.n = (e.r->>0)::bigint AND f.name = e.r->>1
@@ -96,14 +106,10 @@ DELETE FROM effect WHERE n IN (SELECT value FROM json_each(:numbers))
 DELETE FROM effect WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
 
 -- name: effects_of
-SELECT n, name, state, iif(octet_length(receipt) > :most, NULL, receipt), verdict, late,
-  iif(octet_length(receipt) > :most, octet_length(receipt), 0), at, attempt
-FROM effect WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, name
+SELECT n, :columns(Entry) FROM effect WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, name
 
 -- name: effects_of (postgres)
-SELECT n, name, state, CASE WHEN octet_length(receipt) > :most THEN NULL ELSE receipt END, verdict, late,
-  CASE WHEN octet_length(receipt) > :most THEN octet_length(receipt) ELSE 0 END, at, attempt
-FROM effect WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n, name
+SELECT n, :columns(Entry) FROM effect WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n, name
 
 -- name: receipt_of
 SELECT receipt FROM effect WHERE n = :n AND name = :name

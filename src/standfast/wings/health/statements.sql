@@ -1,5 +1,21 @@
 -- Statements of health. How they are written: store/statements.py.
 
+-- columns: standfast.wings.jobs.reads.WorkerRow
+from worker: id, host, pid, queues, declares, started_at, beat_at
+
+-- columns: standfast.wings.jobs.reads.Missing
+from worker: id, host, pid, process, beat_at
+dead: worker.died_at IS NOT NULL OR worker.boot <> :boot
+holds: (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id)
+ran: coalesce(worker.ran, (SELECT json_group_object(what, number) FROM (
+    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
+    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler)))
+
+-- columns: standfast.wings.jobs.reads.Missing (postgres)
+ran: coalesce(worker.ran, (SELECT coalesce(json_object_agg(what, number), '{}')::text FROM (
+    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
+    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler) AS held))
+
 -- name: queue_facts
 SELECT q.name, q.rules, q.paused, q.claimed_at, EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name) FROM queue AS q
 
@@ -119,27 +135,12 @@ SELECT queue || '/' || name,
     'consent', consent = 1, 'when_landed', when_landed)::text FROM handler
 
 -- name: live_workers
-SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since AND died_at IS NULL
+SELECT :columns(WorkerRow) FROM worker WHERE boot = :boot AND beat_at > :since AND died_at IS NULL
 
 -- name: missing_workers
 -- Those that were found dead lately, and all others that have not left: whether they are alive is judged elsewhere.
--- With what they ran when they died, or hold now. Field order is that of Missing.
-SELECT id, host, pid, process, beat_at, died_at IS NOT NULL OR boot <> :boot,
-  (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
-  coalesce(ran, (SELECT json_group_object(what, number) FROM (
-    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
-    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler)))
-FROM worker
-WHERE coalesce(died_at, beat_at) > :since OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id)
-ORDER BY id
-
--- name: missing_workers (postgres)
-SELECT id, host, pid, process, beat_at, died_at IS NOT NULL OR boot <> :boot,
-  (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
-  coalesce(ran, (SELECT coalesce(json_object_agg(what, number), '{}')::text FROM (
-    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
-    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler) AS held))
-FROM worker
+-- With what they ran when they died, or hold now.
+SELECT :columns(Missing) FROM worker
 WHERE coalesce(died_at, beat_at) > :since OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id)
 ORDER BY id
 

@@ -113,7 +113,7 @@ SELECT n FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers
 SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DESC LIMIT 1 OFFSET :most
 
 -- name: list_letters
-SELECT * FROM job_row
+SELECT :columns(JobRow) FROM job_row
 WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
   AND (:queue IS NULL OR queue = :queue)
   AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))
@@ -127,7 +127,7 @@ WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND 
 ORDER BY n DESC LIMIT :limit
 
 -- name: list_letters (postgres)
-SELECT * FROM job_row
+SELECT :columns(JobRow) FROM job_row
 WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
   AND (:queue::text IS NULL OR queue = :queue)
   AND (:reason_code::text IS NULL OR :reason_code IN (failure::json->>'reason_code', failure::json->>'cause'))

@@ -1,5 +1,8 @@
 -- Statements of letters. How they are written: store/statements.py.
 
+-- columns: standfast.wings.letters.scripts.Mark
+from job_row: n, token, id, queue, handler, fingerprint, failure, finished_at, replays
+
 -- name: count_replays
 -- locks: jobs
 UPDATE ending SET replays = replays + 1, fingerprint = NULL, replay_at = NULL, refused_under = NULL,
@@ -30,7 +33,7 @@ UPDATE body SET payload = :payload, idempotency_key = :key, details = :details, 
 UPDATE body SET payload = :payload, idempotency_key = :key::text, details = :details, generation = :generation WHERE n = :n
 
 -- name: walk_letters
-SELECT n, token, id, queue, handler, fingerprint, failure, finished_at, replays FROM job_row
+SELECT :columns(Mark) FROM job_row
 WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
   AND (:queue IS NULL OR queue = :queue)
   AND (:reason_code IS NULL OR :reason_code IN (failure->>'reason_code', failure->>'cause'))
@@ -43,7 +46,7 @@ WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND 
 ORDER BY n DESC LIMIT :limit
 
 -- name: walk_letters (postgres)
-SELECT n, token, id, queue, handler, fingerprint, failure, finished_at, replays FROM job_row
+SELECT :columns(Mark) FROM job_row
 WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
   AND (:queue::text IS NULL OR queue = :queue)
   AND (:reason_code::text IS NULL OR :reason_code IN (failure::json->>'reason_code', failure::json->>'cause'))

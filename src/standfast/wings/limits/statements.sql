@@ -1,5 +1,8 @@
 -- Statements of limits. How they are written: store/statements.py.
 
+-- columns: standfast.wings.limits.words.Row
+from gate: key, kind, holder, capacity, used, opens_at, detail
+
 -- name: try_gates
 -- locks: limits
 -- waits: no
@@ -11,15 +14,14 @@ SELECT gate FROM jsonb_array_elements_text(:gates::jsonb) AS gate
 WHERE pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' ' || gate, 57))
 
 -- name: read_gates
--- Field order is that of gates.Row.
-SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE key IN (SELECT value FROM json_each(:gates))
+SELECT :columns(Row) FROM gate WHERE key IN (SELECT value FROM json_each(:gates))
 
 -- name: read_gates (postgres)
-SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb)))
+SELECT :columns(Row) FROM gate WHERE key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb)))
 
 -- name: destination_gates
-SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind = 'breaker'
-UNION ALL SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind = 'hold'
+SELECT :columns(Row) FROM gate WHERE kind = 'breaker'
+UNION ALL SELECT :columns(Row) FROM gate WHERE kind = 'hold'
 
 -- name: candidates
 SELECT j.n, j.handler, b.payload, j.occupies
@@ -106,7 +108,7 @@ FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
 SELECT EXISTS (SELECT 1 FROM job WHERE state = 'queued' AND parked_on = :gate)
 
 -- name: all_gates
-SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind <> 'thread' ORDER BY kind <> 'probe', key LIMIT :limit
+SELECT :columns(Row) FROM gate WHERE kind <> 'thread' ORDER BY kind <> 'probe', key LIMIT :limit
 
 -- name: doubtful_gates
 -- Limits whose count is not what is taken, or that have room for who waits; probes that nobody has; rates that open for nobody.

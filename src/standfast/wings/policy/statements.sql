@@ -1,16 +1,18 @@
 -- Statements of policy. How they are written: store/statements.py.
 
+-- columns: standfast.wings.policy.scripts.Kept
+from policy: snapshot, source, text, rules, published_by, published_at, problem, problem_at
+
 -- name: policy_row
--- Field order is that of Kept.
-SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy
+SELECT :columns(Kept) FROM policy
 
 -- name: lock_policy
 -- locks: policy
 -- There is one writer at a time.
-SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy
+SELECT :columns(Kept) FROM policy
 
 -- name: lock_policy (postgres)
-SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy FOR UPDATE
+SELECT :columns(Kept) FROM policy FOR UPDATE
 
 -- name: policy_mark
 SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy

@@ -1,5 +1,12 @@
 -- Statements of redrives. How they are written: store/statements.py.
 
+-- columns: standfast.wings.redrives.scripts.RedriveRow
+from redrive: id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
+  next_at
+
+-- columns: standfast.wings.redrives.scripts.Planned
+from redriven: place, n, token, generation, fate
+
 -- name: insert_redrives
 -- locks: redrives
 INSERT INTO redrive (id, state, wanted, foreseen, snapshot, course, planned_at) VALUES :rows
@@ -22,23 +29,18 @@ FROM jsonb_array_elements(:rows::jsonb) AS r
 ON CONFLICT (redrive, place) DO NOTHING
 
 -- name: redrive_by_id
--- Field order is that of RedriveRow, here and wherever one is read.
-SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
-  next_at FROM redrive WHERE id = :id
+SELECT :columns(RedriveRow) FROM redrive WHERE id = :id
 
 -- name: list_redrives
-SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
-  next_at FROM redrive
+SELECT :columns(RedriveRow) FROM redrive
 WHERE state <> 'planned' ORDER BY started_at DESC, id LIMIT :limit
 
 -- name: locked_redrive
 -- locks: redrives
-SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
-  next_at FROM redrive WHERE id = :id
+SELECT :columns(RedriveRow) FROM redrive WHERE id = :id
 
 -- name: locked_redrive (postgres)
-SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
-  next_at FROM redrive WHERE id = :id FOR UPDATE
+SELECT :columns(RedriveRow) FROM redrive WHERE id = :id FOR UPDATE
 
 -- name: drifted_letters
 SELECT b.id, j.state FROM redriven AS r LEFT JOIN job AS j ON j.n = r.n LEFT JOIN body AS b ON b.n = r.n
@@ -61,15 +63,13 @@ UPDATE redriven SET state = 'ended', outcome = 'denied', at = :now WHERE redrive
 UPDATE redrive SET driver = :driver, driven_until = :until
 WHERE id = (SELECT id FROM redrive WHERE state = 'running' AND id > :after AND (driven_until <= :now OR driver = :driver)
             ORDER BY id LIMIT 1)
-RETURNING id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
-  next_at
+RETURNING :columns(RedriveRow)
 
 -- name: take_redrive (postgres)
 UPDATE redrive SET driver = :driver, driven_until = :until
 WHERE id = (SELECT id FROM redrive WHERE state = 'running' AND id > :after AND (driven_until <= :now OR driver = :driver)
             ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
-RETURNING id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
-  next_at
+RETURNING :columns(RedriveRow)
 
 -- name: released_letters
 SELECT r.place, j.state, e.triage->>'replay_status'
@@ -101,7 +101,7 @@ WHERE redrive = :redrive AND episode = :episode AND state = 'ended' AND outcome 
 ORDER BY at DESC, place DESC LIMIT :limit
 
 -- name: next_redriven
-SELECT place, n, token, generation, fate FROM redriven WHERE redrive = :redrive AND state = 'waiting' ORDER BY place LIMIT :limit
+SELECT :columns(Planned) FROM redriven WHERE redrive = :redrive AND state = 'waiting' ORDER BY place LIMIT :limit
 
 -- name: advance_redrive
 -- locks: redrives

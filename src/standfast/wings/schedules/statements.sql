@@ -1,41 +1,43 @@
 -- Statements of schedules. How they are written: store/statements.py.
 
+-- columns: standfast.wings.schedules.scripts.Schedule
+from schedule: name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+
 -- name: schedule_rows
--- Field order is that of Schedule, here and below. Schedules.
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule ORDER BY name
 
 -- name: schedule_row
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule WHERE name = :name
 
 -- name: lock_schedule
 -- locks: schedules
 -- There is one writer at a time.
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule WHERE name = :name
 
 -- name: lock_schedule (postgres)
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule WHERE name = :name FOR UPDATE
 
 -- name: lock_free_schedules
 -- locks: schedules
 -- waits: no
 -- There is one writer at a time.
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule WHERE name IN (SELECT value FROM json_each(:names)) ORDER BY name
 
 -- name: lock_free_schedules (postgres)
 -- Whoever comes first has it; the others do not wait.
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:names::jsonb))) ORDER BY name FOR UPDATE SKIP LOCKED
 
 -- name: due_schedules
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule WHERE next_at <= :now AND next_at IS NOT NULL AND paused = 0
 UNION ALL
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule WHERE next_wall <= :wall AND next_wall IS NOT NULL AND paused = 0
 LIMIT :limit
 

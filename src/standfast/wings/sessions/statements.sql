@@ -1,5 +1,17 @@
 -- Statements of sessions. How they are written: store/statements.py.
 
+-- columns: standfast.wings.sessions.scripts.Message
+from message: id, session, kind, job, queue, handler, at, read_at, body
+
+-- columns: standfast.wings.sessions.scripts.Unheard
+from j: token, queue, handler, state, attempts
+from b: n, id, details
+from e: result, warning
+told: EXISTS (SELECT 1 FROM message AS m WHERE m.session = b.details->>'session' AND m.job = b.id)
+
+-- columns: standfast.wings.sessions.scripts.Unheard (postgres)
+told: EXISTS (SELECT 1 FROM message AS m WHERE m.session = b.details::json->>'session' AND m.job = b.id)
+
 -- name: origins_of
 -- For which session jobs are done that somebody else than a worker moved: number, session, handler, whether it was
 -- deferred, attempts, replays, failure, whether a run may have done it.
@@ -16,14 +28,7 @@ WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint
 
 -- name: unheard_job
 -- A job whose caller went away: how it stands, what its end left, and whether its session was told of it.
-SELECT b.n, j.token, b.id, j.queue, j.handler, j.state, j.attempts, b.details, e.result, e.warning,
-  EXISTS (SELECT 1 FROM message AS m WHERE m.session = b.details->>'session' AND m.job = b.id)
-FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n WHERE b.id = :id
-
--- name: unheard_job (postgres)
-SELECT b.n, j.token, b.id, j.queue, j.handler, j.state, j.attempts, b.details, e.result, e.warning,
-  EXISTS (SELECT 1 FROM message AS m WHERE m.session = b.details::json->>'session' AND m.job = b.id)
-FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n WHERE b.id = :id
+SELECT :columns(Unheard) FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n WHERE b.id = :id
 
 -- name: set_details
 -- locks: jobs
@@ -42,12 +47,11 @@ FROM jsonb_array_elements(:rows::jsonb) AS r
 ON CONFLICT (id) DO NOTHING
 
 -- name: unread_messages
--- Field order is that of Message.
-SELECT id, session, kind, job, queue, handler, at, read_at, body FROM message
+SELECT :columns(Message) FROM message
 WHERE session = :session AND read_at IS NULL ORDER BY at DESC, id DESC LIMIT :limit
 
 -- name: all_messages
-SELECT id, session, kind, job, queue, handler, at, read_at, body FROM message
+SELECT :columns(Message) FROM message
 WHERE session = :session ORDER BY at DESC, id DESC LIMIT :limit
 
 -- name: read_messages

@@ -1,5 +1,10 @@
 -- Statements of threads. How they are written: store/statements.py.
 
+-- columns: standfast.wings.threads.scripts.Member
+from j: n, token, handler, state, priority, landed, parked_on, asked_expiry
+from b: id, coalesced, created_at
+first_seen_at: coalesce(b.first_seen_at, b.created_at)
+
 -- name: lock_gates (postgres only)
 -- locks: gates
 -- SQLite has one writer at a time.
@@ -16,15 +21,12 @@ SELECT j.thread_gate FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id 
 
 -- name: thread_members
 -- locks: jobs
--- Field order is that of Member.
-SELECT j.n, j.token, b.id, j.handler, j.state, j.priority, j.landed, coalesce(b.first_seen_at, b.created_at),
-  j.parked_on, j.asked_expiry, b.coalesced, b.created_at
+SELECT :columns(Member)
 FROM job AS j JOIN body AS b ON b.n = j.n WHERE j.thread_gate = :gate AND j.finished_at IS NULL ORDER BY j.n
 
 -- name: thread_members (postgres)
--- Field order is that of Member. Their rows are locked: whoever decides by what they are must find them so when it writes.
-SELECT j.n, j.token, b.id, j.handler, j.state, j.priority, j.landed, coalesce(b.first_seen_at, b.created_at),
-  j.parked_on, j.asked_expiry, b.coalesced, b.created_at
+-- Their rows are locked: whoever decides by what they are must find them so when it writes.
+SELECT :columns(Member)
 FROM job AS j JOIN body AS b ON b.n = j.n WHERE j.thread_gate = :gate AND j.finished_at IS NULL ORDER BY j.n FOR UPDATE OF j
 
 -- name: body_of

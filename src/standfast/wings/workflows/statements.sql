@@ -1,5 +1,17 @@
 -- Statements of workflows. How they are written: store/statements.py.
 
+-- columns: standfast.wings.workflows.graphs.WorkflowRow
+from workflow: id, name, state, first_n, last_n, total, unfinished, stopped, dropped, created_at, finished_at
+
+-- columns: standfast.wings.workflows.graphs.StepRow
+from j: n, queue, handler, state, attempts, due_at, parked_on, pending, finished_at
+from b: id, parents
+name: b.step
+size: octet_length(g.result)
+result: CASE WHEN octet_length(g.result) <= :most THEN g.result END
+failure: g.failure
+warning: g.warning
+
 -- name: insert_workflows
 -- locks: workflows
 -- One handed in again after an unknown commit is already here: its id says so.
@@ -173,30 +185,27 @@ JOIN body AS b ON b.n = j.n LEFT JOIN ending AS g ON g.n = j.n
 ORDER BY above.n, j.state NOT IN ('dead', 'held'), j.n LIMIT :most
 
 -- name: workflow_by_id
--- Field order is that of WorkflowRow, here and wherever one is read.
-SELECT id, name, state, first_n, last_n, total, unfinished, stopped, dropped, created_at, finished_at FROM workflow WHERE id = :id
+SELECT :columns(WorkflowRow) FROM workflow WHERE id = :id
 
 -- name: list_workflows
-SELECT id, name, state, first_n, last_n, total, unfinished, stopped, dropped, created_at, finished_at FROM workflow
+SELECT :columns(WorkflowRow) FROM workflow
 WHERE id < :before AND (:state IS NULL OR state = :state) ORDER BY id DESC LIMIT :limit
 
 -- name: list_workflows (postgres)
-SELECT id, name, state, first_n, last_n, total, unfinished, stopped, dropped, created_at, finished_at FROM workflow
+SELECT :columns(WorkflowRow) FROM workflow
 WHERE id < :before AND (:state::text IS NULL OR state = :state) ORDER BY id DESC LIMIT :limit
 
 -- name: stuck_workflows
 SELECT id, name, stopped, unfinished FROM workflow WHERE finished_at IS NULL AND state = 'stuck' ORDER BY id LIMIT :limit
 
 -- name: steps_of_workflow
--- Field order is that of StepRow. A result beyond so many bytes is not read.
-SELECT j.n, b.id, b.step, j.queue, j.handler, j.state, j.attempts, j.due_at, j.parked_on, j.pending, b.parents,
-  octet_length(g.result), CASE WHEN octet_length(g.result) <= :most THEN g.result END, g.failure, g.warning, j.finished_at
+-- A result beyond so many bytes is not read.
+SELECT :columns(StepRow)
 FROM body AS b CROSS JOIN job AS j ON j.n = b.n LEFT JOIN ending AS g ON g.n = b.n
 WHERE b.n > :after AND b.n <= :last AND b.workflow = :id ORDER BY b.n LIMIT :limit
 
 -- name: steps_of_workflow (postgres)
-SELECT j.n, b.id, b.step, j.queue, j.handler, j.state, j.attempts, j.due_at, j.parked_on, j.pending, b.parents,
-  octet_length(g.result), CASE WHEN octet_length(g.result) <= :most THEN g.result END, g.failure, g.warning, j.finished_at
+SELECT :columns(StepRow)
 FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS g ON g.n = b.n
 WHERE b.n > :after AND b.n <= :last AND b.workflow = :id ORDER BY b.n LIMIT :limit
 
