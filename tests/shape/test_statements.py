@@ -83,6 +83,27 @@ def test_whatever_writes_rules_says_so(dialect):
     assert unsaid <= {"count_claims"}, "what is counted there is not remembered"
 
 
+# --- dialects
+
+
+def test_casts_and_locks_are_left_out_for_sqlite():
+    text = "-- name: a\n-- locks: jobs\nSELECT n FROM job AS j WHERE n = :n::bigint FOR UPDATE OF j SKIP LOCKED\n"
+    assert loaded(text, "sqlite")["a"] == "SELECT n FROM job AS j WHERE n = :n"
+    assert loaded(text, "postgres")["a"].endswith("n = :n::bigint FOR UPDATE OF j SKIP LOCKED")
+
+
+def test_arrays_and_batches_cross_as_json():
+    text = "-- name: a\nSELECT 1 FROM job WHERE n IN :integers(some) OR queue IN :texts(names)\n"
+    assert "n IN (SELECT value FROM json_each(:some)) OR queue IN (" in loaded(text, "sqlite")["a"]
+    assert "n = ANY (ARRAY(SELECT jsonb_array_elements_text(:some::jsonb)::bigint))" in loaded(text, "postgres")["a"]
+    assert "queue = ANY (ARRAY(SELECT jsonb_array_elements_text(:names::jsonb)))" in loaded(text, "postgres")["a"]
+    text = "-- name: a\n-- locks: jobs\nINSERT INTO history (n, entry) :rows(bigint, text)\n"
+    assert loaded(text, "sqlite")["a"] == "INSERT INTO history (n, entry) VALUES :rows"
+    assert loaded(text, "postgres")["a"].endswith(
+        "SELECT (r->>0)::bigint, r->>1 FROM jsonb_array_elements(:rows::jsonb) AS r"
+    )
+
+
 # --- columns
 
 ROW = "-- columns: standfast.wings.audit.words.Link\n"

@@ -13,8 +13,7 @@ right after the name and are said once for all dialects:
     -- remembered: yes    what it reads changes only with statements that say so; SQLite's writer asks once
     -- changes: rules     what is remembered is read again
 
-`VALUES :rows` takes a batch of rows in SQLite; in PostgreSQL `:rows` is one JSON text, an array for each row.
-`:numbers` and their like are JSON arrays. `:columns(…)` are explained in `columns.py`.
+`dialects.py` says how a statement is written for both, `columns.py` how `:columns(…)` are made.
 """
 
 from __future__ import annotations
@@ -29,8 +28,9 @@ import msgspec
 
 from standfast.store import columns
 from standfast.store.columns import Columns, expand
+from standfast.store.dialects import TRANSLATED
 
-DIALECTS = ("sqlite", "postgres")
+DIALECTS = tuple(TRANSLATED)
 FILE = "statements.sql"
 
 RANKS = (
@@ -91,7 +91,8 @@ class Written(NamedTuple):
 
     def in_dialect(self, dialect: str, known: dict[str, Columns]) -> Statement:
         """Give it as a dialect runs it."""
-        sql = expand(self.texts.get(dialect, self.texts.get("", "")), known, dialect)
+        text = self.texts.get(dialect, self.texts.get("", ""))
+        sql = TRANSLATED[dialect](expand(text, known, dialect))
         return Statement(
             sql,
             gives_rows=not _WRITES.search(sql) or "RETURNING" in sql,

@@ -12,11 +12,8 @@ running_under: CASE WHEN j.state = 'running' THEN j.token END
 
 -- name: count_looks
 -- locks: jobs
-UPDATE job SET failed_looks = iif(:failed, failed_looks + 1, 0) WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: count_looks (postgres)
 UPDATE job SET failed_looks = CASE WHEN :failed THEN failed_looks + 1 ELSE 0 END
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+WHERE n IN :integers(numbers)
 
 -- name: standing_effects
 -- For each effect: whose job it is and under which token that runs (null if it does not), and what the ledger has of it.
@@ -34,16 +31,7 @@ ORDER BY e.place
 
 -- name: write_effects
 -- locks: jobs
-INSERT INTO effect (n, name, state, receipt, verdict, token, at, late, attempt, done_in) VALUES :rows
-ON CONFLICT (n, name) DO UPDATE
-SET state = excluded.state, receipt = excluded.receipt, verdict = excluded.verdict, token = excluded.token,
-  at = excluded.at, late = excluded.late, attempt = excluded.attempt, done_in = coalesce(effect.done_in, excluded.done_in)
-
--- name: write_effects (postgres)
-INSERT INTO effect (n, name, state, receipt, verdict, token, at, late, attempt, done_in)
-SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::integer, (r->>6)::double precision, (r->>7)::integer, (r->>8)::integer,
-  (r->>9)::integer
-FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO effect (n, name, state, receipt, verdict, token, at, late, attempt, done_in) :rows(bigint, text, text, text, text, integer, double precision, integer, integer, integer)
 ON CONFLICT (n, name) DO UPDATE
 SET state = excluded.state, receipt = excluded.receipt, verdict = excluded.verdict, token = excluded.token,
   at = excluded.at, late = excluded.late, attempt = excluded.attempt, done_in = coalesce(effect.done_in, excluded.done_in)
@@ -58,19 +46,7 @@ DELETE FROM effect WHERE (n, name) IN (SELECT (r->>0)::bigint, r->>1 FROM jsonb_
 -- name: write_verdicts
 -- locks: jobs
 -- What a look saw; an intent that is found done is closed. A person's word that it may be done again stays until then.
-INSERT INTO effect (n, name, state, receipt, verdict, token, at, attempt) VALUES :rows
-ON CONFLICT (n, name) DO UPDATE
-SET verdict = iif(effect.verdict = 'asked' AND excluded.verdict <> 'verified', effect.verdict, excluded.verdict),
-  receipt = CASE effect.state WHEN 'seen' THEN excluded.receipt WHEN 'done' THEN coalesce(effect.receipt, excluded.receipt)
-    ELSE coalesce(excluded.receipt, effect.receipt) END,
-  state = iif(effect.state = 'begun' AND excluded.verdict = 'verified', 'done', effect.state),
-  done_in = coalesce(effect.done_in, iif(effect.state = 'begun' AND excluded.verdict = 'verified', excluded.token, NULL)),
-  at = excluded.at, attempt = excluded.attempt
-
--- name: write_verdicts (postgres)
-INSERT INTO effect (n, name, state, receipt, verdict, token, at, attempt)
-SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::integer, (r->>6)::double precision, (r->>7)::integer
-FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO effect (n, name, state, receipt, verdict, token, at, attempt) :rows(bigint, text, text, text, text, integer, double precision, integer)
 ON CONFLICT (n, name) DO UPDATE
 SET verdict = CASE WHEN effect.verdict = 'asked' AND excluded.verdict <> 'verified' THEN effect.verdict ELSE excluded.verdict END,
   receipt = CASE effect.state WHEN 'seen' THEN excluded.receipt WHEN 'done' THEN coalesce(effect.receipt, excluded.receipt)
@@ -92,24 +68,15 @@ WHERE state = 'done' AND (n, name) IN (SELECT (r->>0)::bigint, r->>1 FROM jsonb_
 -- name: release_intents
 -- locks: jobs
 -- Whoever has a job run again takes it upon themselves that what was begun may be done again.
-UPDATE effect SET verdict = :asked WHERE n IN (SELECT value FROM json_each(:numbers)) AND state = 'begun'
-
--- name: release_intents (postgres)
 UPDATE effect SET verdict = :asked
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state = 'begun'
+WHERE n IN :integers(numbers) AND state = 'begun'
 
 -- name: delete_effects
 -- locks: jobs
-DELETE FROM effect WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: delete_effects (postgres)
-DELETE FROM effect WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+DELETE FROM effect WHERE n IN :integers(numbers)
 
 -- name: effects_of
-SELECT n, :columns(Entry) FROM effect WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, name
-
--- name: effects_of (postgres)
-SELECT n, :columns(Entry) FROM effect WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n, name
+SELECT n, :columns(Entry) FROM effect WHERE n IN :integers(numbers) ORDER BY n, name
 
 -- name: receipt_of
 SELECT receipt FROM effect WHERE n = :n AND name = :name

@@ -85,11 +85,6 @@ FROM jsonb_array_elements_text(:queues::jsonb) AS q (name)
 -- Due, but no claim has come by since to make them claimable.
 SELECT queue, count(*), min(due_at) FROM (
   SELECT queue, due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now LIMIT :most
-) GROUP BY queue
-
--- name: late_jobs (postgres)
-SELECT queue, count(*), min(due_at) FROM (
-  SELECT queue, due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now LIMIT :most
 ) AS late GROUP BY queue
 
 -- name: unknown_handlers
@@ -199,19 +194,6 @@ SELECT queue, name, sum(value)::bigint FROM (
 
 -- name: queue_counts
 -- Each branch walks one partial index; counting stops at the bound.
-SELECT queue, 'running', count(*) FROM (SELECT queue FROM job WHERE state = 'running' LIMIT :most) GROUP BY queue
-UNION ALL
-SELECT queue, 'scheduled', count(*) FROM (
-  SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at > :now LIMIT :aside
-) GROUP BY queue
-UNION ALL
-SELECT queue, 'parked', count(*) FROM (
-  SELECT queue FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :aside
-) GROUP BY queue
-UNION ALL
-SELECT queue, 'waiting', count(*) FROM (SELECT queue FROM job WHERE state = 'waiting' LIMIT :aside) GROUP BY queue
-
--- name: queue_counts (postgres)
 SELECT queue, 'running', count(*) FROM (SELECT queue FROM job WHERE state = 'running' LIMIT :most) AS running GROUP BY queue
 UNION ALL
 SELECT queue, 'scheduled', count(*) FROM (
@@ -364,12 +346,6 @@ SELECT queue, sum(number)::bigint, bool_or(number >= most) FROM silent GROUP BY 
 -- name: recent_letters
 -- How many became letters lately and still are, by queue.
 SELECT q.name, (SELECT count(*) FROM (
-  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since LIMIT :most)) + (SELECT count(*) FROM (
-  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since LIMIT :most))
-FROM queue AS q
-
--- name: recent_letters (postgres)
-SELECT q.name, (SELECT count(*) FROM (
   SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since LIMIT :most) AS dead) + (SELECT count(*) FROM (
   SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since LIMIT :most) AS held)
 FROM queue AS q
@@ -382,19 +358,11 @@ SELECT queue, count(*) FROM (
 
 -- name: held_counts
 -- How many of the letters of each queue wait for an answer; counting stops at the bound.
-SELECT q.name, (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at IS NOT NULL LIMIT :most)) FROM queue AS q
-
--- name: held_counts (postgres)
 SELECT q.name, (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at IS NOT NULL LIMIT :most) AS held) FROM queue AS q
 
 -- name: write_timings
 -- locks: workers
-INSERT INTO timing (owner, part, queue, counts) VALUES :rows
-ON CONFLICT (owner, part, queue) DO UPDATE SET counts = excluded.counts
-
--- name: write_timings (postgres)
-INSERT INTO timing (owner, part, queue, counts)
-SELECT r->>0, (r->>1)::integer, r->>2, r->>3 FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO timing (owner, part, queue, counts) :rows(text, integer, text, text)
 ON CONFLICT (owner, part, queue) DO UPDATE SET counts = excluded.counts
 
 -- name: timings
@@ -407,7 +375,4 @@ WHERE t.owner = '' OR NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.id = t.owner
 
 -- name: delete_timings
 -- locks: workers
-DELETE FROM timing WHERE owner IN (SELECT value FROM json_each(:owners))
-
--- name: delete_timings (postgres)
-DELETE FROM timing WHERE owner = ANY (ARRAY(SELECT jsonb_array_elements_text(:owners::jsonb)))
+DELETE FROM timing WHERE owner IN :texts(owners)

@@ -19,9 +19,6 @@ INSERT INTO follower (name, seq) VALUES (:name, :seq) ON CONFLICT (name) DO NOTH
 
 -- name: lock_follower
 -- locks: followers
-SELECT seq FROM follower WHERE name = :name
-
--- name: lock_follower (postgres)
 SELECT seq FROM follower WHERE name = :name FOR UPDATE
 
 -- name: move_follower

@@ -15,23 +15,15 @@ FROM schedule WHERE name = :name
 -- locks: schedules
 -- There is one writer at a time.
 SELECT :columns(Schedule)
-FROM schedule WHERE name = :name
-
--- name: lock_schedule (postgres)
-SELECT :columns(Schedule)
 FROM schedule WHERE name = :name FOR UPDATE
 
 -- name: lock_free_schedules
 -- locks: schedules
 -- waits: no
 -- There is one writer at a time.
-SELECT :columns(Schedule)
-FROM schedule WHERE name IN (SELECT value FROM json_each(:names)) ORDER BY name
-
--- name: lock_free_schedules (postgres)
 -- Whoever comes first has it; the others do not wait.
 SELECT :columns(Schedule)
-FROM schedule WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:names::jsonb))) ORDER BY name FOR UPDATE SKIP LOCKED
+FROM schedule WHERE name IN :texts(names) ORDER BY name FOR UPDATE SKIP LOCKED
 
 -- name: due_schedules
 SELECT :columns(Schedule)
@@ -59,11 +51,6 @@ UPDATE schedule SET paused = :paused, next_at = :next_at, next_wall = :next_wall
 
 -- name: move_schedule
 -- locks: schedules
-UPDATE schedule SET next_at = :next_at, next_wall = :next_wall, ended_at = :ended_at, last_tick = coalesce(:last_tick, last_tick),
-  last_job = coalesce(:last_job, last_job), runs = runs + :runs, coalesced = coalesced + :coalesced, missed = missed + :missed
-WHERE name = :name
-
--- name: move_schedule (postgres)
 UPDATE schedule SET next_at = :next_at, next_wall = :next_wall, ended_at = :ended_at, last_tick = coalesce(:last_tick::double precision, last_tick),
   last_job = coalesce(:last_job::text, last_job), runs = runs + :runs, coalesced = coalesced + :coalesced, missed = missed + :missed
 WHERE name = :name
@@ -77,11 +64,7 @@ SELECT tick FROM tick WHERE schedule = :name AND tick BETWEEN :first AND :last
 
 -- name: write_ticks
 -- locks: schedules
-INSERT INTO tick (schedule, tick, at, job) VALUES :rows
-
--- name: write_ticks (postgres)
-INSERT INTO tick (schedule, tick, at, job)
-SELECT r->>0, (r->>1)::double precision, (r->>2)::double precision, r->>3 FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO tick (schedule, tick, at, job) :rows(text, double precision, double precision, text)
 
 -- name: late_schedules
 -- What should have run by now, and what runs into a queue that is paused.

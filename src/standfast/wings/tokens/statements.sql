@@ -48,10 +48,6 @@ VALUES (:hash, :token, :audience, :now, :ends_at, :expires_at)
 -- waits: no
 -- A token has so many browsers at most: the oldest are signed out.
 DELETE FROM browser_session WHERE hash IN (
-  SELECT hash FROM browser_session WHERE token = :token ORDER BY created_at DESC, hash LIMIT :limit OFFSET :most)
-
--- name: trim_sessions (postgres)
-DELETE FROM browser_session WHERE hash IN (
   SELECT hash FROM browser_session WHERE token = :token ORDER BY created_at DESC, hash LIMIT :limit OFFSET :most FOR UPDATE SKIP LOCKED)
 
 -- name: session
@@ -73,8 +69,5 @@ DELETE FROM browser_session WHERE hash = :hash
 -- name: delete_sessions
 -- locks: tokens
 -- waits: no
-DELETE FROM browser_session WHERE hash IN (SELECT hash FROM browser_session WHERE expires_at <= :now LIMIT :limit) RETURNING 1
-
--- name: delete_sessions (postgres)
 DELETE FROM browser_session WHERE hash IN (
   SELECT hash FROM browser_session WHERE expires_at <= :now LIMIT :limit FOR UPDATE SKIP LOCKED) RETURNING 1
