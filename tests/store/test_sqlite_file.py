@@ -93,6 +93,23 @@ def test_the_settings_are_the_durable_ones():
     assert SETTINGS["secure_delete"] == 1
 
 
+def test_a_directory_made_for_a_store_is_on_disk_before_the_store_is(tmp_path, monkeypatch):
+    """SQLite syncs the directory of its files; the names of new directories stand in those above it."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def watched(descriptor):
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    connection.create_file(tmp_path / "new" / "newer" / "queue.db")
+    assert sorted(synced) == [str(tmp_path), str(tmp_path / "new")]
+    synced.clear()
+    connection.create_file(tmp_path / "new" / "another.db")
+    assert synced == []
+
+
 def test_a_statement_is_planned_once_and_not_anew_for_every_value(path):
     with closing(connection.connect(str(built(path)))) as opened:
         assert opened.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1) == 1

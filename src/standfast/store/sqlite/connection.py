@@ -125,11 +125,28 @@ def _inode(path: Path) -> int:
 
 def create_file(path: Path) -> None:
     """Create the file for its owner only, before SQLite sees it."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_directory(path.parent)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         return
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory that is still there after a power cut: SQLite syncs what is inside it, and not its own name."""
+    new = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in new:
+        sync_directory(each.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Put the names that stand in a directory on disk."""
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def connect(location: str, *, vfs: str | None = None, memory: bool = False, reader: bool = False) -> apsw.Connection:
