@@ -42,7 +42,7 @@ class TestDoctor:
         assert found["engine"]["value"].startswith("SQLite 3.")
         assert found["file"]["value"].startswith(str(here / "standfast.db"))
         assert found["schema"]["value"] == f"{NEWEST}; this library knows {NEWEST}"
-        assert "journal_mode=wal, synchronous=2" in found["settings"]["value"]
+        assert "synchronous=3, journal_mode=wal" in found["settings"]["value"]
         assert found["permissions"]["value"].startswith("0600")
         assert found["disk"]["value"].endswith("MiB free")
         assert found["clock"]["value"].startswith("boot ")

@@ -217,25 +217,31 @@ def _return(store: Engine[Any], told: Path) -> None:
 # --- the kill storm
 
 
-def produce(directory: str, name: str) -> None:
-    """Hand in jobs without end, several at a time, reporting each before and after."""
-    asyncio.run(_produce(Path(directory), f"{name}-{os.getpid()}"))
+def produce(directory: str, name: str, lethal: float) -> None:
+    """Hand in jobs without end, several at a time, reporting each before and after. A share of them is lethal."""
+    asyncio.run(_produce(Path(directory), f"{name}-{os.getpid()}", lethal))
 
 
-async def _produce(place: Path, name: str) -> None:
+async def _produce(place: Path, name: str, lethal: float) -> None:
     async with Standfast(str(place / "queue.db")) as sf:
-        await asyncio.gather(*(_produce_one_by_one(sf, place, f"{name}-{caller}") for caller in range(3)))
+        await asyncio.gather(*(_produce_one_by_one(sf, place, f"{name}-{caller}", lethal) for caller in range(3)))
 
 
-async def _produce_one_by_one(sf: Standfast, place: Path, name: str) -> None:
+async def _produce_one_by_one(sf: Standfast, place: Path, name: str, lethal: float) -> None:
     for n in itertools.count():
         key = f"{name}-{n}"
-        mode = {20: "poison", 50: "vanish"}.get(n % 60, "flaky" if n % 7 == 6 else "good")
+        mode = _mode(n, lethal)
         attempts = 2 if mode in ("poison", "vanish") else 8
         report(place / "offered", key=key, mode=mode)
         receipt = await sf.enqueue("post", {"key": key, "mode": mode}, idempotency_key=key, attempts=attempts)
         report(place / "accepted", key=key, id=receipt.id, mode=mode)
         await asyncio.sleep(random.random() * 0.02)  # noqa: S311 - chance, not secrecy
+
+
+def _mode(n: int, lethal: float) -> str:
+    if random.random() < lethal:  # noqa: S311 - chance, not secrecy
+        return random.choice(["poison", "vanish"])  # noqa: S311
+    return "flaky" if n % 7 == 6 else "good"
 
 
 def work(directory: str) -> None:

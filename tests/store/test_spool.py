@@ -88,7 +88,7 @@ def test_the_file_is_its_owners_and_syncs_every_commit(spool, path):
     modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent)]
     assert modes == [0o600, 0o700]
     asked = spool._use(lambda held: (held.pragma("journal_mode"), held.pragma("synchronous")))  # noqa: SLF001
-    assert asked == ("wal", 2)
+    assert asked == ("wal", 3)
 
 
 def test_what_was_handed_in_together_is_read_together_and_an_id_only_once(spool):

@@ -89,9 +89,26 @@ async def test_every_connection_has_every_setting(path):
 
 
 def test_the_settings_are_the_durable_ones():
-    assert (SETTINGS["journal_mode"], SETTINGS["synchronous"]) == ("wal", 2)
+    assert list(SETTINGS.items())[:2] == [("synchronous", 3), ("journal_mode", "wal")]  # the switch is to be durable
     assert (SETTINGS["foreign_keys"], SETTINGS["trusted_schema"], SETTINGS["mmap_size"]) == (1, 0, 0)
     assert SETTINGS["secure_delete"] == 1
+
+
+def test_a_directory_made_for_a_store_is_on_disk_before_the_store_is(tmp_path, monkeypatch):
+    """SQLite syncs the directory of its files; the names of new directories stand in those above it."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def watched(descriptor):
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    connection.create_file(tmp_path / "new" / "newer" / "queue.db")
+    assert sorted(synced) == [str(tmp_path), str(tmp_path / "new")]
+    synced.clear()
+    connection.create_file(tmp_path / "new" / "another.db")
+    assert synced == []
 
 
 def test_a_statement_is_planned_once_and_not_anew_for_every_value(path):
