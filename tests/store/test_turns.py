@@ -10,6 +10,7 @@ import pytest
 from standfast.application.wings import ORDER, RIDERS
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.spine import apply as scripts
+from standfast.spine.lock import lock_round
 from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script, lock_jobs
 from standfast.wings.audit.words import Decision
@@ -17,7 +18,6 @@ from standfast.wings.letters import scripts as letters
 from standfast.wings.letters.scripts import Quarantine, Touch
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.scripts import Refusal
-from standfast.wings.threads import scripts as threads
 
 SAID = Decision(kind="quarantine")
 
@@ -54,7 +54,7 @@ def test_the_first_that_locks_jobs_locks_those_of_all():
         (scripts.apply, [moved(9), moved(1)]),
         (policies.refuse, [refused(4), refused(9)]),
     ]
-    assert locked(threads.lock_round(round_, calls)) == [], "queues and keys come first"
+    assert locked(lock_round(round_, calls)) == [], "queues and keys come first"
     assert locked(lock_jobs(round_, [9, 1])) == [[1, 2, 4, 5, 9]]
     assert locked(lock_jobs(round_, [5, 2])) == []
     assert locked(lock_jobs(round_, [7])) == [[7]]

@@ -6,9 +6,9 @@ import pytest
 
 from standfast import Snooze
 from standfast.testing import drain
+from standfast.timing import BOUNDS, Timing
 from standfast.wings.health import timings as timings_script
 from standfast.wings.health.timings import Counted
-from standfast.wings.health.words import BOUNDS, Timing
 from standfast.worker import upkeep
 from standfast.worker.stopwatch import GIVEN_UP, Stopwatch
 from standfast.worker.upkeep import Prune, WorkerCard

@@ -66,7 +66,8 @@ class Accepting(Parts):
         return await self._fallbacks.unless_stored(job.queue, otherwise, self._accept(job, tx), FALLBACK)
 
     async def _accept(self, job: NewJob, tx: Any) -> Receipt:
-        await self._admission.admit([job])
+        if job.handler == HTTP or self._admission.strict:
+            await self._admission.admit([job])
         if tx is not None:
             return (await self._transactions.enqueue(tx, [job]))[0]
         return await self._reception.accept(job)

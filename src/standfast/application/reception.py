@@ -72,7 +72,7 @@ class Reception:
     async def _stored(self, jobs: Sequence[NewJob], enqueue: Enqueue) -> list[Accepted]:
         spool = self._spool
         if spool is None:
-            if self._declared.unpublished:
+            if self._declared.published is not self._declared.newest:
                 await self._declared.publish()
             return await enqueue(jobs)
         refused = None

@@ -25,6 +25,7 @@ from standfast.spine import bulk, intake
 from standfast.spine.apply import apply
 from standfast.spine.claim import claim
 from standfast.spine.close import close
+from standfast.spine.lock import lock_round
 from standfast.spine.riders import Riders
 from standfast.store.scripts import RoundScripts, Write
 from standfast.store.store import Store
@@ -60,6 +61,7 @@ from standfast.wings.workflows import scripts as workflows
 from standfast.worker import losses, upkeep
 
 RIDERS = Riders(
+    names=threads.lock_names,
     expects=(thread_intake.lock,),
     accepts=(depth.lock_newcomers, keys.take),
     makes_room=(depth.admitted,),
@@ -157,7 +159,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
 SCRIPTS = RoundScripts(
     order=ORDER,
     riders=RIDERS,
-    lock=threads.lock_round,
+    lock=lock_round,
     close=close,
     claim=claim,
     contents=reads.contents,

@@ -8,6 +8,7 @@ import msgspec
 
 from standfast.rules import QueueRules
 from standfast.store.store import Store
+from standfast.timing import Timing
 from standfast.wings.alerts import conditions
 from standfast.wings.alerts.conditions import Open
 from standfast.wings.alerts.words import AlertKind
@@ -15,7 +16,6 @@ from standfast.wings.audit import scripts as audit
 from standfast.wings.health import timings as timing_scripts
 from standfast.wings.health import verbs as overview
 from standfast.wings.health.rules import QueueFacts, growth_warning, stalled, starved, unmoved
-from standfast.wings.health.words import Timing
 from standfast.wings.limits import words as gates
 from standfast.wings.relay.verbs import Held
 

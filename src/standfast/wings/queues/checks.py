@@ -25,7 +25,7 @@ class Admission:
     def __init__(self, store: Store, declared: Declarations, *, strict: bool) -> None:
         self._store = store
         self._declared = declared
-        self._strict = strict
+        self.strict = strict
         self._published: set[str] = set()
 
     async def published(self, queue: str) -> bool:
@@ -43,7 +43,7 @@ class Admission:
 
     def _left_open(self, jobs: Sequence[NewJob]) -> bool:
         """Refuse what this process knows to be wrong; tell whether only the store knows the rest."""
-        if not jobs or (jobs[0].handler != HTTP and not self._strict):  # jobs of one call share queue and handler
+        if not jobs or (jobs[0].handler != HTTP and not self.strict):  # jobs of one call share queue and handler
             return False
         queue = jobs[0].queue
         for job in jobs:
@@ -53,13 +53,13 @@ class Admission:
             http.check_destinations(queue, inside, self._declared.rules[queue])
             return False
         here = queue in self._declared.rules or queue in self._declared.registry.lanes()
-        return bool(inside) or (self._strict and not here)
+        return bool(inside) or (self.strict and not here)
 
     def _ask_the_store(self, jobs: Sequence[NewJob]) -> None:
         queue = jobs[0].queue
         rules = self._rules_in_force(queue)
         known = rules is not None or queue in self._declared.registry.lanes()
-        if self._strict and not known:
+        if self.strict and not known:
             raise UnknownQueue(f"no queue is called {queue!r}, and [store] strict_queues is on; declare it first")
         http.check_destinations(queue, http.leading_inside(jobs), rules or defaults_for(queue))
 

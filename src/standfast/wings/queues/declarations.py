@@ -35,8 +35,8 @@ class Declarations:
         self.registry = registry
         self._store = store
         self._publishing = ForkableLock()
-        self._newest = object()
-        self._published: object = None
+        self.newest = object()
+        self.published: object = None
         self._overruled: dict[str, str] = {}
         self._besides: list[tuple[Callable[[], None], Callable[[], None] | None]] = []
 
@@ -58,7 +58,7 @@ class Declarations:
 
     def changed(self) -> None:
         """Take note that something was declared."""
-        self._newest = object()
+        self.newest = object()
 
     def knows(self, queue: str, rule: str) -> bool:
         """Tell whether a rule of a queue is given here, in code or by the settings file; else only the store knows."""
@@ -78,12 +78,12 @@ class Declarations:
 
     def forget(self) -> None:
         """Publish again at the next use: it may be another store by then."""
-        self._published = None
+        self.published = None
 
     @property
     def unpublished(self) -> bool:
         """Whether something was declared that is not in force yet."""
-        return self._published is not self._newest
+        return self.published is not self.newest
 
     async def publish(self) -> None:
         """Put in force what is not yet."""
@@ -95,11 +95,11 @@ class Declarations:
         if not self.unpublished:
             return
         with self._publishing:
-            newest = self._newest  # first: what is declared from here on may miss this publication
+            newest = self.newest  # first: what is declared from here on may miss this publication
             self._store.open()
             for publish in self._publications():
                 self._put_in_force(publish)
-            self._published = newest
+            self.published = newest
             self._tell_overruled()
 
     def _publications(self) -> Iterator[Callable[[], None]]:

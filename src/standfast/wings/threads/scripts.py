@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,7 +21,6 @@ from standfast.rules import Coalesce, QueueRules
 from standfast.spine.intake import first_seen
 from standfast.spine.known_rules import rules_in_force
 from standfast.spine.riders import Marks
-from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script, text
 from standfast.wings.threads.words import MOST_REQUESTERS, folded, folded_under
 
@@ -100,17 +99,9 @@ def lock(round_: Round, gates: Iterable[str]) -> Script[None]:
         round_.gates |= wanted
 
 
-def lock_round(round_: Round, calls: Iterable[tuple[Write[Any, Any], Sequence[Any]]]) -> Script[None]:
-    """Lock the threads of everything that a round will run, and note the jobs that it will lock."""
-    gates: list[str] = []
-    for script, items in calls:
-        if script.newcomers is not None:
-            gates += gates_of(script.newcomers(items))
-        if script.gates is not None:
-            gates += yield from script.gates(items)
-        if script.number is not None:
-            round_.jobs.update(map(script.number, items))
-    yield from lock(round_, gates)
+def lock_names(round_: Round, jobs: Iterable[NewJob], gates: Iterable[str]) -> Script[None]:
+    """Lock the threads that newcomers join, with other gates that a round needs."""
+    yield from lock(round_, [*gates_of(jobs), *gates])
 
 
 def members(gate: str, mode: Coalesce) -> Script[list[Member]]:
