@@ -243,7 +243,9 @@ class LockOrder:
             patch.setattr(driver, "_execute", self._checked(driver._execute))  # noqa: SLF001
         begin, begin_file = postgres_connection.Connection.begin, sqlite_files.Files.begin
         patch.setattr(postgres_connection.Connection, "begin", lambda own, opening: begin(self._new(own), opening))
-        patch.setattr(sqlite_files.Files, "begin", lambda own, connection: begin_file(own, self._new(connection)))
+        patch.setattr(
+            sqlite_files.Files, "begin", lambda own, connection, **how: begin_file(own, self._new(connection), **how)
+        )
 
     def _new(self, connection: Any) -> Any:
         self._open[connection] = Transaction()
