@@ -13,7 +13,6 @@ import pytest
 
 from standfast import ConfigurationError, Receipt, Standfast, StoreUnavailable
 from standfast.server.problems import of_error
-from standfast.spine import intake
 from standfast.store import store as store_module
 from standfast.store.postgres.refusal import is_lasting
 from standfast.wings.relay import forwarder
@@ -242,7 +241,7 @@ async def test_a_name_that_is_not_found_any_more_is_an_outage_on_a_host_that_rea
     await first.close()
     names.clear()
     monkeypatch.setattr(store_module, "PATIENCE", 0.3)
-    assert (await opened(url).write_all(intake.enqueue, "mail", 2)).outcome == "spooled"
+    assert (await opened(url).enqueue("mail", 2)).outcome == "spooled"
     wrong = url.replace(PASSWORD, "wrong")
     names.add("database.invalid")
     with pytest.raises(ConfigurationError, match="password authentication failed"):
