@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.faults import roles
-from tests.faults.nursery import Child, Nursery, nursery, reported, until
+from tests.faults.nursery import Child, Nursery, nursery, reported, until_none_is_left
 from tests.faults.verdict import Found, beside, read
 
 LETHAL = {"poison", "vanish"}
-STUCK = 60.0
-"""Seconds without the end of a job, while workers are there and nobody kills them, after which one is stuck."""
 LEFT = "SELECT count(*) FROM job WHERE state NOT IN ('completed', 'dead')"
 
 
@@ -57,23 +55,12 @@ class Storm:
         for name in [name for name in self._start if name.startswith("producer")]:
             del self._start[name]
             self._alive.pop(name).kill()
-        self._wait_for_the_last()
+        until_none_is_left(self._left)
         for child in self._alive.values():
             child.kill()
 
-    def _wait_for_the_last(self) -> None:
-        """Wait as long as jobs end: how many are left, and how many workers those will kill, the storm decides."""
-        left = self._left()
-        while left:
-            left = until(partial(self._fewer_than, left), within=STUCK).pop()
-
-    def _fewer_than(self, before: int) -> list[int]:
-        """Give how many jobs have not ended, once they are fewer."""
-        self._replace_the_dead()
-        left = self._left()
-        return [left] if left < before else []
-
     def _left(self) -> int:
+        self._replace_the_dead()
         with beside(self._place / "queue.db") as connection:
             [(left,)] = connection.execute(LEFT)
         return int(left)

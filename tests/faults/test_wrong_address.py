@@ -13,7 +13,6 @@ import pytest
 
 from standfast import ConfigurationError, Receipt, Standfast, StoreUnavailable
 from standfast.server.problems import of_error
-from standfast.spine import intake
 from standfast.store import store as store_module
 from standfast.store.postgres.refusal import is_lasting
 from standfast.wings.relay import forwarder
@@ -232,15 +231,17 @@ async def test_a_name_that_is_not_found_any_more_is_an_outage_on_a_host_that_rea
 ):
     assert running
     url = in_schema(f"postgresql://app:{PASSWORD}@database.invalid/postgres", fresh_schema())
+    mistaken = opened(url)
     with pytest.raises(ConfigurationError, match="this host never reached it"):
-        await opened(url).write_all(intake.enqueue, "mail", 0)
+        await mistaken.enqueue("mail", 0)
+    await mistaken.close()  # it looks again by itself, and applications of one process share a connection
     names.add("database.invalid")
     first = opened(url)
     assert (await first.enqueue("mail", 1)).outcome == "accepted"
     await first.close()
     names.clear()
     monkeypatch.setattr(store_module, "PATIENCE", 0.3)
-    assert (await opened(url).write_all(intake.enqueue, "mail", 2)).outcome == "spooled"
+    assert (await opened(url).enqueue("mail", 2)).outcome == "spooled"
     wrong = url.replace(PASSWORD, "wrong")
     names.add("database.invalid")
     with pytest.raises(ConfigurationError, match="password authentication failed"):
