@@ -145,9 +145,9 @@ FALLS = (
         why="All follow under one name, whose row comes first; the second time it is held.",
     ),
     fall(
-        "lock_jobs",
-        after="alerts",
-        why="note_sinks before an end: a round notes sinks before it locks any job that others know of.",
+        "lock_jobs complete_jobs",
+        after="followers alerts",
+        why="Before an end: a round follows the journal and notes sinks before it locks a job that others know of.",
     ),
     # --- alone
     fall(
