@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from standfast.concurrency.answers import Answer
+from standfast.concurrency.flows import Answer
 from standfast.store.scripts import Write
 from standfast.store.store import Store
 

@@ -20,7 +20,7 @@ from standfast.wings.jobs.rules import replay
 from standfast.wings.letters import births
 from standfast.wings.letters.births import Holding
 from standfast.wings.letters.returning import standing
-from standfast.wings.redrives import reads as redrive_reads
+from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.redrives.scripts import KEEP_PLANS, KEEP_REDRIVES, Advance, Mark, Plan, Planned, Start, Take
 from standfast.wings.redrives.words import Course, Leg, Outcome

@@ -17,7 +17,7 @@ from standfast.store.steps import Round, Script, text
 from standfast.store.store import Store
 from standfast.wings.jobs import reads
 from standfast.wings.queues import publishing
-from standfast.wings.queues import reads as queue_reads
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker import upkeep
 from standfast.worker.upkeep import WorkerCard
 from tests.store.suite import catch, claim_one, ended, enqueued, failed, new_job, one, publish, seen, sweep
@@ -163,7 +163,7 @@ def publish_file(store: Store, file: str, *handlers: Declaration, code: QueueRul
 
 
 async def in_force(store: Store) -> tuple[int, float, float | None]:
-    rules = await store.read(queue_reads.rules("mail"))
+    rules = await store.read(queue_scripts.rules("mail"))
     return rules.attempts, rules.lease, rules.timeout
 
 

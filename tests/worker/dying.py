@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from standfast import Permanent, Standfast
-from standfast.concurrency.answers import Answer
+from standfast.concurrency.flows import Answer
 from standfast.spine.apply import apply
 from standfast.spine.orders import Catch, Order
 from standfast.store.store import Store

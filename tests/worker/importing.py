@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from standfast import Standfast
-from standfast.concurrency.answers import Answer
+from standfast.concurrency.flows import Answer
 from standfast.store.store import Store
 from standfast.wings.letters import arrivals, letter_import
 from tests.between import between

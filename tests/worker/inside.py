@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from standfast import Standfast, StoreUnavailable
-from standfast.concurrency.answers import Answer
+from standfast.concurrency.flows import Answer
 from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules

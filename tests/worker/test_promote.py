@@ -19,8 +19,8 @@ import pytest
 from standfast import ConfigurationError, IdempotencyConflict, JobView, Permanent, Standfast
 from standfast.errors import StoreMoved
 from standfast.settings import without_password
+from standfast.store.job_tables import BY_NUMBER, KEYS
 from standfast.store.migrations import migrations, missing
-from standfast.store.tables import BY_NUMBER, KEYS
 from standfast.testing import drain
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.scripts import Cause, Found

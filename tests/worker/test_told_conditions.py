@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from standfast import Standfast, Transient
-from standfast.concurrency.answers import Answer
+from standfast.concurrency.flows import Answer
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.wings.alerts import conditions, delivery

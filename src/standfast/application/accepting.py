@@ -12,7 +12,7 @@ import msgspec
 from standfast.application.fallback import FALLBACK, Otherwise, check_otherwise
 from standfast.application.parts import Parts
 from standfast.clock import Clock
-from standfast.concurrency.answers import finished
+from standfast.concurrency.flows import finished
 from standfast.errors import ConfigurationError
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.rules import Seconds

@@ -22,7 +22,7 @@ from standfast.wings.calls.hand_over import hand_over, judged
 from standfast.wings.calls.replies import anothers, spooled
 from standfast.wings.calls.scripts import Called
 from standfast.wings.calls.verbs import Target, because
-from standfast.wings.queues import reads as queue_reads
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker.caller import Caller
 
 AFTERWARDS = 10.0
@@ -185,7 +185,7 @@ class Calling(Looking):
         with _known_to_be_stored(receipt):
             found = await self.status(receipt.id) if receipt.outcome == "duplicate" else None
             if within is None:
-                within = (await self._store.read(queue_reads.rules(job.queue))).timeout or math.inf
+                within = (await self._store.read(queue_scripts.rules(job.queue))).timeout or math.inf
         theirs = found is not None and calls.is_theirs(found, job, requester)
 
         async def settled(seconds: float) -> bool:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from standfast.concurrency.answers import of_loop
+from standfast.concurrency.flows import of_loop
 from standfast.concurrency.locks import ForkableLock
 from standfast.errors import Backpressure, ConfigurationError, StoreClosed, StoreMoved, StoreUnavailable
 from standfast.job import Receipt

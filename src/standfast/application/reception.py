@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from standfast.application.fallback import Fallbacks
-from standfast.concurrency.answers import EitherWay, beside
+from standfast.concurrency.flows import EitherWay, beside
 from standfast.concurrency.locks import ForkableLock
 from standfast.concurrency.threads import aside
 from standfast.errors import StoreGone, StoreUnavailable, WrongAddress

@@ -36,12 +36,9 @@ from standfast.wings.effects.rules import (
     in_doubt,
     resumes,
     scope,
-    sightings,
     with_looks,
 )
-from standfast.wings.effects.scripts import Looked, keep_looks
-from standfast.wings.effects.verbs import Seen, Verifier
-from standfast.wings.workflows import graphs
+from standfast.wings.effects.verbs import Seen, Verifier, keep
 
 log = logging.getLogger("standfast.worker")
 
@@ -108,17 +105,20 @@ class Running:
             self.task.cancel()
 
 
+Entered = Callable[[Running], None]
+
+
 class Attempts:
-    """Runs handlers. `entered` is told of each attempt whose handler is about to be entered."""
+    """Runs handlers. `entered` is told of each attempt whose handler is about to be entered; `fetch` reads results."""
 
     def __init__(
-        self, store: Store, registry: Registry, verifier: Verifier, entered: Callable[[Running], None]
+        self, store: Store, registry: Registry, verifier: Verifier, entered: Entered, fetch: Callable[[int], str | None]
     ) -> None:
         self._store = store
         self._registry = registry
         self._verifier = verifier
         self._entered = entered
-        self._fetch = partial(_result_of, store)
+        self._fetch = fetch
         self._begin_ledger = partial(_ledger, store)
         self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="standfast-handler")
 
@@ -169,10 +169,8 @@ class Attempts:
     async def _keep(self, running: Running, seen: Seen) -> NotEntered | None:
         """Keep what a look saw before the handler is entered, which then finds it in its ledger."""
         claim = running.claim
-        kept = sightings(seen.looks)
-        looked = Looked(claim.n, claim.token, claim.id, claim.attempts, kept, bool(claim.failed_looks))
         try:
-            owned = await self._store.write(keep_looks, looked)
+            owned = await keep(self._store, claim, seen)
         except StoreUnavailable:
             return NotEntered("store_unavailable")
         progressed = claim.progressed or int(closes(claim.ledger, seen.looks))
@@ -259,10 +257,6 @@ def cut_short(cut: Cut | None, error: asyncio.CancelledError) -> Outcome:
 
 def _ledger(store: Store, claim: Claim, declared: Sequence[str] = ()) -> Ledger:
     return Ledger(store, claim, payload.kept, declared)
-
-
-def _result_of(store: Store, step: int) -> str | None:
-    return store.read(graphs.result(step)).result()
 
 
 def _names(handler: Handler, job: Job) -> list[str] | Failed:

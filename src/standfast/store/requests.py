@@ -11,7 +11,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from standfast.concurrency.answers import Answer
+from standfast.concurrency.flows import Answer
 from standfast.concurrency.threads import within
 from standfast.errors import StoreClosed, StoreUnavailable, WrongAddress
 from standfast.store.scripts import Write

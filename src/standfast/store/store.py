@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from standfast.clock import Clock, SystemClock
-from standfast.concurrency.answers import Answer
+from standfast.concurrency.flows import Answer
 from standfast.errors import StoreClosed
 from standfast.store import shared, spools
 from standfast.store.engine import Engine

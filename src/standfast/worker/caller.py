@@ -28,7 +28,7 @@ from standfast.wings.jobs.reads import CALLER
 from standfast.wings.limits.gatekeeper import Doorkeeper
 from standfast.wings.limits.readiness import Readiness
 from standfast.wings.policy.verbs import Policies
-from standfast.wings.queues import reads as queue_reads
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.queues.declarations import Declarations
 from standfast.worker import lifeline, upkeep
 from standfast.worker.executor import Executor
@@ -152,7 +152,7 @@ class Caller:
     async def _ask_gate(self, queue: str) -> None:
         """Ask a queue's gate before anything of it starts, once for all who wait for the answer."""
         if queue not in self._known:
-            self._doors.learn(queue, (await self._store.read(queue_reads.rules(queue))).gate)
+            self._doors.learn(queue, (await self._store.read(queue_scripts.rules(queue))).gate)
             self._known.add(queue)
         if self._doors.must_ask(queue):
             if queue not in self._asking:

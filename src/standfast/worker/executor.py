@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from standfast.failure import classify
@@ -25,6 +26,7 @@ from standfast.telemetry import Tracing
 from standfast.wings.effects.verbs import Verifier
 from standfast.wings.limits.breaker import answered
 from standfast.wings.policy.known import KnownPolicy, filed
+from standfast.wings.workflows.results import fetch_result
 from standfast.worker.ends import Ends, Key
 from standfast.worker.signals import from_a_signal
 from standfast.worker.stopwatch import Stopwatch
@@ -54,7 +56,7 @@ class Executor:
         roll: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
-        self._attempts = Attempts(store, registry, verifier, self._watch)
+        self._attempts = Attempts(store, registry, verifier, self._watch, partial(fetch_result, store))
         self._ends = Ends(store, freed)
         self._policy = policy or KnownPolicy()
         self.stopwatch = Stopwatch(owner)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from standfast.clock import Clock
-from standfast.concurrency.answers import Answer, EitherWay
+from standfast.concurrency.flows import Answer, EitherWay
 from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError
 from standfast.store.migrations import check_readable

@@ -25,7 +25,7 @@ from standfast.wings.jobs.view import job_view, moments, one_of
 from standfast.wings.letters.returning import Returning, ruled, standing, told, wanted_by
 from standfast.wings.policy.permit import AGENT
 from standfast.wings.policy.rulings import Permit, Ruling, built_in, facts_at
-from standfast.wings.redrives import reads as redrive_reads
+from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.tokens import scripts as tokens
 

@@ -21,7 +21,7 @@ from standfast.store.store import Store
 from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.scripts import HandedOver
 from standfast.wings.policy.known import KnownPolicy, filed
-from standfast.wings.queues import reads as queue_reads
+from standfast.wings.queues import scripts as queue_scripts
 
 _details = msgspec.json.Decoder(Details).decode
 
@@ -52,7 +52,7 @@ def judged(error: object) -> Failed:
 
 async def hand_over(store: Store, policy: KnownPolicy, job: NewJob, failed: Failed) -> Receipt:
     """Store a job with the attempt that failed, and what follows from it, as a worker would have decided."""
-    rules = await store.read(queue_reads.rules(job.queue))
+    rules = await store.read(queue_scripts.rules(job.queue))
     mode, timeout, risk = await store.read(calls.declared(job.queue, job.handler))
     timeout = rules.timeout if timeout is None else timeout
     claim = as_claimed(job, rules, store.now(), replay_mode=mode, timeout=timeout, handler_risk=risk)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from standfast.concurrency.answers import Answer
+from standfast.concurrency.flows import Answer
 from standfast.errors import (
     ConfigurationError,
     LeaseLost,

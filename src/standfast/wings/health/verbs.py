@@ -37,7 +37,7 @@ from standfast.wings.limits.words import Closing, Row
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.force import of_store
 from standfast.wings.policy.scripts import MOST_COUNTED, Doings
-from standfast.wings.redrives import reads as redrive_reads
+from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives.rules import issues_of_halts
 from standfast.wings.relay.verbs import Held, said
 from standfast.wings.schedules import scripts as schedules

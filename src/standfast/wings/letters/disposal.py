@@ -31,7 +31,7 @@ from standfast.wings.letters.amend import changes, next_key
 from standfast.wings.letters.letter_filter import letter_filter
 from standfast.wings.letters.returning import standing
 from standfast.wings.letters.scripts import Amendment, Purge, Quarantine, Touch
-from standfast.wings.queues import reads as queue_reads
+from standfast.wings.queues import scripts as queue_scripts
 
 BITE = 1000
 """Letters that are deleted in one transaction; the first one sees to it that there are as many as said."""
@@ -122,7 +122,7 @@ class Disposal:
         if row.handler == HTTP:
             job = NewJob(id=row.id, queue=row.queue, handler=row.handler, payload=text)
             http.check_destinations(
-                row.queue, http.leading_inside([job]), await self._store.read(queue_reads.rules(row.queue))
+                row.queue, http.leading_inside([job]), await self._store.read(queue_scripts.rules(row.queue))
             )
         return given.identity if isinstance(given, HttpRequest) else text
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from standfast.errors import ConfigurationError, NotALetter, NotVerified, PayloadRejected
@@ -19,9 +21,9 @@ from standfast.wings.http.sender import Sender
 from standfast.wings.jobs.reads import JobRecord, JobRow
 from standfast.wings.jobs.rules import Refusal, replay, resolve
 from standfast.wings.policy.rulings import Ruling, may_have_landed
-from standfast.wings.queues import reads as queue_reads
-from standfast.wings.workflows import graphs
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.workflows import scripts as workflows
+from standfast.wings.workflows.results import fetch_result
 
 LOOKS_AT_ONCE = 20
 """How many letters' effects are looked at side by side."""
@@ -112,14 +114,11 @@ class Returning:
             return None
         try:
             parents = None if row.workflow is None else await self._store.read(workflows.parents_of(row.n))
-            rules = await self._store.read(queue_reads.rules(row.queue))
-            job = job_of(record, handler, rules, parents, self._result_of)
+            rules = await self._store.read(queue_scripts.rules(row.queue))
+            job = job_of(record, handler, rules, parents, partial(fetch_result, self._store))
         except PayloadRejected:
             return None
         return await self._verifier.look(handler, job, record.effects)
-
-    def _result_of(self, step: int) -> str | None:
-        return self._store.read(graphs.result(step)).result()
 
 
 def ruled(decided: Transition, letter: JobView, ruling: Ruling) -> Transition:

@@ -18,7 +18,7 @@ from standfast.wings.letters.returning import LOOKS_AT_ONCE, Returning, died_und
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.rulings import Permit, Ruling, facts_at
 from standfast.wings.policy.scripts import Refusal, Turn
-from standfast.wings.redrives import reads as redrive_reads
+from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives.renewal import keeping
 
 BY = "policy"

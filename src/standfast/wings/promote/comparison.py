@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from standfast.errors import StoreUnavailable
+from standfast.store.job_tables import KEYS, Row
 from standfast.store.sqlite.source import Source
-from standfast.store.tables import KEYS, Row
 from standfast.wings.promote import tables as promotion
 from standfast.wings.promote.tables import WHOLE, Digests, by_state, digest, shifted, summed
 

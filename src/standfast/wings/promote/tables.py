@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.store.tables import BY_NUMBER, JOB, Jobs, Row, Table, words
+from standfast.store.job_tables import BY_NUMBER, JOB, Jobs, Row, Table, words
 from standfast.worker.upkeep import SKEW
 
 JOURNAL = Table("journal", ("seq",), words("at entries"), frozenset({"at"}))

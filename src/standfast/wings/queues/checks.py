@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from standfast.concurrency.answers import beside
+from standfast.concurrency.flows import beside
 from standfast.concurrency.threads import aside
 from standfast.errors import UnknownQueue
 from standfast.job import HTTP, NewJob

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from standfast.concurrency.answers import beside
+from standfast.concurrency.flows import beside
 from standfast.concurrency.locks import ForkableLock
 from standfast.errors import StoreGone, StoreUnavailable
 from standfast.rules import QueueRules

@@ -24,8 +24,7 @@ from standfast.wings.letters.letter_filter import letter_filter
 from standfast.wings.letters.returning import LOOKS_AT_ONCE, Returning, ruled
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.rulings import PermitMany, facts_at, for_agent
-from standfast.wings.redrives import plans
-from standfast.wings.redrives import reads as redrive_reads
+from standfast.wings.redrives import plans, redrive_reads
 from standfast.wings.redrives import scripts as redrive_scripts
 from standfast.wings.redrives.options import read_course
 from standfast.wings.redrives.plans import Asked, Seen

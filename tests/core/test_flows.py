@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from standfast.application.wings import store_at
-from standfast.concurrency.answers import beside, finished, of_loop
+from standfast.concurrency.flows import beside, finished, of_loop
 from standfast.wings.jobs import reads
 from standfast.wings.tokens import settings_scripts
 from standfast.wings.tokens.settings_scripts import SharedSetting
