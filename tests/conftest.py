@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.lock_order import LockOrder
 from tests.postgres import NAMED, Lender, PostgresServer, borrow, drop_schema, fresh_schema, in_schema
 from tests.schemas import Schemas
 
@@ -108,6 +109,24 @@ def _spools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.delenv("STANDFAST_SPOOL", raising=False)
         yield
+
+
+@pytest.fixture(scope="session")
+def lock_order() -> Iterator[LockOrder]:
+    """Look at the locks of every transaction."""
+    looked_at = LockOrder()
+    with pytest.MonkeyPatch.context() as patch:
+        looked_at.install(patch)
+        yield looked_at
+
+
+@pytest.fixture(autouse=True)
+def _in_order(lock_order: LockOrder) -> Iterator[None]:
+    """Have each test fail in which a transaction locks in another order than all others."""
+    yield
+    fallen = sorted(set(lock_order.falls))
+    lock_order.falls.clear()
+    assert fallen == [], "say in tests/lock_order.py why no transaction waits for one that waits for it"
 
 
 # A busy machine is no failure.

@@ -12,8 +12,8 @@ from contextlib import closing, contextmanager
 import psycopg
 from psycopg import sql
 
+from standfast.application.wings import store_at
 from standfast.store import shared
-from standfast.store.store import Store
 from tests.postgres import connect, drop_schema, fresh_schema, in_schema, split_schema
 
 LARGEST = 1 << 20
@@ -56,7 +56,7 @@ class Schemas:
 
     def _made(self) -> str:
         url = in_schema(self._server, fresh_schema())
-        with closing(Store(url)) as store:
+        with closing(store_at(url)) as store:
             store.open()
         if self._new is None:
             self._new, _ = _look(self._in(url))

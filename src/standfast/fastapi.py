@@ -50,9 +50,9 @@ def mount(
 @asynccontextmanager
 async def _working(sf: Standfast, server: Server, *, worker: bool) -> AsyncIterator[None]:
     check(sf)
-    server.parting.begin()
+    server.shutdown.reset()
     async with AsyncExitStack() as stack:
-        stack.enter_context(server.parting.at_signals())
+        stack.enter_context(server.shutdown.on_signals())
         await stack.enter_async_context(sf)
         stack.push_async_callback(server.close)
         await stack.enter_async_context(sf.worker() if worker else sf.alerting())

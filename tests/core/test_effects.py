@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from standfast import ConfigurationError, Effect, FileEffect, HttpEffect, Job
 from standfast.errors import Permanent, Transient, Uncertain
 from standfast.failure.classify import of_exception, of_result
-from standfast.job import Details, Note
+from standfast.job import Details
 from standfast.rules import QueueRules
 from standfast.spine import payload
 from standfast.wings.effects import words as effects
@@ -155,20 +155,9 @@ async def test_a_check_takes_the_job_and_the_effect_if_it_wants_to(verify, expec
 
 @pytest.mark.parametrize(("amended", "expected"), [(0, "job-1.ticket"), (2, "job-1~g2.ticket")])
 def test_the_key_of_an_effect_is_the_same_until_the_payload_is_amended(amended, expected):
-    class Nowhere:
-        def note(self, note: Note) -> NoReturn:
-            raise NotImplementedError(note)
-
-        note_blocking = note
-
-        async def receipt(self, n: int, name: str) -> NoReturn:
-            raise NotImplementedError(n, name)
-
-        def receipt_blocking(self, n: int, name: str) -> NoReturn:
-            raise NotImplementedError(n, name)
-
+    nowhere: Any = None
     job = Job(held := claim(attempts=3, token=9, details=Details(amended=amended)), QueueRules())
-    job.keep(Ledger(Nowhere(), held, payload.kept, ["ticket"]))
+    job.keep(Ledger(nowhere, held, payload.kept, ["ticket"]))
     assert (job.effect("ticket").key, key_of(job.identity, "ticket")) == (expected, expected)
 
 

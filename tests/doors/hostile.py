@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from standfast import Standfast
-from standfast.dashboard.site import PAGES
+from standfast.dashboard.sitemap import PAGES
 from tests.doors.house import House
 
 if TYPE_CHECKING:  # slow to import

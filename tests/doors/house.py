@@ -85,7 +85,7 @@ class House:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self.server.parting.end)
+        self._loop.call_soon_threadsafe(self.server.shutdown.begin)
         self._serving.should_exit = True
         self._thread.join(30)
         self._socket.close()

@@ -12,7 +12,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from standfast import Permanent, Standfast, Uncertain
-from standfast.mcp import door, identity
+from standfast.mcp.agent_identity import identity
+from standfast.mcp.agent_server import agent_server
 from standfast.server.app import API, Server
 from standfast.testing import drain
 from tests.doors.agents import said
@@ -58,7 +59,7 @@ async def test_an_agents_question_waits_for_a_person_at_every_door(sf: Standfast
     letter = await dead(sf, queue)
     async with (
         await client(sf, "planner", "operator", sessions=[AGENT]) as rest,
-        Client(door(sf, identity(AGENT), version="test")) as mcp,
+        Client(agent_server(sf, identity(AGENT), version="test")) as mcp,
     ):
         answers = [
             (await rest.post(f"/jobs/{letter}/retry")).json()["approval"],

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from standfast import errors
-from standfast.cli.door import Door
+from standfast.cli.group import CommandGroup
 from tests.doors.processes import COMMAND, PATIENCE, eventually, has_open, standfast, surroundings
 from tests.warm import Warm
 
@@ -18,7 +18,7 @@ def fails_with(error):
     def fail() -> None:
         raise error
 
-    return CliRunner().invoke(Door(commands=[fail]), ["fail"])
+    return CliRunner().invoke(CommandGroup(commands=[fail]), ["fail"])
 
 
 @pytest.mark.parametrize(

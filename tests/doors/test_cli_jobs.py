@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from standfast import Permanent, Standfast
-from standfast.cli.door import look
+from standfast.cli.group import look
 from standfast.lifecycle import State
 from standfast.testing import drain
 from standfast.wings.jobs import commands as job_commands

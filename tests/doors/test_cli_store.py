@@ -42,7 +42,7 @@ class TestDoctor:
         assert found["engine"]["value"].startswith("SQLite 3.")
         assert found["file"]["value"].startswith(str(here / "standfast.db"))
         assert found["schema"]["value"] == f"{NEWEST}; this library knows {NEWEST}"
-        assert "journal_mode=wal, synchronous=2" in found["settings"]["value"]
+        assert "synchronous=3, journal_mode=wal" in found["settings"]["value"]
         assert found["permissions"]["value"].startswith("0600")
         assert found["disk"]["value"].endswith("MiB free")
         assert found["clock"]["value"].startswith("boot ")
@@ -114,7 +114,7 @@ class TestDoctor:
         assert cli("jobs").exit_code == 2
 
     def test_a_full_disk_is_wrong(self, cli, monkeypatch):
-        monkeypatch.setattr("standfast.store.store.ROOM_TO_ACCEPT", 1 << 62)
+        monkeypatch.setattr("standfast.store.premises.ROOM_TO_ACCEPT", 1 << 62)
         found, ok = checks(cli("doctor", "--json"))
         assert "free some space" in found["disk"]["problem"]
         assert not ok

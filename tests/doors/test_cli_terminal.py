@@ -14,10 +14,10 @@ import pytest
 from standfast import Permanent, Standfast
 from standfast.cli.logs import JsonLines, TextLines
 from standfast.cli.main import main
+from standfast.cli.sheets import sheet
 from standfast.cli.words import ago, span
 from standfast.testing import drain, memory
 from standfast.views import Attempt
-from standfast.wings.jobs.sheets import sheet
 from tests.doors.processes import PACKAGES, on_terminal, standfast
 from tests.waiting import job_of
 

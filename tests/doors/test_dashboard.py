@@ -15,10 +15,9 @@ import httpx2
 import pytest
 
 from standfast import Standfast
-from standfast.dashboard.actions import ACTIONS
 from standfast.dashboard.drawing import ago, counted, line, mark, span
-from standfast.dashboard.shared_cache import Beside
-from standfast.dashboard.site import PAGES
+from standfast.dashboard.shared_cache import SharedCache
+from standfast.dashboard.sitemap import ACTIONS, PAGES
 from standfast.dashboard.statics import NAMES
 from standfast.errors import UnknownQueue
 from standfast.server.app import Server
@@ -330,33 +329,33 @@ async def test_counts_say_how_old_they_are(sf: Standfast, browsers: Browsers) ->
     """An answer that took long counts as new for a while, and is shown with its age."""
     client = await browsers.of("viewer")
     assert "Counted just now." in (await client.get("/")).text
-    known = browsers.server._site._beside._known  # noqa: SLF001
+    known = browsers.server._site._cache._known  # noqa: SLF001
     known["stats"] = (time.monotonic() - 12, 10.0, await sf.stats())
     assert "Counted 12 s ago." in (await client.get("/")).text
 
 
 async def test_a_dear_question_is_asked_once_and_not_waited_for() -> None:
     """Many want to know: one asks. What is known is shown while a new answer is on its way; a failure is told."""
-    beside, asked, gate = Beside(), [], asyncio.Event()
+    cache, asked, gate = SharedCache(), [], asyncio.Event()
 
     async def ask() -> int:
         asked.append(1)
         await gate.wait()
         return len(asked)
 
-    assert await beside.perhaps("depth", ask, 0.01) is None
-    waiting = [asyncio.ensure_future(beside.told("depth", ask)) for _ in range(5)]
+    assert await cache.get_soon("depth", ask, 0.01) is None
+    waiting = [asyncio.ensure_future(cache.get("depth", ask)) for _ in range(5)]
     await asyncio.sleep(0)
     gate.set()
     assert [told.value for told in await asyncio.gather(*waiting)] == [1] * 5
-    assert ((await beside.told("depth", ask)).value, len(asked)) == (1, 1)
+    assert ((await cache.get("depth", ask)).value, len(asked)) == (1, 1)
 
     async def refuse() -> None:
         raise UnknownQueue("none such")
 
     with pytest.raises(UnknownQueue):
-        await beside.told("other", refuse)
-    await beside.close()
+        await cache.get("other", refuse)
+    await cache.close()
 
 
 def test_a_chart_shows_growth_and_never_less_than_nothing() -> None:

@@ -132,7 +132,7 @@ def test_a_failure_is_seen_live_and_its_group_is_redriven_with_a_canary(house: H
     page.evaluate("window.here = true")
     expect(page.locator("body[data-stream=open]")).to_be_attached(timeout=SLOW)
     fill(house, "orders", 6)
-    expect(page.get_by_text("6 letters by what they stopped of")).to_be_visible(timeout=BY_NOTICE)
+    expect(page.get_by_text("6 letters by cause")).to_be_visible(timeout=BY_NOTICE)
     assert page.evaluate("window.here") is True  # it was not loaded anew
     mend(house, mended=True)
     page.get_by_role("button", name="Plan a redrive of the 6 letters").click()
@@ -177,7 +177,7 @@ def test_an_approval_is_given_by_a_second_person_and_the_audit_verifies(house: H
     asking.locator("#why-replay").fill("the bank is open")
     asking.get_by_role("button", name="Replay").click()
     expect(asking.get_by_text("The approval was asked for")).to_be_visible()
-    expect(asking.get_by_text("does not answer approvals")).to_be_visible()
+    expect(asking.get_by_text("cannot answer approvals")).to_be_visible()
     answering.goto(f"{house.url}/approvals")
     answering.get_by_role("link").filter(has_text=asking.url.rpartition("/")[2].partition("?")[0]).click()
     expect(answering.get_by_text("the bank is open")).to_be_visible()

@@ -15,11 +15,11 @@ import pytest
 
 from standfast import Permanent, Standfast, StoreUnavailable
 from standfast.dashboard.drawing import MOST_INDENTED, whole_json
-from standfast.dashboard.shared_cache import MOST_GOING, Beside
+from standfast.dashboard.incidents import incidents
+from standfast.dashboard.shared_cache import MOST_GOING, SharedCache
 from standfast.server.app import Server
 from standfast.server.cookies import name_at
 from standfast.testing import drain
-from standfast.wings.alerts.troubles import troubles
 from standfast.wings.jobs import many
 from standfast.wings.jobs import pages as jobs
 from standfast.wings.tokens.words import RIGHTS, Grant, Right, Role
@@ -200,7 +200,7 @@ def test_a_trouble_is_told_once() -> None:
     """An alert has the amounts of a moment ago, and is the same trouble."""
     issues = ["a: b: 14 dead letters", "clock jumped"]
     alerts = [{"message": "a: b: 13 dead letters"}, {"message": "c: 2 pending (backed up)"}]
-    found = troubles(issues, alerts, ["a: b", "c"])
+    found = incidents(issues, alerts, ["a: b", "c"])
     assert [(each.queue, each.rest, each.alert) for each in found] == [
         ("a: b", "14 dead letters", alerts[0]),
         (None, "clock jumped", None),
@@ -210,7 +210,7 @@ def test_a_trouble_is_told_once() -> None:
 
 async def test_one_visitor_does_not_start_work_without_end() -> None:
     """Each address may ask another question: only so many are under way, and the counts are still told."""
-    beside, gate, going = Beside(), asyncio.Event(), 0
+    cache, gate, going = SharedCache(), asyncio.Event(), 0
 
     async def ask() -> int:
         nonlocal going
@@ -222,12 +222,12 @@ async def test_one_visitor_does_not_start_work_without_end() -> None:
         return 3
 
     for n in range(MOST_GOING + 5):
-        assert await beside.perhaps(("groups", n), ask, 0) is None
+        assert await cache.get_soon(("groups", n), ask, 0) is None
     assert going == MOST_GOING
-    assert (await beside.told("stats", count)).value == 3
+    assert (await cache.get("stats", count)).value == 3
     gate.set()
-    told = await beside.perhaps(("groups", 0), ask)
+    told = await cache.get_soon(("groups", 0), ask)
     assert told is not None
-    again = await beside.perhaps(("groups", MOST_GOING), ask)
+    again = await cache.get_soon(("groups", MOST_GOING), ask)
     assert (told.value, again is not None) == (7, True)
-    await beside.close()
+    await cache.close()

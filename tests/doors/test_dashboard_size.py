@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from standfast import Permanent, Standfast
-from standfast.dashboard.site import PAGES
+from standfast.dashboard.sitemap import PAGES
 from standfast.server.app import Server
 from standfast.testing import drain
 from tests.waiting import seen

@@ -1,12 +1,15 @@
-"""Limits, rates, breakers and gates as `standfast stats` lays them out."""
+"""Limits, rates, breakers and gates as `standfast stats` lays them out, and as the page of a queue words them."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from standfast.testing import memory
 from standfast.wings.queues.boards import stats_board
+from standfast.wings.queues.pages import gate_words
 
 
 async def test_every_kind_of_gate_says_how_it_stands():
@@ -38,3 +41,29 @@ async def test_every_kind_of_gate_says_how_it_stands():
         ["probe:a:b", "closed for 5 s: HTTP 503", ""],
         ["probe:a:c", "up in one process, not in another", ""],
     ]
+
+
+@pytest.mark.parametrize(
+    ("gate", "words"),
+    [
+        ({"key": "limit:mail", "kind": "limit", "used": 2, "limit": 8, "opens_in": None}, "2 of 8 taken"),
+        ({"key": "rate:mail", "kind": "rate", "opens_in": 2.0}, "opens in 2 s"),
+        (
+            {"key": "breaker:crm", "kind": "breaker", "state": "open", "failures": 3, "opens_in": 360.0},
+            "crm has not answered 3 times; next try in 6 min",
+        ),
+        (
+            {"key": "breaker:crm", "kind": "breaker", "state": "probing", "failures": 1, "opens_in": None},
+            "crm has not answered; it is being tried",
+        ),
+        (
+            {"key": "breaker:crm", "kind": "breaker", "state": "recovering", "failures": 0, "opens_in": None},
+            "crm answers again",
+        ),
+        ({"key": "breaker:crm", "kind": "breaker", "state": "closed", "failures": 0, "opens_in": None}, "crm answers"),
+        ({"key": "gate:mail", "kind": "gate", "why": "it says no", "opens_in": 30.0}, "it says no; opens in 30 s"),
+        ({"key": "probe:a:b", "kind": "probe", "why": "HTTP 503", "up": False, "opens_in": None}, "HTTP 503"),
+    ],
+)
+def test_the_page_of_a_queue_says_how_each_gate_stands(gate, words):
+    assert gate_words(gate) == words

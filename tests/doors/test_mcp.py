@@ -11,7 +11,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from standfast import Permanent, Standfast, Transient, no_backoff
-from standfast.mcp import door, identity, tasks
+from standfast.mcp import tasks
+from standfast.mcp.agent_identity import identity
+from standfast.mcp.agent_server import agent_server
 from tests.doors.agents import KnowsTasks, ask, said, task, text
 from tests.waiting import job_of
 
@@ -66,7 +68,7 @@ async def sf(request: pytest.FixtureRequest) -> AsyncIterator[Standfast]:
 async def agent(sf: Standfast, session: str = "agent-1", *, knows_tasks: bool = False) -> AsyncIterator[Client]:
     """Connect an agent under a session of its own."""
     extensions = [KnowsTasks()] if knows_tasks else []
-    async with Client(door(sf, identity(session), version="test"), extensions=extensions) as client:
+    async with Client(agent_server(sf, identity(session), version="test"), extensions=extensions) as client:
         yield client
 
 

@@ -19,6 +19,8 @@ from standfast.server.app import Server
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory, memory
 from standfast.wings.alerts.words import AlertKind
+from standfast.wings.health import timings as timings_script
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.doors.test_rest import HERE, Clients, hint
 from tests.worker.inside import store_of
@@ -92,10 +94,10 @@ async def test_what_workers_timed_outlives_them(sf):
     for number in range(1, 4):
         await sf.enqueue("echo", number)
         await drain(sf)  # a worker of its own
-        await store_of(sf).prune(Prune())
+        await store_of(sf).write(upkeep.prune, Prune())
         found = await scraped(sf)
         assert found["standfast_queue_wait_seconds_count"][labels(queue="echo")] == number
-    timings, _ = await store_of(sf).lookout.measured()
+    timings, _ = await store_of(sf).read(timings_script.measured())
     assert sum(timings["echo"].runs) == 3
 
 

@@ -60,7 +60,7 @@ async def test_empty_queues_that_nobody_declared_are_forgotten(sf: Standfast, mo
     monkeypatch.setattr(upkeep, "DEFAULTS", msgspec.structs.replace(DEFAULTS, keep_completed=0.001))
 
     async def forgotten() -> bool:
-        await sf._store.prune(Prune())  # noqa: SLF001
+        await sf._store.write(upkeep.prune, Prune())  # noqa: SLF001
         return "gone" not in await sf.queues.list()
 
     await seen(forgotten)

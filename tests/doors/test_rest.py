@@ -9,7 +9,8 @@ import httpx2
 import pytest
 
 from standfast import Standfast
-from standfast.server.app import API, ROUTES, Server
+from standfast.server.api_routes import ROUTES
+from standfast.server.app import API, Server
 from standfast.server.route import Route
 from standfast.testing import drain
 from standfast.wings.notices import routes as notices

@@ -12,9 +12,9 @@ import pytest
 from starlette.routing import Route as Path
 
 from standfast import Standfast
-from standfast.dashboard.actions import ACTIONS
-from standfast.dashboard.site import PAGES
-from standfast.server.app import API, ROUTES, Server
+from standfast.dashboard.sitemap import ACTIONS, PAGES
+from standfast.server.api_routes import ROUTES
+from standfast.server.app import API, Server
 from standfast.server.auth import CSRF_FIELD
 from tests.doors.browsing import sign_in
 from tests.doors.deeds import Deed, declare, made_ready

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from standfast import Permanent, Standfast
-from standfast.server.app import ROUTES, Server
+from standfast.server.api_routes import ROUTES
+from standfast.server.app import Server
 from standfast.server.openapi import document
 from standfast.testing import drain
-from standfast.wings.jobs import routes as jobs
+from standfast.wings.calls import routes as calls
 from standfast.wings.notices import routes as notices
 from standfast.wings.tokens.words import Role
 
@@ -112,7 +113,7 @@ def asked(
     async def refused(_job):
         raise Permanent("no")
 
-    monkeypatch.setattr(jobs, "LONGEST_RUN", 0.1)
+    monkeypatch.setattr(calls, "LONGEST_RUN", 0.1)
     monkeypatch.setattr(notices, "LONGEST", 0.01)
     with asyncio.Runner() as runner:
         made = Asked(sf)

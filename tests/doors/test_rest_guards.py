@@ -19,8 +19,8 @@ from standfast.server.app import API, Server
 from standfast.server.auth import CSRF_HEADER
 from standfast.store.sqlite.files import Files
 from standfast.testing import drain
-from standfast.wings.health import routes as overview
-from standfast.wings.jobs import routes as jobs
+from standfast.wings.calls import routes as calls
+from standfast.wings.policy import routes as policy
 from tests.doors.browsing import sign_in
 
 HERE = "http://127.0.0.1"
@@ -200,7 +200,7 @@ async def test_a_call_that_nobody_answers_does_not_hold_its_request(
     sf: Standfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No process has the handler: the call is queued, and the reply says so."""
-    monkeypatch.setattr(jobs, "LONGEST_RUN", 0.05)
+    monkeypatch.setattr(calls, "LONGEST_RUN", 0.05)
     sf.queue("elsewhere")
     async with await client(sf, "producer") as producer:
         said = await producer.post("/run", json={"handler": "elsewhere"})
@@ -294,7 +294,7 @@ async def test_a_policy_that_takes_too_long_to_try_is_given_up(sf: Standfast, mo
     """So that whoever asks next is not kept waiting for good."""
     await sf.enqueue("ours", 1)
     await drain(sf)
-    monkeypatch.setattr(overview, "LONGEST_TRIAL", 0.0)
+    monkeypatch.setattr(policy, "LONGEST_TRIAL", 0.0)
     async with await client(sf, "viewer") as viewer:
         refused = await viewer.post("/policy/check", json={"text": "version: v1"})
     assert (status(refused), "standfast policy check" in refused.json()["detail"]) == (422, True)

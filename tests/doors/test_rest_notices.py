@@ -14,15 +14,18 @@ import msgspec
 import pytest
 
 from standfast import Permanent, Standfast, StoreUnavailable
-from standfast.server import parting, remembered
+from standfast.server import remembered, shutdown
 from standfast.server.app import Server
 from standfast.server.cookies import name_at
 from standfast.spine import close as closing
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory
+from standfast.wings.jobs import reads
 from standfast.wings.notices import following
 from standfast.wings.notices import routes as notices
+from standfast.wings.notices.journal import journal
 from standfast.wings.notices.words import row_of
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.doors.listening import Frame, Listener
 from tests.postgres import PostgresServer, fresh_schema, in_schema
@@ -175,8 +178,8 @@ async def test_what_is_no_longer_kept_is_told_as_gone_and_it_goes_on_from_there(
     [first, *_] = [notice async for notice in _some(sf, 3)]
     sf.clock.advance(2 * 86400)
     await sf.enqueue("echo", 4)
-    await sf._store.journal(3, 10)  # noqa: SLF001 - on PostgreSQL somebody numbers it
-    await sf._store.prune(Prune())  # noqa: SLF001
+    await journal(sf._store, 3, 10)  # noqa: SLF001 - on PostgreSQL somebody numbers it
+    await sf._store.write(upkeep.prune, Prune())  # noqa: SLF001
     await sf._followings.close()  # noqa: SLF001 - as in a process that did not see it
     async with stage.listener(f"after={first.seq}&kinds=held", **viewer) as listener:
         [gone] = await listener.next()
@@ -194,7 +197,7 @@ async def test_what_is_no_longer_kept_is_told_as_gone_and_it_goes_on_from_there(
 @pytest.mark.parametrize("ahead", [1, 1000])
 async def test_a_number_of_another_store_deafens_nobody(sf: InMemory, ahead: int) -> None:
     """Also where nothing was told yet: the store was deleted, and a page of before comes again."""
-    stranger = await sf.reader(after=(await sf._store.last_journal_number() + ahead << 20) + 5)  # noqa: SLF001
+    stranger = await sf.reader(after=(await sf._store.read(reads.last_journal_number()) + ahead << 20) + 5)  # noqa: SLF001
     assert [notice.kind for notice in await stranger.more(0)] == ["gap"]
     other = await sf.reader()
     job = (await sf.enqueue("echo")).id
@@ -219,7 +222,7 @@ async def test_what_is_told_at_once_is_read_in_portions_and_others_have_their_tu
         again = await sf.reader(after=reader.seq)
         assert [notice.job for notice in await again.more(0)] == jobs[len(heard) : len(heard) + 3]
     assert heard == jobs
-    rows = await sf._store.journal(before, 100)  # noqa: SLF001
+    rows = await journal(sf._store, before, 100)  # noqa: SLF001
     assert [row.entries.count(",") - 1 for row in rows] == [4, 4, 2]
 
 
@@ -243,18 +246,19 @@ async def test_a_reader_that_does_not_read_loses_nothing_and_keeps_little(
         assert await slow.next(30) == quick.notices
 
 
-async def test_many_readers_cost_the_store_one_look(sf: InMemory, stage: Stage) -> None:
+async def test_many_readers_cost_the_store_one_look(
+    sf: InMemory, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     viewer = await stage.shown()
     came: list[int] = []
-    read = sf._store.journal  # noqa: SLF001
 
-    async def counted(after: int, limit: int) -> Any:
-        found = await read(after, limit)
+    async def counted(store: Any, after: int, limit: int) -> Any:
+        found = await journal(store, after, limit)
         came.extend(row.seq for row in found)
         return found
 
     listeners = [stage.listener(**viewer) for _ in range(200)]
-    sf._store.journal = counted  # type: ignore[method-assign] # noqa: SLF001
+    monkeypatch.setattr(following, "journal", counted)
     await asyncio.gather(*(each.__aenter__() for each in listeners))
     try:
         await sf.enqueue("echo")
@@ -262,7 +266,6 @@ async def test_many_readers_cost_the_store_one_look(sf: InMemory, stage: Stage) 
         [number] = {frames[0].id for frames in told}
         assert came.count(row_of(number or 0)) == 1, "nobody read it again for another"
     finally:
-        del sf._store.journal  # noqa: SLF001
         await asyncio.gather(*(each.__aexit__(None, None, None) for each in listeners))
 
 
@@ -317,11 +320,11 @@ async def test_a_signal_is_heard_beside_whoever_handles_it() -> None:
     """A server that an application runs waits for connections before it tells of the end: it is too late then."""
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
-    ending = parting.Parting()
+    ending = shutdown.Shutdown()
     try:
-        with ending.at_signals():
+        with ending.on_signals():
             signal.raise_signal(signal.SIGTERM)
-            await asyncio.wait_for(ending.over(), 5)
+            await asyncio.wait_for(ending.wait(), 5)
         signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -346,11 +349,11 @@ async def test_who_waits_for_a_call_is_let_go_when_the_server_ends() -> None:
     async def never(_scope: Any, _receive: Any, _send: Any) -> None:
         await asyncio.Event().wait()
 
-    over = parting.Parting()
-    waiting = Listener(parting.Kept(never, over))
+    over = shutdown.Shutdown()
+    waiting = Listener(shutdown.UntilShutdown(never, over))
     waiting.answered = False
     async with waiting:
-        over.end()
+        over.begin()
         await waiting.over()
     assert (waiting.status, b"the server ends" in waiting.body) == (503, True)
 

@@ -194,7 +194,7 @@ def test_a_reply_that_no_agent_received_is_in_the_inbox(store_url: str) -> None:
 def test_a_reply_is_in_the_inbox_also_where_the_server_had_stopped_waiting(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("standfast.wings.jobs.routes.LONGEST_RUN", 1.5)
+    monkeypatch.setattr("standfast.wings.calls.routes.LONGEST_RUN", 1.5)
     sf, begun, let_go = slow(store_url)
     with House(sf, working=False) as house:
         asyncio.run(_hang_up(house, begun))

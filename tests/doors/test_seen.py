@@ -14,9 +14,10 @@ from mcp.client.streamable_http import streamable_http_client
 
 from standfast import Permanent, Standfast, redact
 from standfast.cli.serve_command import _greet
-from standfast.dashboard.site import PAGES
+from standfast.dashboard.sitemap import PAGES
 from standfast.rules import Breaker, QueueRules
-from standfast.server.app import API, ROUTES, Server
+from standfast.server.api_routes import ROUTES
+from standfast.server.app import API, Server
 from standfast.server.auth import CSRF_FIELD
 from standfast.server.seen import gates_of, health_for, issues_for
 from standfast.testing import drain, memory

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from standfast.cli.sheets import LONGEST_NOTE, listing, sheet
 from standfast.failure import Class, Failure, Landed
 from standfast.lifecycle import State
-from standfast.wings.jobs.sheets import LONGEST_NOTE, listing, sheet
 from standfast.wings.notices.commands import WIDTHS
 from standfast.wings.notices.words import KINDS
 from tests.core.test_replies import job

@@ -20,7 +20,7 @@ from standfast import Receipt, Standfast
 from standfast.testing.nursery import nursery
 from tests.faults import elsewhere
 from tests.faults.hosts import Hosts
-from tests.faults.nursery import Child, Nursery, report, reported, until
+from tests.faults.nursery import Child, Nursery, report, reported, until, until_none_is_left
 from tests.postgres import connect, fresh_schema, in_schema
 from tests.receiver import Receiver
 
@@ -123,7 +123,7 @@ class Company:
         """Let the producers go, and the workers once everything is done."""
         (self._place / "stop").touch()
         assert {producer.wait(60.0) for producer in self._producers.values()} == {0}
-        until(lambda: self.ask("SELECT count(*) FROM job WHERE state <> 'completed'") == [(0,)])
+        until_none_is_left(lambda: self.ask("SELECT count(*) FROM job WHERE state <> 'completed'")[0][0])
         for _, worker in self.workers.values():
             worker.kill()
 

@@ -14,15 +14,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from standfast.application.wings import store_at
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob, Receipt
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import Backoff, QueueRules
+from standfast.spine import intake
+from standfast.spine.apply import apply
 from standfast.spine.orders import Conflict, Full, Order, Publication, Want
 from standfast.store import store as store_module
 from standfast.store.postgres import connection, engine
-from standfast.store.store import Store
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.settling import settle
+from standfast.wings.notices.journal import journal
+from standfast.wings.queues.publishing import publish
+from standfast.worker import upkeep
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.upkeep import Prune, Sweep, WorkerCard
 from tests.faults.nursery import report
@@ -49,7 +55,7 @@ class Member:
     """One process of the crowd."""
 
     def __init__(self, url: str, place: Path, name: str, jobs: int) -> None:
-        self.store = Store(url)
+        self.store = store_at(url)
         self.store.open()
         self.place = place
         self.name = name
@@ -74,7 +80,7 @@ class Member:
         """Hand in, and report the answers."""
         for job in jobs:
             report(self.place / "offered", id=job.id, queue=job.queue, item=job.payload, key=job.idempotency_key)
-        for job, answer in zip(jobs, await self.store.enqueue(jobs), strict=True):
+        for job, answer in zip(jobs, await self.store.write_all(intake.enqueue, jobs), strict=True):
             report(self.place / "answered", id=job.id, queue=job.queue, key=job.idempotency_key, **told(answer))
 
     def _job(self) -> NewJob:
@@ -116,7 +122,7 @@ class Member:
         await asyncio.sleep(self._rng.random() * 0.005)
         outcome: Outcome = Succeeded(claim.payload) if well or self._rng.random() < 0.7 else Failed(TRANSIENT)
         report(self.place / "ran", step="end", id=claim.id, token=claim.token, gate=claim.gate, by=self.name)
-        [landed] = await self.store.apply([settle(claim, outcome, RULES[claim.queue], self._rng.random())])
+        [landed] = await self.store.write_all(apply, [settle(claim, outcome, RULES[claim.queue], self._rng.random())])
         report(self.place / "settled", id=claim.id, landed=landed, payload=claim.payload, queue=claim.queue)
 
     # --- one thing at a time
@@ -160,11 +166,11 @@ class Member:
         sweeper = Sweeper(self.store, Sweep(every=60.0, patience=60.0))
         card = WorkerCard(f"{self.name}-worker", "host", 1, "[]", "{}")
         for turn in itertools.count():
-            await asyncio.to_thread(self.store.beat_blocking, card)
-            await asyncio.gather(sweeper.sweep(), self.store.prune(Prune(keep_journal=3600.0)))
+            await self.store.write(upkeep.beat, card)
+            await asyncio.gather(sweeper.sweep(), self.store.write(upkeep.prune, Prune(keep_journal=3600.0)))
             if turn % 5 == 0:
                 older = {name: rules_of(rules, 3600.0 + turn) for name, rules in RULES.items()}
-                await asyncio.to_thread(self.store.publish_blocking, Publication(older, []))
+                await asyncio.to_thread(publish, self.store, Publication(older, []))
             if not self.going():
                 return
             await asyncio.sleep(0.02)
@@ -173,8 +179,8 @@ class Member:
         """Follow the journal from its beginning until told to stop, to its end; report each row as it is seen."""
         after = 0
         while True:
-            stop = (self.place / "stop").exists() and after == await self.store.last_journal_number()
-            rows = await self.store.journal(after, 100)
+            stop = (self.place / "stop").exists() and after == await self.store.read(reads.last_journal_number())
+            rows = await journal(self.store, after, 100)
             for row in rows:
                 after = row.seq
                 report(self.place / f"followed-{self.name}", seq=row.seq, entries=row.entries)
@@ -210,7 +216,7 @@ class Reporting(logging.Handler):
 
 def be_patient() -> None:
     """Wait for the store for as long as it takes: no deadline is judged here, and machines are busy."""
-    store_module.PATIENCE = engine.PATIENCE = engine.NUMBERING_PATIENCE = connection.LONGEST_CALL = PATIENT
+    store_module.PATIENCE = engine.PATIENCE = connection.LONGEST_CALL = PATIENT
 
 
 def join(url: str, directory: str, name: str, jobs: int, does: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from standfast.application.wings import SCRIPTS, store_at
 from standfast.clock import SystemClock
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
@@ -19,6 +20,7 @@ from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
+from standfast.spine.apply import apply
 from standfast.spine.orders import Order, Want
 from standfast.store.engine import Engine
 from standfast.store.sqlite import connection
@@ -57,7 +59,7 @@ def flow_and_die(directory: str, n: int) -> None:
     place = Path(directory)
     connection.SETTINGS["wal_autocheckpoint"] = 20
     with underneath(KillAt(n)):
-        engine = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
+        engine = SqliteEngine(Files(str(place / "queue.db")), SystemClock(), SCRIPTS)
         engine.open()
         _live(engine, place / "told")
         engine.close()
@@ -65,7 +67,7 @@ def flow_and_die(directory: str, n: int) -> None:
 
 def flow_and_die_on_a_server(url: str, told: str, n: int) -> None:
     """Work on a server, and be killed before a statement."""
-    store = Store(url)
+    store = store_at(url)
     store.open()
     die_before_statement(n)
     _live(store._engine, Path(told))  # noqa: SLF001 - the role drives the engine as the store does
@@ -124,16 +126,16 @@ class _Reporting(logging.Handler):
 
 
 async def _share(url: str, place: Path, name: str, flows: int) -> None:
-    store, rng = Store(url), random.Random(name)  # noqa: S311 - chance, not secrecy
+    store, rng = store_at(url), random.Random(name)  # noqa: S311 - chance, not secrecy
     ids = [f"{name}-{n}" for n in range(flows)]
     for id_ in ids:
-        await store.flows.start(graph(id_, wide(12)))
+        await store.write(graphs.start, graph(id_, wide(12)))
     dropped = set(ids[: flows // 4])
-    while await store.flows.listed("running", 1, None) or await store.flows.listed("stuck", 1, None):
+    while await store.read(graphs.listed("running", 1, None)) or await store.read(graphs.listed("stuck", 1, None)):
         catch = await store.claim(Order(name, (Want("post", ("post",), 5),)))
         await asyncio.gather(*(_run(store, claim, rng, place) for claim in catch.claims))
         if dropped and rng.random() < 0.2:
-            await store.flows.cancel(Cancellation(dropped.pop(), name))
+            await store.write(graphs.cancel, Cancellation(dropped.pop(), name))
         await _put_back(store)
         if not catch.claims:
             await asyncio.sleep(0.005)
@@ -150,13 +152,13 @@ def wide(width: int) -> list[tuple[str, list[str]]]:
 async def _run(store: Store, claim: Claim, rng: random.Random, place: Path) -> None:
     report(place / "ran", id=claim.id, token=claim.token, parents=sorted(claim.parents or {}))
     outcome: Outcome = Succeeded(json.dumps(claim.id)) if rng.random() < 0.9 else Failed(REFUSED)
-    [landed] = await store.apply([settle(claim, outcome, DEFAULTS, rng.random())])
+    [landed] = await store.write_all(apply, [settle(claim, outcome, DEFAULTS, rng.random())])
     report(place / "settled", id=claim.id, landed=landed)
 
 
 async def _put_back(store: Store) -> None:
-    for record in await store.letters(reads.LetterFilter(limit=5)):
+    for record in await store.read(reads.letters(reads.LetterFilter(limit=5))):
         row = record.row
         move = replay(Standing(row.n, row.token, row.id, row.queue, State(row.state)), by="ann")
         if isinstance(move, Transition):
-            await store.apply([move])
+            await store.write_all(apply, [move])

@@ -14,8 +14,8 @@ from typing import Any
 
 import apsw
 
+from standfast.application.wings import store_at
 from standfast.store.sqlite.files import Files
-from standfast.store.store import Store
 from tests.faults.nursery import Nursery
 from tests.postgres import connect
 
@@ -63,7 +63,7 @@ def at_statements(
     written: Sequence[str],
 ) -> Iterator[tuple[Look, Path]]:
     """Have a role killed before statements to a server, likewise; what it wrote into these tables is deleted then."""
-    with closing(Store(url)) as store:
+    with closing(store_at(url)) as store:
         store.open()
     with connect(url) as connection:
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from standfast import Job, Standfast, Transient
+from standfast.application.wings import SCRIPTS, store_at
 from standfast.clock import SystemClock
 from standfast.failure import Class, Failure, Landed
 from standfast.job import NewJob
@@ -31,7 +32,6 @@ from standfast.store.postgres.session import Session
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
-from standfast.store.store import Store
 from standfast.wings.approvals.words import Filing, bound_to
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs import reads
@@ -86,7 +86,7 @@ def live_and_die(directory: str, n: int) -> None:
     place = Path(directory)
     connection.SETTINGS["wal_autocheckpoint"] = 20
     with underneath(KillAt(n)):
-        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
+        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock(), SCRIPTS)
         store.open()
         for turn in range(3):
             _accept(store, place / "told", [f"job-{turn}-{n}" for n in range(3)])
@@ -134,7 +134,7 @@ def govern_and_die(directory: str, n: int) -> None:
     place = Path(directory)
     connection.SETTINGS["wal_autocheckpoint"] = 20
     with underneath(KillAt(n)):
-        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
+        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock(), SCRIPTS)
         store.open()
         _govern(store, place / "told")
         store.close()
@@ -142,7 +142,7 @@ def govern_and_die(directory: str, n: int) -> None:
 
 def govern_and_die_on_a_server(url: str, told: str, n: int) -> None:
     """Have letters governed on a server, and be killed at a statement: a commit is one, too."""
-    store = Store(url)
+    store = store_at(url)
     store.open()
     engine = store._engine  # noqa: SLF001 - the role drives the engine as the store does
     report(Path(told), backend=engine._connection.info.backend_pid)  # type: ignore[union-attr]  # noqa: SLF001
@@ -215,25 +215,31 @@ def _return(store: Engine[Any], told: Path) -> None:
 # --- the kill storm
 
 
-def produce(directory: str, name: str) -> None:
-    """Hand in jobs without end, several at a time, reporting each before and after."""
-    asyncio.run(_produce(Path(directory), f"{name}-{os.getpid()}"))
+def produce(directory: str, name: str, lethal: float) -> None:
+    """Hand in jobs without end, several at a time, reporting each before and after. A share of them is lethal."""
+    asyncio.run(_produce(Path(directory), f"{name}-{os.getpid()}", lethal))
 
 
-async def _produce(place: Path, name: str) -> None:
+async def _produce(place: Path, name: str, lethal: float) -> None:
     async with Standfast(str(place / "queue.db")) as sf:
-        await asyncio.gather(*(_produce_one_by_one(sf, place, f"{name}-{caller}") for caller in range(3)))
+        await asyncio.gather(*(_produce_one_by_one(sf, place, f"{name}-{caller}", lethal) for caller in range(3)))
 
 
-async def _produce_one_by_one(sf: Standfast, place: Path, name: str) -> None:
+async def _produce_one_by_one(sf: Standfast, place: Path, name: str, lethal: float) -> None:
     for n in itertools.count():
         key = f"{name}-{n}"
-        mode = {20: "poison", 50: "vanish"}.get(n % 60, "flaky" if n % 7 == 6 else "good")
+        mode = _mode(n, lethal)
         attempts = 2 if mode in ("poison", "vanish") else 8
         report(place / "offered", key=key, mode=mode)
         receipt = await sf.enqueue("post", {"key": key, "mode": mode}, idempotency_key=key, attempts=attempts)
         report(place / "accepted", key=key, id=receipt.id, mode=mode)
         await asyncio.sleep(random.random() * 0.02)  # noqa: S311 - chance, not secrecy
+
+
+def _mode(n: int, lethal: float) -> str:
+    if random.random() < lethal:  # noqa: S311 - chance, not secrecy
+        return random.choice(["poison", "vanish"])  # noqa: S311
+    return "flaky" if n % 7 == 6 else "good"
 
 
 def work(directory: str) -> None:

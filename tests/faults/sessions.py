@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from standfast.application.wings import SCRIPTS, store_at
 from standfast.clock import SystemClock
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, Details, NewJob
@@ -22,7 +23,6 @@ from standfast.store.engine import Engine
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
-from standfast.store.store import Store
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.scripts import Cause, Found, Telling
 from standfast.wings.audit.words import Decision
@@ -47,7 +47,7 @@ def tell_and_die(directory: str, n: int) -> None:
     place = Path(directory)
     connection.SETTINGS["wal_autocheckpoint"] = 20
     with underneath(KillAt(n)):
-        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
+        store = SqliteEngine(Files(str(place / "queue.db")), SystemClock(), SCRIPTS)
         store.open()
         _live(store, place / "told")
         store.close()
@@ -55,7 +55,7 @@ def tell_and_die(directory: str, n: int) -> None:
 
 def tell_and_die_on_a_server(url: str, told: str, n: int) -> None:
     """Do the same on a server, and be killed before a statement."""
-    store = Store(url)
+    store = store_at(url)
     store.open()
     die_before_statement(n)
     _live(store._engine, Path(told))  # noqa: SLF001 - the role drives the engine as the store does

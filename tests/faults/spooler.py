@@ -10,23 +10,24 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from standfast import Standfast
 from standfast.store import store as store_module
 from standfast.store.postgres.engine import PostgresEngine
 from standfast.store.spool import Spool
-from standfast.store.store import Store
+from standfast.wings.relay import forwarder
 
 THREAD = 5
 """Every so many-th job is of a thread, and every one after it has a key."""
 LONGEST = 30.0
 
-Step = tuple[type, str, bool]
+Step = tuple[type | ModuleType, str, bool]
 STEPS: dict[str, Step] = {
     "before the spool has it": (Spool, "put", False),
     "before the caller is told": (Spool, "put", True),
-    "before it is brought": (Store, "forward_blocking", False),
+    "before it is brought": (forwarder, "hand_over", False),
     "before the commit": (PostgresEngine, "_commit", False),
     "before the commit is answered": (PostgresEngine, "_commit", True),
     "before it is forgotten": (Spool, "delete", False),
@@ -40,7 +41,7 @@ def deadly(place: Any, name: str, *, after: bool) -> None:
     calls = iter(range(1000))
 
     def die(*given: Any, **named: Any) -> Any:
-        last = next(calls) >= 1 or name in {"forward_blocking", "delete"}
+        last = next(calls) >= 1 or name in {"hand_over", "delete"}
         if last and not after:
             os.kill(os.getpid(), signal.SIGKILL)
         answer = real(*given, **named)

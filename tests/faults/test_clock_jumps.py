@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from standfast import Standfast, Transient
+from standfast.application.wings import store_at
 from standfast.spine.orders import Order, Want
-from standfast.store.store import Store
 from standfast.testing import FrozenClock, drain
 from standfast.worker import upkeep
 from tests.faults import roles
@@ -42,19 +42,19 @@ class Held:
     def __init__(self, path: Path, clock: FrozenClock) -> None:
         self._path = path
         self._clock = clock
-        self.store = Store(str(path), clock)
+        self.store = store_at(str(path), clock)
 
     async def claim(self) -> None:
         async with Standfast(str(self._path), clock=self._clock) as sf:
             await sf.enqueue("post")
-            self.store.beat_blocking(CARD)
+            self.store.write(upkeep.beat, CARD).result()
             catch = await self.store.claim(Order(CARD.id, (Want("post", ("post",), 1),)))
         assert len(catch.claims) == 1
         await self.lapsed()
 
     async def lapsed(self) -> int:
         """Sweep as often as a sweeper does, without a gap; give how many jobs count as lost."""
-        return len((await self.store.sweep(SWEEP)).lapsed)
+        return len((await self.store.write(upkeep.sweep, SWEEP)).lapsed)
 
     async def lapsed_after(self, seconds: float, *, beating: bool) -> int:
         """Let time pass, in steps of one beat."""
@@ -62,7 +62,7 @@ class Held:
         for _ in range(int(seconds / BEAT)):
             self._clock.advance(BEAT)
             if beating:
-                self.store.beat_blocking(CARD)
+                self.store.write(upkeep.beat, CARD).result()
             found = await self.lapsed()
         return found
 
@@ -70,7 +70,7 @@ class Held:
         """Close the store, start the machine anew, and open it again."""
         self.store.close()
         self._clock.reboot()
-        self.store = Store(str(self._path), self._clock)
+        self.store = store_at(str(self._path), self._clock)
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ async def test_after_a_reboot_every_lease_has_lapsed_and_time_has_not_gone_back(
 async def test_time_does_not_go_back_over_a_reboot_when_the_journal_is_pruned_away(held, clock):
     for _ in range(50):
         clock.advance(HOUR)
-        held.store.beat_blocking(CARD)
-        await held.store.prune(upkeep.Prune())
+        held.store.write(upkeep.beat, CARD).result()
+        await held.store.write(upkeep.prune, upkeep.Prune())
     before = held.store.now()
     clock.jump_wall(-20 * HOUR)
     held.reboot()

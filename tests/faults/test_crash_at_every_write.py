@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from standfast.application.wings import store_at
 from standfast.store.sqlite.files import Files
-from standfast.store.store import Store
 from standfast.wings.audit.words import NOTHING, Link, digest
 from tests.faults import roles
 from tests.faults.nursery import nursery, reported, until
@@ -131,7 +131,7 @@ def test_a_letter_is_judged_replayed_and_refused_whole_or_not_at_all(place, soak
 @pytest.mark.timeout(0)
 def test_a_letter_on_a_server_is_judged_replayed_and_refused_whole_or_not_at_all(postgres_url, tmp_path, soak):
     every = 1 if soak else WIDE_STEP_ON_A_SERVER
-    with closing(Store(postgres_url)) as store:
+    with closing(store_at(postgres_url)) as store:
         store.open()
     with nursery() as children, connect(postgres_url) as connection:
         for n in itertools.count(random.randint(1, every), every):  # noqa: S311 - as above

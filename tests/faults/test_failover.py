@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from standfast.application.wings import store_at
 from standfast.errors import StoreUnavailable
-from standfast.store.store import Store
 from tests.faults.company import company
 from tests.faults.hosts import Pair
 from tests.faults.nursery import until
@@ -37,14 +37,14 @@ def test_a_standby_is_refused_until_it_is_promoted(pair, monkeypatch):
     monkeypatch.setattr("standfast.store.store.PATIENCE", 1.0)
     follower = in_schema(pair.standby.url, "queue")
     with pytest.raises(StoreUnavailable, match="the server is a standby and takes no writes; connect to the primary"):
-        Store(follower).open()
-    store = Store(in_schema(pair.url(0), "queue"))
+        store_at(follower).open()
+    store = store_at(in_schema(pair.url(0), "queue"))
     store.open()
     store.close()
     pair.lose_the_primary()
     with pytest.raises(StoreUnavailable, match="nothing was written"):
-        Store(in_schema(pair.url(0), "queue")).open()
+        store_at(in_schema(pair.url(0), "queue")).open()
     pair.standby.promote()
-    store = Store(follower)
+    store = store_at(follower)
     store.open()
     store.close()

@@ -137,8 +137,7 @@ async def test_a_job_claimed_while_the_loop_is_blocked_is_run_once(place, monkey
 
     async def claim_and_block(store: Store, order: Order) -> Catch:
         """Block the loop as some handler may, at the worst moment: for four heartbeats the answer waits."""
-        asking = asyncio.ensure_future(claim(store, order))
-        await asyncio.sleep(0)
+        asking: asyncio.Future[Catch] = claim(store, order).start()
         time.sleep(2)  # noqa: ASYNC251
         return await asking
 

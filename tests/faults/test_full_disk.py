@@ -10,6 +10,7 @@ from itertools import count
 import pytest
 
 from standfast import Permanent, Standfast, StoreUnavailable
+from standfast.application.wings import SCRIPTS
 from standfast.clock import SystemClock
 from standfast.job import NewJob
 from standfast.spine import intake
@@ -154,7 +155,7 @@ def letter(id_: str) -> NewJob:
 @pytest.mark.usefixtures("_quiet")
 def test_a_full_file_takes_nothing_by_halves_and_goes_on_when_there_is_room(place, most_pages):
     most_pages(120)
-    store = SqliteEngine(Files(str(place / "queue.db")), SystemClock())
+    store = SqliteEngine(Files(str(place / "queue.db")), SystemClock(), SCRIPTS)
     store.open()
     accepted = filled(store)
     assert len(accepted) > 10

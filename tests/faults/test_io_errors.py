@@ -16,6 +16,7 @@ import apsw
 import pytest
 
 from standfast import Standfast
+from standfast.application.wings import SCRIPTS
 from standfast.clock import SystemClock
 from standfast.errors import StoreUnavailable
 from standfast.failure import Class, Failure, Landed
@@ -107,7 +108,7 @@ def _in_a_hurry(_quiet, monkeypatch):
 def template(place: Path) -> Path:
     """Give a store that was opened and closed before."""
     path = place / "template.db"
-    store = SqliteEngine(Files(str(path)), SystemClock())
+    store = SqliteEngine(Files(str(path)), SystemClock(), SCRIPTS)
     store.open()
     store.close()
     return path
@@ -138,12 +139,12 @@ sys.stdin.read()
 
 def opened(path: Path, fault: FailAt) -> SqliteEngine:
     """Open, a second time if the fault hits the first."""
-    store = SqliteEngine(Files(str(path)), SystemClock())
+    store = SqliteEngine(Files(str(path)), SystemClock(), SCRIPTS)
     try:
         store.open()
     except StoreUnavailable:
         fault.armed = False
-        store = SqliteEngine(Files(str(path)), SystemClock())
+        store = SqliteEngine(Files(str(path)), SystemClock(), SCRIPTS)
         store.open()
     return store
 
@@ -228,7 +229,7 @@ def test_a_store_that_cannot_be_put_in_order_is_closed_all_the_same(place):
         fault = FailAt(n, lasting=True)
         fault.armed = False
         with underneath(fault):
-            store = SqliteEngine(Files(str(place / f"{n}.db")), SystemClock())
+            store = SqliteEngine(Files(str(place / f"{n}.db")), SystemClock(), SCRIPTS)
             store.open()
             store.call(intake.enqueue, [new_job("job")], seconds=LONG).result()
             fault.armed = True
@@ -241,7 +242,7 @@ def test_a_store_that_cannot_be_put_in_order_is_closed_all_the_same(place):
 def test_a_file_another_process_keeps_locked_is_refused_in_time_and_used_when_it_is_free(place, monkeypatch):
     monkeypatch.setattr(connection, "BUSY_SECONDS", 0.01)
     path = place / "queue.db"
-    store = SqliteEngine(Files(str(path)), SystemClock())
+    store = SqliteEngine(Files(str(path)), SystemClock(), SCRIPTS)
     store.open()
     with other_process_holding(path):
         for _ in range(3):

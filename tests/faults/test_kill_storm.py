@@ -13,22 +13,27 @@ from pathlib import Path
 import pytest
 
 from tests.faults import roles
-from tests.faults.nursery import Child, Nursery, nursery, reported, until
-from tests.faults.verdict import Found, look, read
+from tests.faults.nursery import Child, Nursery, nursery, reported, until_none_is_left
+from tests.faults.verdict import Found, beside, read
 
 LETHAL = {"poison", "vanish"}
+LEFT = "SELECT count(*) FROM job WHERE state NOT IN ('completed', 'dead')"
 
 
 class Storm:
     """Producers and workers that are killed at random and replaced at once."""
 
-    def __init__(self, children: Nursery, place: Path) -> None:
+    def __init__(self, children: Nursery, place: Path, lethal: float) -> None:
+        """Let this share of the jobs kill their workers."""
         self._children = children
         self._place = place
         self._rng = random.Random()  # noqa: S311 - chance, not secrecy
         self._alive: dict[str, Child] = {}
         self._start: dict[str, Callable[[], Child]] = {
-            **{f"producer-{n}": partial(children.spawn, roles.produce, place, f"producer-{n}") for n in range(2)},
+            **{
+                f"producer-{n}": partial(children.spawn, roles.produce, place, f"producer-{n}", lethal)
+                for n in range(2)
+            },
             **{f"worker-{n}": partial(children.spawn, roles.work, place) for n in range(3)},
         }
         self.kills = 0
@@ -50,14 +55,15 @@ class Storm:
         for name in [name for name in self._start if name.startswith("producer")]:
             del self._start[name]
             self._alive.pop(name).kill()
-        until(self._finished, within=120)
+        until_none_is_left(self._left)
         for child in self._alive.values():
             child.kill()
 
-    def _finished(self) -> bool:
+    def _left(self) -> int:
         self._replace_the_dead()
-        jobs, _ = look(self._place / "queue.db")
-        return all(job.state in ("completed", "dead") for job in jobs.values())
+        with beside(self._place / "queue.db") as connection:
+            [(left,)] = connection.execute(LEFT)
+        return int(left)
 
     def _replace_the_dead(self) -> None:
         for name, start in self._start.items():
@@ -68,7 +74,7 @@ class Storm:
 @pytest.mark.timeout(0)
 def test_a_kill_storm_loses_nothing_and_hides_nothing(place, soak):
     with nursery() as children:
-        storm = Storm(children, place)
+        storm = Storm(children, place, lethal=0.002 if soak else 0.03)
         storm.blow(3_000 if soak else 40)
         storm.calm_down()
     jobs, flaws = read(place / "queue.db")

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from standfast import Standfast
+from standfast.application.wings import SCRIPTS
 from standfast.clock import SystemClock
 from standfast.errors import StoreUnavailable
 from standfast.failure import Class, Failure, Landed
@@ -80,7 +81,7 @@ def path(place: Path) -> Path:
 
 @pytest.fixture
 def store(path):
-    store = SqliteEngine(Files(str(path)), SystemClock())
+    store = SqliteEngine(Files(str(path)), SystemClock(), SCRIPTS)
     store.open()
     yield store
     store.close()

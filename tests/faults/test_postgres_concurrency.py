@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from standfast.application.wings import store_at
 from standfast.job import NewJob
 from standfast.lifecycle import Move, State, Transition
 from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
+from standfast.spine.apply import apply
 from standfast.spine.orders import Order, Publication, Want
 from standfast.spine.riders import KnownQueue
 from standfast.store.postgres.address import Address
@@ -28,7 +30,8 @@ from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
 from standfast.wings.jobs import scripts as operations
-from standfast.wings.queues import depth
+from standfast.wings.notices.journal import journal
+from standfast.wings.queues import depth, publishing
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.threads import scripts as threads
 from standfast.wings.threads.scripts import gate_of
@@ -48,9 +51,9 @@ Look = Callable[[str], list[tuple[Any, ...]]]
 
 @pytest.fixture
 def store(postgres_url: str) -> Iterator[Store]:
-    opened = Store(postgres_url)
+    opened = store_at(postgres_url)
     opened.open()
-    opened.publish_blocking(Publication(crowd.RULES, []))
+    publishing.publish(opened, Publication(crowd.RULES, []))
     yield opened
     opened.close()
 
@@ -88,8 +91,8 @@ def after_the_crowd(shared_server: str, children: Nursery, tmp_path_factory: pyt
     """Let a crowd do everything at once, then judge what is left from many sides."""
     url = in_schema(shared_server, fresh_schema())
     place = tmp_path_factory.mktemp("crowd")
-    with closing(Store(url)) as store:
-        store.publish_blocking(Publication(crowd.RULES, []))
+    with closing(store_at(url)) as store:
+        publishing.publish(store, Publication(crowd.RULES, []))
         gathered(children, f"{url}&{FIND_DEADLOCKS}", place, ["hand_in", "work", "keep_up"], jobs=60)
     with connect(url) as connection:
         yield place, lambda question: connection.execute(question.encode()).fetchall()
@@ -206,7 +209,7 @@ def test_a_queue_takes_exactly_what_it_holds(postgres_url, store, children, tmp_
 async def test_a_claim_leaves_what_it_does_not_take_to_others(postgres_url, store):
     """Of five lanes one worker takes one job; while it has not committed, another finds the other four."""
     jobs = [NewJob(id=f"job-{n}", queue="plain", handler="first", payload="1", priority=n) for n in range(5)]
-    await store.enqueue(jobs)
+    await store.write_all(intake.enqueue, jobs)
     lanes = json.dumps([["first", n] for n in range(5)])
     among = {"queue": "plain", "lanes": lanes, "wanted": 1, "oldest": False}
     among |= {"boost": 0.0, "boost_cap": 0.0, "now": 0.0, "but": "[]", "beyond": 0}
@@ -232,15 +235,16 @@ def interrupted(script: Script[Any], after: str, by: Callable[[], None]) -> Scri
 
 async def test_a_job_that_was_just_cancelled_does_not_take_its_thread(postgres_url, store, look):
     """A claim finds that a job of a thread is due; before it has locked the thread, the job is cancelled."""
-    await store.enqueue([NewJob(id="gone", queue="never", handler="first", payload="1", thread_key="t", delay=0.01)])
+    await store.write_all(
+        intake.enqueue, [NewJob(id="gone", queue="never", handler="first", payload="1", thread_key="t", delay=0.01)]
+    )
     [(n,)] = look("SELECT n FROM job")
     gate = gate_of("never", "t")
     cancelled = Transition(n, 0, "gone", "never", Move.CANCEL, State.QUEUED, gate=gate)
     address = Address.read(postgres_url)
-    loop = asyncio.get_running_loop()
 
     def cancel() -> None:
-        assert asyncio.run_coroutine_threadsafe(store.apply([cancelled]), loop).result(5) == [True]
+        assert store.write_all(apply, [cancelled]).result() == [True]
 
     def admit() -> None:
         with pg_connect(address) as connection:
@@ -251,21 +255,23 @@ async def test_a_job_that_was_just_cancelled_does_not_take_its_thread(postgres_u
 
     await asyncio.to_thread(admit)
     assert look("SELECT key FROM gate") == []
-    await store.enqueue([NewJob(id="next", queue="never", handler="first", payload="1", thread_key="t")])
+    await store.write_all(
+        intake.enqueue, [NewJob(id="next", queue="never", handler="first", payload="1", thread_key="t")]
+    )
     catch = await store.claim(Order("worker", (Want("never", ("first",), 5),)))
     assert [claim.id for claim in catch.claims] == ["next"]
 
 
 async def test_who_follows_the_journal_misses_nothing_that_is_committed_late(postgres_url, store):
     """What began first and is committed last comes last, and comes."""
-    [before] = await store.journal(0, 10) or [None]
-    after = before.seq if before else 0
+    before = await journal(store, 0, 10)
+    after = before[0].seq if before else 0
     with connect(postgres_url) as slow:
         with slow.transaction():
             slow.execute(STATEMENTS["write_journal"].sql.encode(), {"now": 0.0, "entries": '["late"]'})
-            await store.enqueue([NewJob(id="job", queue="plain", handler="first", payload="1")])
-            [early] = await store.journal(after, 10)
-        [late] = await store.journal(early.seq, 10)
+            await store.write_all(intake.enqueue, [NewJob(id="job", queue="plain", handler="first", payload="1")])
+            [early] = await journal(store, after, 10)
+        [late] = await journal(store, early.seq, 10)
     assert (late.seq, late.entries) == (early.seq + 1, '["late"]')
 
 
@@ -298,13 +304,13 @@ async def test_stores_in_two_schemas_do_not_wait_for_each_other(shared_server, s
     """A thread of the same name in another schema is another thread."""
     other_url = in_schema(shared_server, fresh_schema())
     with ExitStack() as undo:
-        other = Store(other_url)
+        other = store_at(other_url)
         other.open()
         undo.callback(other.close)
         gate = gate_of("never", "thread")
         with connect(other_url) as connection, connection.transaction():
             connection.execute(STATEMENTS["lock_gates"].sql.encode(), {"gates": json.dumps([gate])})
             job = NewJob(id="job", queue="never", handler="first", payload="1", thread_key="thread")
-            assert [answer.outcome for answer in await store.enqueue([job])] == ["accepted"]
+            assert [answer.outcome for answer in await store.write_all(intake.enqueue, [job])] == ["accepted"]
     with connect(other_url) as connection:
         connection.execute(f"DROP SCHEMA {split_schema(other_url)[1]} CASCADE".encode())

@@ -8,14 +8,20 @@ from typing import Any
 
 import pytest
 
+from standfast.application.wings import store_at
 from standfast.job import Claim, NewJob
 from standfast.lifecycle import Transition
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS, Limit, QueueRules
+from standfast.spine import intake
+from standfast.spine.apply import apply
+from standfast.spine.claim import claim
 from standfast.spine.orders import Catch, Order, Publication, Want
 from standfast.store.postgres.driver import STATEMENTS
 from standfast.store.store import Store
 from standfast.wings.jobs.settling import settle
+from standfast.wings.queues import publishing
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Sweep
 from tests.postgres import connect
 
@@ -24,14 +30,14 @@ RULES = QueueRules(concurrency=Limit(key="payload.tenant", limit=1))
 
 @pytest.fixture
 def store(postgres_url: str) -> Iterator[Store]:
-    opened = Store(postgres_url)
-    opened.publish_blocking(Publication({"mail": RULES}, []))
+    opened = store_at(postgres_url)
+    publishing.publish(opened, Publication({"mail": RULES}, []))
     yield opened
     opened.close()
 
 
 async def stored(store: Store, tenants: str) -> None:
-    await store.enqueue([_of(tenant, place) for place, tenant in enumerate(tenants)])
+    await store.write_all(intake.enqueue, [_of(tenant, place) for place, tenant in enumerate(tenants)])
 
 
 def _of(tenant: str, place: int) -> NewJob:
@@ -39,7 +45,7 @@ def _of(tenant: str, place: int) -> NewJob:
 
 
 async def claimed(store: Store) -> Catch:
-    return await store.claim(Order("worker", (Want("mail", ("mail",), 8),)))
+    return await store.write(claim, Order("worker", (Want("mail", ("mail",), 8),)))
 
 
 def done(claim: Claim) -> Transition:
@@ -67,7 +73,7 @@ async def test_an_end_waits_for_its_gate_and_nothing_is_lost(postgres_url, store
     with connect(postgres_url) as other:
         with other.transaction():
             hold(other, "limit:mail:a")
-            ending = asyncio.ensure_future(store.apply([done(first)]))
+            ending = asyncio.ensure_future(store.write_all(apply, [done(first)]))
             _, waiting = await asyncio.wait([ending], timeout=0.2)
             assert waiting
         assert await ending == [True]
@@ -79,7 +85,7 @@ async def test_who_is_in_other_hands_is_passed_over_and_let_through_by_the_next_
     [first] = (await claimed(store)).claims
     with connect(postgres_url) as other, other.transaction():
         other.execute("SELECT n FROM job WHERE parked_on IS NOT NULL FOR UPDATE")
-        assert await asyncio.wait_for(store.apply([done(first)]), 2) == [True]
+        assert await asyncio.wait_for(store.write_all(apply, [done(first)]), 2) == [True]
     assert (await claimed(store)).claims == []
-    await store.sweep(Sweep(every=10.0, patience=10.0))
+    await store.write(upkeep.sweep, Sweep(every=10.0, patience=10.0))
     assert [claim.id for claim in (await claimed(store)).claims] == ["a1"]

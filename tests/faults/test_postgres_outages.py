@@ -12,16 +12,23 @@ from typing import Any
 
 import pytest
 
+from standfast.application.wings import store_at
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.job import Claim, NewJob
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
+from standfast.spine import intake
+from standfast.spine.apply import apply
 from standfast.spine.orders import Order, Want
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as connect_as_the_product
 from standfast.store.postgres.connection import opening
 from standfast.store.store import Store
+from standfast.wings.jobs import reads
+from standfast.wings.jobs import scripts as operations
 from standfast.wings.jobs.settling import settle
+from standfast.wings.notices.journal import journal
+from standfast.worker import upkeep
 from standfast.worker.upkeep import WorkerCard
 from tests import postgres
 from tests.faults import outages
@@ -57,7 +64,7 @@ def children() -> Iterator[Nursery]:
 
 @contextmanager
 def opened(url: str) -> Iterator[Store]:
-    store = Store(url)
+    store = store_at(url)
     store.open()
     yield store
     store.close()
@@ -208,7 +215,7 @@ def waiting_job(children: Nursery, url: str, place: Path, lease: float) -> tuple
     until(lambda: len(reported(place / "working")) == 2)
     with opened(url) as store:
         waits = NewJob(id="long", queue="post", handler="post", payload='{"key":"long","waits":true}')
-        store.enqueue_blocking([waits])
+        store.write_all(intake.enqueue, [waits]).result()
         until(lambda: reported(place / "ran"))
     return workers, "long"
 
@@ -261,13 +268,13 @@ def test_heartbeats_get_over_a_silent_network(own_url, children, tmp_path):
 async def test_a_commit_whose_answer_is_lost_is_found_again(own_url, cut):
     with Proxy(own_url) as proxy, opened(proxy.url) as store:
         proxy.swallow_answer(COMMIT, cut=cut)
-        await again(lambda: store.enqueue([job("first"), job("second")]))
+        await again(lambda: store.write_all(intake.enqueue, [job("first"), job("second")]))
         assert proxy.met
         assert ask(own_url, "SELECT count(*), count(DISTINCT id) FROM body") == [(2, 2)]
         claims = (await store.claim(ORDER)).claims
         assert [claim.id for claim in claims] == ["first", "second"]
         proxy.swallow_answer(COMMIT, cut=cut)
-        landed = await asyncio.wait_for(store.apply([done(claim) for claim in claims]), RECOVERY)
+        landed = await asyncio.wait_for(store.write_all(apply, [done(claim) for claim in claims]), RECOVERY)
         assert landed == [True, True]
         assert proxy.met
         assert ask(own_url, "SELECT sum(value) FROM counted WHERE name = 'completed'") == [(2,)]
@@ -275,20 +282,20 @@ async def test_a_commit_whose_answer_is_lost_is_found_again(own_url, cut):
 
 async def test_a_claim_whose_answer_is_lost_is_not_forgotten(own_url):
     with Proxy(own_url) as proxy, opened(proxy.url) as store:
-        await store.enqueue([job("first")])
+        await store.write_all(intake.enqueue, [job("first")])
         proxy.swallow_answer(COMMIT)
         assert (await store.claim(ORDER)).claims == []
-        assert [held.id for held in store.beat_blocking(CARD).held] == ["first"]
+        assert [held.id for held in store.write(upkeep.beat, CARD).result().held] == ["first"]
 
 
 @pytest.mark.long
 async def test_a_commit_that_never_arrives_holds_nothing_up_for_long(own_url):
     """The server keeps the locks of a client it does not hear from; it must let go of them by itself."""
     with Proxy(own_url) as proxy, opened(proxy.url) as store:
-        await store.enqueue([job("first")])
+        await store.write_all(intake.enqueue, [job("first")])
         [claim] = (await store.claim(ORDER)).claims
         proxy.swallow(COMMIT)
-        landed = await asyncio.wait_for(store.apply([done(claim)]), RECOVERY)
+        landed = await asyncio.wait_for(store.write_all(apply, [done(claim)]), RECOVERY)
         assert proxy.met
         assert landed == [True]
         assert ask(own_url, "SELECT state FROM job") == [("completed",)]
@@ -297,23 +304,23 @@ async def test_a_commit_that_never_arrives_holds_nothing_up_for_long(own_url):
 @pytest.mark.long
 async def test_no_call_waits_longer_than_its_deadline_for_a_silent_network(own_url):
     with Proxy(own_url) as proxy, opened(proxy.url) as store:
-        await store.enqueue([job("first")])
-        assert await store.queue_names() == ["mail"]
+        await store.write_all(intake.enqueue, [job("first")])
+        assert await store.read(reads.queue_names()) == ["mail"]
         proxy.fall_silent()
         await refused_in_time(
-            lambda: store.enqueue([job("second")]),
+            lambda: store.write_all(intake.enqueue, [job("second")]),
             lambda: store.claim(ORDER),
-            lambda: asyncio.to_thread(store.enqueue_blocking, [job("third")]),
-            lambda: asyncio.to_thread(store.beat_blocking, CARD),
-            store.queue_names,
-            lambda: store.job("first"),
-            lambda: store.journal(0, 10),
-            store.last_journal_number,
-            lambda: store.hurry("first"),
+            lambda: asyncio.to_thread(store.write(intake.enqueue, job("third")).result),
+            lambda: asyncio.to_thread(store.write(upkeep.beat, CARD).result),
+            lambda: store.read(reads.queue_names()),
+            lambda: store.read(reads.job("first", store.boot())),
+            lambda: journal(store, 0, 10),
+            lambda: store.read(reads.last_journal_number()),
+            lambda: store.write(operations.hurry, "first"),
         )
         proxy.heal()
-        await again(lambda: store.enqueue([job("fourth")]))
-        assert await again(store.queue_names) == ["mail"]
+        await again(lambda: store.write_all(intake.enqueue, [job("fourth")]))
+        assert await again(lambda: store.read(reads.queue_names())) == ["mail"]
         began = time.monotonic()
     assert time.monotonic() - began < DEADLINE
 
@@ -334,21 +341,23 @@ async def test_a_user_who_may_make_nothing_can_use_a_store_that_is_there(own_ser
         pass
     tell(own_server.url, "REVOKE CREATE ON DATABASE postgres FROM app")
     with opened(app_url) as store:
-        assert len(await store.enqueue([job("first")])) == 1
+        assert len(await store.write_all(intake.enqueue, [job("first")])) == 1
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("impatient")
 async def test_a_server_without_room_for_a_connection_is_asked_again(own_server, app_url):
     with opened(app_url) as store:
-        await store.enqueue([job("first")])
+        await store.write_all(intake.enqueue, [job("first")])
         tell(own_server.url, "ALTER ROLE app CONNECTION LIMIT 0")
         own_server.terminate_backends()
-        await refused_in_time(lambda: store.enqueue([job("second")]), store.queue_names)
+        await refused_in_time(
+            lambda: store.write_all(intake.enqueue, [job("second")]), lambda: store.read(reads.queue_names())
+        )
         assert "too many connections" in (store.trouble or "")
         tell(own_server.url, "ALTER ROLE app CONNECTION LIMIT -1")
-        await again(lambda: store.enqueue([job("third")]))
-        assert await again(store.queue_names) == ["mail"]
+        await again(lambda: store.write_all(intake.enqueue, [job("third")]))
+        assert await again(lambda: store.read(reads.queue_names())) == ["mail"]
         assert store.trouble is None
 
 
@@ -362,15 +371,15 @@ async def test_a_setting_that_loses_work_or_takes_none_is_refused_at_every_conne
 ):
     name = setting.split(" ", maxsplit=1)[0]
     with opened(app_url) as store:
-        await store.enqueue([job("first")])
+        await store.write_all(intake.enqueue, [job("first")])
         tell(own_server.url, f"ALTER ROLE app SET {setting}")
         with pytest.raises((ConfigurationError, StoreUnavailable), match=word):
-            Store(f"{app_url}&application_name=other").open()
+            store_at(f"{app_url}&application_name=other").open()
         own_server.terminate_backends()
-        await refused_in_time(lambda: store.enqueue([job("second")]))
+        await refused_in_time(lambda: store.write_all(intake.enqueue, [job("second")]))
         assert word in (store.trouble or "")
         tell(own_server.url, f"ALTER ROLE app RESET {name}")
-        await again(lambda: store.enqueue([job("third")]))
+        await again(lambda: store.write_all(intake.enqueue, [job("third")]))
         assert ask(app_url, "SELECT id FROM body ORDER BY n") == [("first",), ("third",)]
 
 
@@ -378,34 +387,34 @@ async def test_a_setting_that_loses_work_or_takes_none_is_refused_at_every_conne
 @pytest.mark.usefixtures("impatient")
 async def test_a_server_that_does_not_sync_is_refused_at_every_connection(own_server, own_url, monkeypatch):
     with opened(own_url) as store:
-        await store.enqueue([job("first")])
+        await store.write_all(intake.enqueue, [job("first")])
         own_server.stop("fast")
         with monkeypatch.context() as patched:
             patched.setitem(postgres.SETTINGS, "fsync", "off")
             own_server.start()
-        await refused_in_time(lambda: store.enqueue([job("second")]))
+        await refused_in_time(lambda: store.write_all(intake.enqueue, [job("second")]))
         assert "fsync=off" in (store.trouble or "")
         with pytest.raises(ConfigurationError, match="fsync=off"):
-            Store(f"{own_url}&application_name=other").open()
+            store_at(f"{own_url}&application_name=other").open()
         own_server.stop("fast")
         own_server.start()
-        await again(lambda: store.enqueue([job("third")]))
+        await again(lambda: store.write_all(intake.enqueue, [job("third")]))
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("impatient")
 async def test_a_standby_is_refused_until_it_is_promoted(own_server, own_url):
     with opened(own_url) as store:
-        await store.enqueue([job("first")])
+        await store.write_all(intake.enqueue, [job("first")])
         own_server.stop("fast")
         (own_server._data / "standby.signal").touch()  # noqa: SLF001 - it is the server's own way
         own_server.start()
-        await refused_in_time(lambda: store.enqueue([job("second")]))
+        await refused_in_time(lambda: store.write_all(intake.enqueue, [job("second")]))
         assert "standby" in (store.trouble or "")
         with pytest.raises(StoreUnavailable, match="standby"):
-            Store(f"{own_url}&application_name=other").open()
+            store_at(f"{own_url}&application_name=other").open()
         tell(own_server.url, "SELECT pg_promote()")
-        await again(lambda: store.enqueue([job("third")]))
+        await again(lambda: store.write_all(intake.enqueue, [job("third")]))
         assert ask(own_url, "SELECT id FROM body ORDER BY n") == [("first",), ("third",)]
 
 
@@ -424,21 +433,21 @@ async def test_another_default_isolation_is_not_ours(own_server, app_url):
 
 async def test_a_job_that_somebody_holds_holds_nothing_else_up(postgres_url):
     with opened(postgres_url) as store:
-        await store.enqueue([job("held"), job("free")])
+        await store.write_all(intake.enqueue, [job("held"), job("free")])
         held, free = (await store.claim(ORDER)).claims
         with connect(postgres_url) as other:
             with other.transaction():
                 other.execute("SELECT n FROM job WHERE n = %s FOR UPDATE", (held.n,))
-                stuck = asyncio.ensure_future(store.apply([done(held)]))
+                stuck = asyncio.ensure_future(store.write_all(apply, [done(held)]))
                 await asyncio.sleep(0)
                 slowest = 0.0
                 for turn in range(8):
                     began = time.monotonic()
                     await asyncio.gather(
-                        store.enqueue([job(f"new-{turn}")]),
-                        asyncio.to_thread(store.beat_blocking, CARD),
+                        store.write_all(intake.enqueue, [job(f"new-{turn}")]),
+                        asyncio.to_thread(store.write(upkeep.beat, CARD).result),
                         store.claim(ORDER),
-                        store.apply([done(free)]),
+                        store.write_all(apply, [done(free)]),
                     )
                     slowest = max(slowest, time.monotonic() - began)
                 assert slowest < 4.5, "who waits behind the one that is stuck waits until its own deadline, 5 s"
@@ -453,9 +462,11 @@ async def test_a_thread_that_somebody_holds_holds_nothing_else_up(postgres_url):
         with connect(postgres_url) as other, other.transaction():
             other.execute(gate.encode())
             began = time.monotonic()
-            stuck = asyncio.ensure_future(asyncio.wait_for(store.enqueue([job("held", thread_key="theirs")]), 60))
+            stuck = asyncio.ensure_future(
+                asyncio.wait_for(store.write_all(intake.enqueue, [job("held", thread_key="theirs")]), 60)
+            )
             for turn in range(8):
-                await store.enqueue([job(f"free-{turn}", thread_key="ours")])
+                await store.write_all(intake.enqueue, [job(f"free-{turn}", thread_key="ours")])
             assert time.monotonic() - began < 3.0
             with pytest.raises(StoreUnavailable) as refused:
                 await stuck
@@ -466,7 +477,7 @@ async def test_a_thread_that_somebody_holds_holds_nothing_else_up(postgres_url):
 
 async def test_a_due_job_that_somebody_holds_is_not_asked_for_without_pause(postgres_url):
     with opened(postgres_url) as store:
-        await store.enqueue([job("held", delay=0.01)])
+        await store.write_all(intake.enqueue, [job("held", delay=0.01)])
         with connect(postgres_url) as other, other.transaction():
             other.execute("SELECT n FROM job FOR UPDATE")
             await asyncio.sleep(0.05)
@@ -480,14 +491,14 @@ async def test_a_due_job_that_somebody_holds_is_not_asked_for_without_pause(post
 @pytest.mark.usefixtures("impatient")
 async def test_a_table_that_somebody_locks_hangs_nobody(postgres_url):
     with opened(postgres_url) as store:
-        await store.enqueue([job("first")])
+        await store.write_all(intake.enqueue, [job("first")])
         with connect(postgres_url) as other, other.transaction():
             other.execute("LOCK TABLE job IN ACCESS EXCLUSIVE MODE")
             await refused_in_time(
-                lambda: store.enqueue([job("second")]),
+                lambda: store.write_all(intake.enqueue, [job("second")]),
                 lambda: store.claim(ORDER),
-                lambda: asyncio.to_thread(store.beat_blocking, CARD),
-                lambda: store.job("first"),
+                lambda: asyncio.to_thread(store.write(upkeep.beat, CARD).result),
+                lambda: store.read(reads.job("first", store.boot())),
             )
         await store.claim(ORDER)  # or the claim that was given up has it: it may have been granted the lock at last
         assert ask(postgres_url, "SELECT state FROM job WHERE n = 1") == [("running",)]
@@ -510,7 +521,7 @@ async def test_a_newer_schema_that_we_can_read_is_used_and_left_alone(postgres_u
         version, _ = schema_of(postgres_url)
     set_schema(postgres_url, version + 1, version)
     with opened(postgres_url) as store:
-        await store.enqueue([job("first")])
+        await store.write_all(intake.enqueue, [job("first")])
         assert len((await store.claim(ORDER)).claims) == 1
     assert schema_of(postgres_url) == (version + 1, version)
 
@@ -518,16 +529,16 @@ async def test_a_newer_schema_that_we_can_read_is_used_and_left_alone(postgres_u
 @pytest.mark.usefixtures("impatient")
 async def test_a_newer_schema_that_we_cannot_read_is_refused_at_every_connection(own_server, own_url):
     with opened(own_url) as store:
-        await store.enqueue([job("first")])
+        await store.write_all(intake.enqueue, [job("first")])
         version, readable_by = schema_of(own_url)
         set_schema(own_url, version + 1, version + 1)
         with pytest.raises(
             ConfigurationError, match=f"needs a library that knows schema {version + 1}.*upgrade standfast"
         ):
-            Store(f"{own_url}&application_name=other").open()
+            store_at(f"{own_url}&application_name=other").open()
         own_server.terminate_backends()
-        await refused_in_time(lambda: store.enqueue([job("second")]))
+        await refused_in_time(lambda: store.write_all(intake.enqueue, [job("second")]))
         assert "upgrade standfast" in (store.trouble or "")
         set_schema(own_url, version, readable_by)
-        await again(lambda: store.enqueue([job("third")]))
+        await again(lambda: store.write_all(intake.enqueue, [job("third")]))
         assert ask(own_url, "SELECT id FROM body ORDER BY n") == [("first",), ("third",)]

@@ -13,16 +13,21 @@ from urllib.parse import quote
 import pytest
 
 from standfast import Job, Standfast, Transient
+from standfast.application.wings import store_at
 from standfast.errors import StoreUnavailable
 from standfast.job import NewJob, Receipt
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
+from standfast.spine import intake
+from standfast.spine.apply import apply
 from standfast.spine.orders import Order, Want
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as connect_as_the_product
 from standfast.store.postgres.connection import opening
 from standfast.store.store import Store
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.settling import settle
+from standfast.wings.notices.journal import journal
 from standfast.worker import worker as worker_module
 from tests.faults.pooler import Switching, installed, pgbouncer
 from tests.postgres import connect, drop_schema, fresh_schema, in_schema
@@ -54,7 +59,7 @@ def schemas(shared_server: str) -> Iterator[list[str]]:
 
 @contextmanager
 def opened(url: str) -> Iterator[Store]:
-    store = Store(url)
+    store = store_at(url)
     store.open()
     yield store
     store.close()
@@ -68,13 +73,15 @@ async def test_two_stores_behind_one_pooler_stay_apart(pooled, schemas):
     first, second = (in_schema(pooled, schema) for schema in schemas)
     with opened(first) as ours, opened(second) as theirs:
         for turn in range(10):
-            await asyncio.gather(ours.enqueue([job(f"ours-{turn}")]), theirs.enqueue([job(f"theirs-{turn}")]))
-            assert await ours.job(f"theirs-{turn}") is None
+            await asyncio.gather(
+                ours.write(intake.enqueue, job(f"ours-{turn}")), theirs.write(intake.enqueue, job(f"theirs-{turn}"))
+            )
+            assert await ours.read(reads.job(f"theirs-{turn}")) is None
         for store, name in ((ours, "ours"), (theirs, "theirs")):
             claims = (await store.claim(ORDER)).claims
             assert [claim.id for claim in claims] == [f"{name}-{turn}" for turn in range(10)]
-            assert all(await store.apply([settle(claim, Succeeded("1"), DEFAULTS, 0.0) for claim in claims]))
-            assert len(await store.journal(0, 100)) == 12
+            assert all(await store.write_all(apply, [settle(claim, Succeeded("1"), DEFAULTS, 0.0) for claim in claims]))
+            assert len(await journal(store, 0, 100)) == 12
 
 
 def test_a_transaction_leaves_nothing_in_its_session(postgres_url):
@@ -94,7 +101,9 @@ async def test_keys_and_threads_hold_behind_a_pooler(pooled, schemas):
         keyed = {"idempotency_key": "key", "fingerprint": "the same"}
         answers = await asyncio.gather(
             *(
-                (store, other)[n % 2].enqueue([job(f"job-{n}", **keyed), job(f"part-{n}", thread_key="t")])
+                (store, other)[n % 2].write_all(
+                    intake.enqueue, [job(f"job-{n}", **keyed), job(f"part-{n}", thread_key="t")]
+                )
                 for n in range(10)
             )
         )
@@ -155,24 +164,27 @@ async def test_a_pool_that_has_run_dry_hangs_nobody(shared_server, schemas, tmp_
     with pgbouncer(shared_server, tmp_path, size=2) as pooled:
         url = in_schema(pooled, schemas[0])
         with opened(url) as store:
-            await store.enqueue([job("first")])
+            await store.write_all(intake.enqueue, [job("first")])
             with connect(pooled) as one, connect(pooled) as two:
                 with one.transaction(), two.transaction():
                     one.execute("SELECT 1")
                     two.execute("SELECT 1")
                     began = time.monotonic()
-                    calls = (store.enqueue([job("second")]), store.job("first"))
+                    calls = (
+                        store.write_all(intake.enqueue, [job("second")]),
+                        store.read(reads.job("first", store.boot())),
+                    )
                     answers = await asyncio.gather(*calls, return_exceptions=True)
                     assert [type(answer) for answer in answers] == [StoreUnavailable, StoreUnavailable]
                     assert time.monotonic() - began < 5.7
                 began = time.monotonic()
                 while True:
                     try:
-                        await store.enqueue([job("third")])
+                        await store.write_all(intake.enqueue, [job("third")])
                         break
                     except StoreUnavailable:
                         assert time.monotonic() < began + 10
-            assert await store.job("first") is not None
+            assert await store.read(reads.job("first", store.boot())) is not None
 
 
 def test_statements_are_prepared_only_where_nobody_shares_the_session(pooled: str, shared_server: str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from standfast.application.wings import SCRIPTS
 from standfast.errors import StoreUnavailable
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
@@ -85,10 +87,10 @@ class Machine:
         self.promises = Promises()
         self.acknowledged = 0
 
-    def live_until_cut(self) -> dict[str, bytes]:
+    def live_until_cut(self, cut: int | None = None) -> dict[str, bytes]:
         """Work, lose power in the middle of it, and give what is left on the platter."""
         disk = Disk(self._rng, self._image)
-        disk.cut_at = self._rng.randint(1, LATEST_CUT)
+        disk.cut_at = cut or self._rng.randint(1, LATEST_CUT)
         vfs = DiskVFS(disk)
         self._clock.reboot()
         self._holding.clear()
@@ -100,7 +102,7 @@ class Machine:
 
     def _live_until_restart(self, disk: Disk, vfs: str) -> None:
         """Work in one process; now and then it ends in good order and another one goes on."""
-        store = SteppedEngine(Files("/queue.db", vfs=vfs), self._clock)
+        store = SteppedEngine(Files("/queue.db", vfs=vfs), self._clock, SCRIPTS)
         store.tries_again = False  # there is no power
         try:
             with pytest.MonkeyPatch.context() as patch:
@@ -213,6 +215,15 @@ def test_nothing_acknowledged_is_lost_when_the_power_of_a_few_machines_goes(plac
     assert total["cuts"] == 20 * CUTS_PER_MACHINE
     assert total["acknowledged"] >= 500
     assert broken(total) == {}, f"machines from {first}"
+
+
+def test_a_power_cut_while_a_store_is_made_leaves_no_journal_that_empties_the_database_of_a_wal():
+    """Such a journal is rolled back by whoever opens the store; if the power goes again there, a WAL is left alone."""
+    for cut, seed in itertools.product(range(1, 12), range(10)):
+        image = Machine(seed, {}).live_until_cut(cut)
+        found = {Path(name).name for name, content in image.items() if content}
+        assert not {"queue.db-journal", "queue.db-wal"} <= found, f"machine {seed}, cut at operation {cut}"
+        assert "queue.db-wal" not in found or "queue.db" in found, f"machine {seed}, cut at operation {cut}"
 
 
 def test_this_test_sees_what_a_store_loses_that_syncs_less_often(place):

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from standfast import Standfast
+from standfast.application.wings import store_at
 from standfast.store import spool as spool_module
-from standfast.store.store import Store
 from tests.faults.spooler import STEPS, THREAD
 from tests.postgres import PostgresServer, connect
 from tests.waiting import seen
@@ -47,7 +47,7 @@ def told(place: Path) -> list[Told]:
 
 def left(place: Path, url: str) -> int:
     """Count what is in the spool."""
-    spool = Store(url, spool=str(place / "spool")).spool()
+    spool = store_at(url, spool=str(place / "spool")).spool()
     assert isinstance(spool, spool_module.Spool)
     depth = spool.depth()
     spool.close()

@@ -14,9 +14,11 @@ import pytest
 
 from standfast import PayloadRejected, Receipt, Standfast, StoreUnavailable, UnknownJob
 from standfast.job import NewJob
+from standfast.spine import intake
 from standfast.store import store as store_module
 from standfast.store.spool import Spool
 from standfast.wings.relay import forwarder
+from tests.between import between
 from tests.postgres import PostgresServer, connect
 from tests.waiting import job_of, reached, seen
 
@@ -132,20 +134,20 @@ async def test_nothing_overtakes_while_something_waits_though_the_server_is_ther
     """The spool alone decides: an answer that came late must not let the next job pass."""
     await sf.open()
 
-    async def unknown(_store: object, _jobs: object) -> None:
+    async def unknown(_jobs: object, _answer: object) -> None:
         raise StoreUnavailable("the answer was lost", definite=False)
 
     brought = asyncio.Event()
     loop = asyncio.get_running_loop()
-    real = store_module.Store.forward_blocking
+    real = forwarder.hand_over
 
     def slowly(store: Any, entries: Any) -> None:
         asyncio.run_coroutine_threadsafe(brought.wait(), loop).result(10)
         real(store, entries)
 
-    monkeypatch.setattr(store_module.Store, "forward_blocking", slowly)
+    monkeypatch.setattr(forwarder, "hand_over", slowly)
     with monkeypatch.context() as lost:
-        lost.setattr(store_module.Store, "enqueue", unknown)
+        between(store_module.Store, intake.enqueue, unknown, lost.setattr)
         assert (await sf.enqueue("mail", 1)).outcome == "spooled"
     assert (await sf.enqueue("mail", 2)).outcome == "spooled"
     assert [entry.unsure for entry in spool_of(sf).oldest(10)] == [True, False]
@@ -156,13 +158,12 @@ async def test_nothing_overtakes_while_something_waits_though_the_server_is_ther
 
 async def test_an_answer_that_was_lost_stores_a_job_once(sf, own_url, monkeypatch):
     await sf.open()
-    real = store_module.Store.enqueue
 
-    async def unanswered(store: Any, jobs: Any) -> None:
-        await real(store, jobs)
+    async def unanswered(_jobs: Any, answer: Any) -> None:
+        await answer
         raise StoreUnavailable("the answer was lost", definite=False)
 
-    monkeypatch.setattr(store_module.Store, "enqueue", unanswered)
+    between(store_module.Store, intake.enqueue, unanswered, monkeypatch.setattr)
     receipts = [await sf.enqueue("mail"), await sf.enqueue("mail", thread_key="t")]
     assert {receipt.outcome for receipt in receipts} == {"spooled"}
     await emptied(sf)
@@ -188,10 +189,10 @@ async def test_the_fallback_is_for_a_spool_that_takes_nothing_either(away, path)
 async def test_the_fallback_is_not_for_what_the_server_may_have(sf, path, monkeypatch):
     await sf.open()
 
-    async def unknown(_store: object, _jobs: object) -> None:
+    async def unknown(_jobs: object, _answer: object) -> None:
         raise StoreUnavailable("the answer was lost", definite=False)
 
-    monkeypatch.setattr(store_module.Store, "enqueue", unknown)
+    between(store_module.Store, intake.enqueue, unknown, monkeypatch.setattr)
     path.write_bytes(b"no database at all, but somebody's file" * 100)
     calls: list[int] = []
     with pytest.raises(StoreUnavailable) as raised:
@@ -256,7 +257,7 @@ async def test_what_waits_shows_in_stats_and_health_and_to_the_doctor(sf, own_se
 
     await sf.open()
     assert (await sf.stats())["spool"]["depth"] == 0
-    monkeypatch.setattr(store_module.Store, "forward_blocking", refuse)
+    monkeypatch.setattr(forwarder, "hand_over", refuse)
     own_server.stop("fast")
     receipt = await sf.enqueue("mail")
     found = {check["name"]: check for check in (await sf.doctor())["checks"]}

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from standfast.application.wings import store_at
 from standfast.lifecycle import Transition
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
+from standfast.spine.apply import apply
 from standfast.spine.close import close
 from standfast.spine.orders import Order, Want
 from standfast.store.postgres.address import Address
@@ -22,8 +24,8 @@ from standfast.store.postgres.connection import connect as pg_connect
 from standfast.store.postgres.connection import opening
 from standfast.store.postgres.driver import drive
 from standfast.store.steps import Round
-from standfast.store.store import Store
 from standfast.wings.jobs.settling import settle
+from standfast.wings.workflows import graphs
 from tests.faults import flows
 from tests.faults.killing import Look, at_statements, at_writes, which
 from tests.faults.nursery import Nursery, nursery, reported
@@ -108,7 +110,7 @@ def test_a_process_that_is_killed_before_a_statement_leaves_a_server_whole(postg
 
 @pytest.fixture
 def look(postgres_url: str) -> Iterator[Look]:
-    with closing(Store(postgres_url)) as store:
+    with closing(store_at(postgres_url)) as store:
         store.open()
     with connect(postgres_url) as connection:
         yield lambda question: connection.execute(question.encode()).fetchall()
@@ -116,8 +118,8 @@ def look(postgres_url: str) -> Iterator[Look]:
 
 async def test_two_connections_that_complete_the_last_two_parents_release_their_child_once(postgres_url, look):
     """The first has counted and not committed when the second comes to count."""
-    store = Store(postgres_url)
-    await store.flows.start(flows.graph("one", [("b", []), ("c", []), ("d", ["b", "c"])]))
+    store = store_at(postgres_url)
+    await store.write(graphs.start, flows.graph("one", [("b", []), ("c", []), ("d", ["b", "c"])]))
     claims = (await store.claim(Order("worker", (Want("post", ("post",), 9),)))).claims
     ends: list[Transition] = [settle(claim, Succeeded(), DEFAULTS, 0.0) for claim in claims]
     address = Address.read(postgres_url)
@@ -126,7 +128,7 @@ async def test_two_connections_that_complete_the_last_two_parents_release_their_
         round_ = Round(store.now(), 0.0, "")
         assert drive(first, scripts.apply(round_, ends[:1])) == [True]
         drive(first, close(round_))
-        second = asyncio.ensure_future(store.apply(ends[1:]))
+        second = asyncio.ensure_future(store.write_all(apply, ends[1:]))
         while not look("SELECT 1 FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.005)
         assert look("SELECT state FROM job WHERE state = 'waiting'") == [("waiting",)]

@@ -67,9 +67,9 @@ class Found(NamedTuple):
 
 def read(path: str | Path) -> tuple[dict[str, Found], list[str]]:
     """Open a file as a process after a crash would, and give its jobs by id and whatever is wrong with it."""
-    files = Files(str(path))
-    connection = files.open()
+    files, connection = Files(str(path)), None
     try:
+        connection = files.open()
         return _jobs(connection), flaws(connection)
     finally:
         files.close(connection)

@@ -8,6 +8,7 @@ from typing import Any
 from standfast import Standfast, Transient, fixed
 from standfast.spine.orders import Order, Want
 from standfast.testing import FrozenClock, drain
+from standfast.worker import upkeep
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.upkeep import Sweep, WorkerCard
 from tests.waiting import ended, job_of, reached, seen, stamp
@@ -134,7 +135,7 @@ async def test_what_ran_when_the_machine_went_down_is_run_again_at_once(path):
 async def claim_and_vanish(sf: Standfast) -> None:
     """Take the job as a worker does that never comes back."""
     store = store_of(sf)
-    store.beat_blocking(WorkerCard("gone", "host", 1, "[]", "{}"))
+    store.write(upkeep.beat, WorkerCard("gone", "host", 1, "[]", "{}")).result()
     await store.claim(Order("gone", (Want("mail", ("mail",), 1),)))
 
 

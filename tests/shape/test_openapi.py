@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from standfast.server.app import ROUTES
+from standfast.server.api_routes import ROUTES
 from standfast.server.openapi import document
 
 PAGE = Path(__file__).parents[2] / "docs/openapi.json"

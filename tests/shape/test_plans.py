@@ -10,9 +10,12 @@ from typing import Any, Self
 import apsw
 import pytest
 
+from standfast.application.wings import store_at
 from standfast.job import NewJob
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS, Limit, QueueRules
+from standfast.spine import intake
+from standfast.spine.apply import apply
 from standfast.spine.orders import Order, Publication, Want
 from standfast.store.sqlite.engine import STATEMENTS, drive
 from standfast.store.statements import Statement
@@ -20,6 +23,7 @@ from standfast.store.store import Store
 from standfast.testing import FrozenClock
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.settling import settle
+from standfast.wings.queues import publishing
 
 GROWING = ("job", "body", "ending", "history", "idempotency", "journal", "tick")
 """The tables that grow with the backlog or with what is kept. The others hold a row for each queue or worker."""
@@ -120,7 +124,7 @@ _INNER = re.compile(r"(?:CO-ROUTINE|MATERIALIZE) (\w+)")
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[apsw.Connection]:
-    store = Store(":memory:")
+    store = store_at(":memory:")
     store.open()
     yield writer_of(store)
     store.close()
@@ -193,10 +197,12 @@ class Backlog:
 
     def __init__(self, waiting: int) -> None:
         self._clock = FrozenClock()
-        self._store = Store(":memory:", self._clock)
+        self._store = store_at(":memory:", self._clock)
         self._made = 0
         for start in range(0, waiting, 5000):
-            self._store.enqueue_blocking([self._job(n) for n in range(start, min(waiting, start + 5000))])
+            self._store.write_all(
+                intake.enqueue, [self._job(n) for n in range(start, min(waiting, start + 5000))]
+            ).result()
         self._clock.advance(60)
 
     def _job(self, n: int) -> NewJob:
@@ -219,15 +225,17 @@ class Backlog:
         costs = {"claim": counted.steps}
         assert len(catch.claims) == 32
         with _Counted(writer_of(self._store)) as counted:
-            await self._store.enqueue([self._keyed_job() for _ in range(32)])
+            await self._store.write_all(intake.enqueue, [self._keyed_job() for _ in range(32)])
         costs["enqueue"] = counted.steps
         with _Counted(writer_of(self._store)) as counted:
-            landed = await self._store.apply([settle(claim, Succeeded("1"), DEFAULTS, 0.0) for claim in catch.claims])
+            landed = await self._store.write_all(
+                apply, [settle(claim, Succeeded("1"), DEFAULTS, 0.0) for claim in catch.claims]
+            )
         costs["complete"] = counted.steps
         declared = Publication({"mail": QueueRules(max_age=604800.0)}, [])
-        self._store.publish_blocking(declared)
+        publishing.publish(self._store, declared)
         with _Counted(writer_of(self._store)) as counted:
-            self._store.publish_blocking(declared)
+            publishing.publish(self._store, declared)
         costs["publish again"] = counted.steps
         costs["look"] = self._look()
         assert all(landed)
@@ -266,17 +274,17 @@ class _Counted:
 
 async def parked_costs(parked: int) -> int:
     """Count the steps of a claim and an end in a queue where so many jobs of one tenant wait for a place."""
-    store = Store(":memory:")
+    store = store_at(":memory:")
     limit = Limit(key="payload.tenant", limit=2)
-    store.publish_blocking(Publication({"mail": QueueRules(concurrency=limit)}, []))
+    publishing.publish(store, Publication({"mail": QueueRules(concurrency=limit)}, []))
     jobs = [_of_tenant("full", n) for n in range(parked + 2)]
-    store.enqueue_blocking(jobs)
+    store.write_all(intake.enqueue, jobs).result()
     while (await store.claim(Order("worker-1", (Want("mail", ("mail",), 512),)))).next_due == 0:
         pass
-    store.enqueue_blocking([_of_tenant(f"tenant-{n}", n) for n in range(8)])
+    store.write_all(intake.enqueue, [_of_tenant(f"tenant-{n}", n) for n in range(8)]).result()
     with _Counted(writer_of(store)) as counted:
         caught = await store.claim(Order("worker-1", (Want("mail", ("mail",), 9),)))
-        await store.apply([settle(claim, Succeeded(), DEFAULTS, 0.0) for claim in caught.claims])
+        await store.write_all(apply, [settle(claim, Succeeded(), DEFAULTS, 0.0) for claim in caught.claims])
     assert len(caught.claims) == 8
     store.close()
     return counted.steps
@@ -295,13 +303,13 @@ async def test_a_claim_does_not_look_at_what_is_parked():
 
 async def test_a_queue_without_limits_pays_nothing_for_them():
     """Claim and end of a plain job run no statement that a gate needs."""
-    store = Store(":memory:")
-    store.enqueue_blocking([_of_tenant("any", n) for n in range(4)])
+    store = store_at(":memory:")
+    store.write_all(intake.enqueue, [_of_tenant("any", n) for n in range(4)]).result()
     ran: list[str] = []
     store.open()
     writer_of(store).trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: ran.append(event["sql"]), id=ran)
     caught = await store.claim(Order("worker-1", (Want("mail", ("mail",), 4),)))
-    await store.apply([settle(claim, Succeeded(), DEFAULTS, 0.0) for claim in caught.claims])
+    await store.write_all(apply, [settle(claim, Succeeded(), DEFAULTS, 0.0) for claim in caught.claims])
     writer_of(store).trace_v2(0, None, id=ran)
     ours = {STATEMENTS[name].sql for name in OF_GATES}
     assert len(ran) > 8

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from standfast.application.wings import store_at
 from standfast.store.statements import Statement, load
-from standfast.store.store import Store
 from tests.postgres import connect, drop_schema, fresh_schema, in_schema
 
 STATEMENTS = load("postgres")
@@ -114,7 +114,7 @@ BOUNDS |= {"aside": "1000", "some": "200", "share": "100"}
 def full(shared_server: str) -> Iterator[psycopg.Connection[Any]]:
     """Fill a store with jobs in every state."""
     url = in_schema(shared_server, fresh_schema())
-    store = Store(url)
+    store = store_at(url)
     store.open()
     store.close()
     with connect(url) as connection:

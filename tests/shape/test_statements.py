@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import msgspec
 import pytest
 
-from standfast.store.statements import DIALECTS, load, written
+from standfast.job import Claim
+from standfast.store.statements import DIALECTS, collect, load
+
+SOURCE = Path(__file__).parents[2] / "src" / "standfast"
 
 
 def loaded(text: str, dialect: str = "sqlite") -> dict[str, str]:
-    return {name: each.in_dialect(dialect).sql for name, each in written(text).items()}
+    return {name: each.sql for name, each in collect(text).in_dialect(dialect).items()}
 
 
 def test_what_both_dialects_share_is_written_once():
@@ -62,9 +67,9 @@ def test_a_file_that_would_be_misread_is_refused(text, why):
 )
 def test_a_statement_that_locks_says_what(sql):
     with pytest.raises(ValueError, match="does not say what it `-- locks:`"):
-        written(f"-- name: a (postgres only)\n{sql}\n")
-    said = written(f"-- name: a (postgres only)\n-- locks: jobs\n-- waits: no\n-- answers: none\n{sql}\n")
-    statement = said["a"].in_dialect("postgres")
+        collect(f"-- name: a (postgres only)\n{sql}\n")
+    said = collect(f"-- name: a (postgres only)\n-- locks: jobs\n-- waits: no\n-- answers: none\n{sql}\n")
+    statement = said.in_dialect("postgres")["a"]
     assert (statement.sql, statement.rank, statement.waits, statement.answers) == (sql, "jobs", False, False)
 
 
@@ -76,3 +81,71 @@ def test_whatever_writes_rules_says_so(dialect):
     """Or a process that changed rules itself would go on by those it remembers."""
     unsaid = {name for name, each in load(dialect).items() if WRITES_RULES.search(each.sql) and not each.changes_rules}
     assert unsaid <= {"count_claims"}, "what is counted there is not remembered"
+
+
+# --- dialects
+
+
+def test_casts_and_locks_are_left_out_for_sqlite():
+    text = "-- name: a\n-- locks: jobs\nSELECT n FROM job AS j WHERE n = :n::bigint FOR UPDATE OF j SKIP LOCKED\n"
+    assert loaded(text, "sqlite")["a"] == "SELECT n FROM job AS j WHERE n = :n"
+    assert loaded(text, "postgres")["a"].endswith("n = :n::bigint FOR UPDATE OF j SKIP LOCKED")
+
+
+def test_arrays_and_batches_cross_as_json():
+    text = "-- name: a\nSELECT 1 FROM job WHERE n IN :integers(some) OR queue IN :texts(names)\n"
+    assert "n IN (SELECT value FROM json_each(:some)) OR queue IN (" in loaded(text, "sqlite")["a"]
+    assert "n = ANY (ARRAY(SELECT jsonb_array_elements_text(:some::jsonb)::bigint))" in loaded(text, "postgres")["a"]
+    assert "queue = ANY (ARRAY(SELECT jsonb_array_elements_text(:names::jsonb)))" in loaded(text, "postgres")["a"]
+    text = "-- name: a\n-- locks: jobs\nINSERT INTO history (n, entry) :rows(bigint, text)\n"
+    assert loaded(text, "sqlite")["a"] == "INSERT INTO history (n, entry) VALUES :rows"
+    assert loaded(text, "postgres")["a"].endswith(
+        "SELECT (r->>0)::bigint, r->>1 FROM jsonb_array_elements(:rows::jsonb) AS r"
+    )
+
+
+# --- columns
+
+ROW = "-- columns: standfast.wings.audit.words.Link\n"
+SELECT = "-- name: a\nSELECT :columns(Link) FROM audit AS l\n"
+
+
+def test_columns_come_in_the_order_of_the_fields_however_they_are_written():
+    text = f"{ROW}hash: lower(l.hash,\n  1)\nfrom l: previous, entries,\n  at\n-- Why.\nseq: l.n\n\n{SELECT}"
+    assert loaded(text) == {"a": "SELECT l.n, l.at, l.entries, l.previous, lower(l.hash,\n  1) FROM audit AS l"}
+
+
+def test_a_dialect_has_expressions_of_its_own():
+    text = f"{ROW}from l: seq, at, entries, previous, hash\n\n{ROW.strip()} (postgres)\nat: l.at::text\n\n{SELECT}"
+    assert loaded(text, "sqlite") == {"a": "SELECT l.seq, l.at, l.entries, l.previous, l.hash FROM audit AS l"}
+    assert loaded(text, "postgres") == {"a": "SELECT l.seq, l.at::text, l.entries, l.previous, l.hash FROM audit AS l"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"{ROW}from l: seq, at, entries, previous\n{SELECT}", "are not its fields: look at hash"),
+        (f"{ROW}from l: seq, at, entries, previous, hash, extra\n{SELECT}", "are not its fields: look at extra"),
+        (f"{ROW}from l: at, entries, previous, hash\nlater: seq\n{SELECT}", "are not its fields: look at"),
+        (f"{ROW}from l: seq\n\n{ROW}from l: seq\n\n{SELECT}", "the columns Link are written twice"),
+        ("-- columns: elsewhere.Link\nfrom l: seq\n\n-- name: a\nSELECT 1\n", "nobody knows the header"),
+        (SELECT, "no columns have the name Link"),
+        (f"-- name: b\nSELECT 1\n\n{ROW}from l: seq\n", "nobody knows a header"),
+    ],
+)
+def test_columns_that_do_not_fit_their_struct_are_refused(text, why):
+    with pytest.raises(ValueError, match=why):
+        loaded(text)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_new_field_without_an_expression_fails_at_load(dialect, monkeypatch):
+    fields = [*Claim.__struct_fields__[:5], "brand_new", *Claim.__struct_fields__[5:]]
+    monkeypatch.setattr("standfast.job.Claim", msgspec.defstruct("Claim", fields, array_like=True))
+    with pytest.raises(ValueError, match=r"the columns of standfast\.job\.Claim are not its fields: look at brand_new"):
+        load(dialect)
+
+
+def test_every_list_of_columns_is_used():
+    text = [path.read_text(encoding="utf-8") for path in SOURCE.rglob("statements.sql")]
+    assert {label for label in collect(*text).columns if f":columns({label})" not in "".join(text)} == set()

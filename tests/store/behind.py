@@ -12,7 +12,7 @@ from standfast.store.scripts import writes
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
-from standfast.worker import upkeep
+from standfast.wings.notices.scripts import number_journal
 from tests.postgres import connect, in_schema
 
 
@@ -42,7 +42,7 @@ def _engine(store: Store) -> Any:
 @writes()
 def _put_in_order(round_: Round, asked: Sequence[None]) -> Script[list[None]]:
     yield "sum_counters", {}
-    return (yield from upkeep.number_journal(round_, asked))
+    return (yield from number_journal(round_, asked))
 
 
 def _outside(engine: Any, sql: str) -> list[tuple[Any, ...]]:

@@ -14,9 +14,12 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from standfast import Standfast, UnknownJob
+from standfast.application.wings import store_at
 from standfast.job import NewJob
+from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.store.store import Store
+from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.anchor import Anchor
 from standfast.wings.audit.words import Decision
 from standfast.wings.schedules.ticker import Timetable
@@ -47,8 +50,8 @@ def open_at_once(path: str, count: str) -> None:
         if child == 0:
             os.close(wait)
             os.read(go, 1)
-            store = Store(path)
-            store.enqueue_blocking([job(f"job-{number}")])
+            store = store_at(path)
+            store.write_all(intake.enqueue, [job(f"job-{number}")]).result()
             store.close()
             os._exit(0)
         children.append(child)
@@ -58,7 +61,7 @@ def open_at_once(path: str, count: str) -> None:
 
 def claim_all(path: str, worker: str) -> None:
     """Claim by threes until nothing is left."""
-    store = Store(path)
+    store = store_at(path)
     store.open()
     wait_for_go()
     found: list[str] = []
@@ -75,7 +78,7 @@ def claim_all(path: str, worker: str) -> None:
 
 def enqueue_until_told(path: str, name: str) -> None:
     """Have many callers store jobs at once, so that the writer always has some; tell of the rounds they made."""
-    store = Store(path)
+    store = store_at(path)
     store.open()
     wait_for_go()
     told = threading.Event()
@@ -90,7 +93,7 @@ def enqueue_until_told(path: str, name: str) -> None:
         number = 0
         while not told.is_set():
             number += 1
-            await store.enqueue([job(f"{name}-{caller}-{number}")])
+            await store.write_all(intake.enqueue, [job(f"{name}-{caller}-{number}")])
             if caller == 0:
                 say(number)
 
@@ -146,16 +149,16 @@ def replay_each(path: str, config: str, *ids: str) -> None:
 def decide_and_die(path: str, audit_file: str) -> None:
     """Be killed when a decision is committed and its head is not noted outside yet."""
     Anchor.drop = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
-    store = Store(path, audit_file=audit_file)
+    store = store_at(path, audit_file=audit_file)
     store.open()
     wait_for_go()
-    store.trail.add_blocking([Decision(kind="policy", by="ann")])
+    store.write_all(audit.note, [Decision(kind="policy", by="ann")]).result()
     threading.Event().wait()
 
 
 def listen(path: str) -> None:
     """Tell the first hint that comes."""
-    store = Store(path)
+    store = store_at(path)
     heard: SimpleQueue[dict[str, float]] = SimpleQueue()
     store.listen(heard.put)
     say("ready")
@@ -181,14 +184,14 @@ def hold_baton(path: str) -> None:
 
 def fork(path: str) -> None:
     """Fork with the store open and busy, twice; the children go on after their parent has let go."""
-    store = Store(path)
-    store.enqueue_blocking([job("before")])
+    store = store_at(path)
+    store.write_all(intake.enqueue, [job("before")]).result()
     stop = threading.Event()
     busy = threading.Thread(target=keep_enqueueing, args=(store, stop))
     busy.start()
     go, wait = os.pipe()
     children = [fork_one(store, name, go, wait) for name in ("first", "second")]
-    store.enqueue_blocking([job("parent")])
+    store.write_all(intake.enqueue, [job("parent")]).result()
     stop.set()
     busy.join()
     store.close()
@@ -201,9 +204,9 @@ def fork_one(store: Store, name: str, go: int, wait: int) -> int:
     child = os.fork()
     if child == 0:
         os.close(wait)
-        store.enqueue_blocking([job(name)])
+        store.write_all(intake.enqueue, [job(name)]).result()
         os.read(go, 1)
-        store.enqueue_blocking([job(f"{name}, without its parent")])
+        store.write_all(intake.enqueue, [job(f"{name}, without its parent")]).result()
         os._exit(0)
     return child
 
@@ -225,7 +228,7 @@ def keep_enqueueing(store: Store, stop: threading.Event) -> None:
     number = 0
     while not stop.is_set():
         number += 1
-        store.enqueue_blocking([job(f"busy-{number}")])
+        store.write_all(intake.enqueue, [job(f"busy-{number}")]).result()
     threading.current_thread().name = str(number)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from standfast.application.wings import store_at
 from standfast.store.sqlite.files import Files
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
@@ -52,7 +53,7 @@ def _url(request: pytest.FixtureRequest, tmp_path: Path, postgres: str = "postgr
 
 @pytest.fixture
 def store(url: str, clock: FrozenClock) -> Iterator[Store]:
-    opened = Store(url, clock)
+    opened = store_at(url, clock)
     opened.open()
     yield opened
     opened.close()

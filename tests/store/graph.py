@@ -9,6 +9,7 @@ from typing import Any
 from standfast.job import Claim
 from standfast.outcome import Succeeded
 from standfast.store.store import Store
+from standfast.wings.workflows import graphs
 from standfast.wings.workflows.graphs import Start, Started, StepRow
 from standfast.wings.workflows.rules import Plan, plan
 from tests.store.suite import claimed, ended, new_job
@@ -29,14 +30,14 @@ def laid_out(after: Mapping[str, Sequence[str]], queue: str = "mail", **given: A
 
 async def started(store: Store, after: Mapping[str, Sequence[str]] = DIAMOND, **given: Any) -> str:
     """Start a workflow that must be accepted; give its id."""
-    answer: Started = await store.flows.start(laid_out(after, **given))
+    answer: Started = await store.write(graphs.start, laid_out(after, **given))
     assert isinstance(answer, str)
     return answer
 
 
 async def steps(store: Store, workflow: str) -> dict[str, StepRow]:
     """Look at the steps, by name."""
-    found = await store.flows.one(workflow)
+    found = await store.read(graphs.one(workflow))
     assert found is not None
     return {step.name: step for step in found[1]}
 
@@ -48,7 +49,7 @@ async def states(store: Store, workflow: str) -> dict[str, str]:
 
 async def progress(store: Store, workflow: str) -> str:
     """Give how far a workflow has come."""
-    found = await store.flows.one(workflow)
+    found = await store.read(graphs.one(workflow))
     assert found is not None
     return found[0].state
 

@@ -15,15 +15,21 @@ from standfast.job import Claim, NewJob, Receipt
 from standfast.lifecycle import Transition
 from standfast.outcome import Failed, Outcome
 from standfast.rules import DEFAULTS, QueueRules
+from standfast.spine import claim as claiming
+from standfast.spine import intake
+from standfast.spine.apply import apply
 from standfast.spine.orders import Catch, Order, Publication, Want
 from standfast.spine.payload import fingerprint
 from standfast.spine.registry import Declaration
 from standfast.store.store import Store
 from standfast.views import JobView
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.rules import cancel, replay
 from standfast.wings.jobs.settling import settle
 from standfast.wings.jobs.view import job_view
 from standfast.wings.letters.returning import standing
+from standfast.wings.queues import publishing
+from standfast.worker import upkeep
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.upkeep import Beat, Sweep, Swept, WorkerCard
 
@@ -46,7 +52,7 @@ def new_job(queue: str = "mail", payload: str = "{}", *, handler: str | None = N
 
 async def enqueued(store: Store, *jobs: NewJob) -> list[str]:
     """Store jobs that must be accepted; give their ids."""
-    answers = await store.enqueue(jobs)
+    answers = await store.write_all(intake.enqueue, jobs)
     assert [answer for answer in answers if getattr(answer, "outcome", None) != "accepted"] == []
     return [job.id for job in jobs]
 
@@ -59,7 +65,7 @@ async def one(store: Store, queue: str = "mail", **given: Any) -> str:
 
 def put(store: Store, **given: Any) -> str:
     """Store one job from code without a loop; give the outcome."""
-    [answer] = store.enqueue_blocking([new_job(**given)])
+    [answer] = store.write_all(intake.enqueue, [new_job(**given)]).result()
     return answer.outcome if isinstance(answer, Receipt) else "conflict"
 
 
@@ -68,10 +74,10 @@ async def catch(
 ) -> Catch:
     """Claim from one queue as a worker does, suspects alone; without `handlers`, the one that is named like it."""
     want = Want(queue, tuple(handlers) or (queue,), slots)
-    found = await store.claim(Order(worker, (want,)))
+    found = await store.write(claiming.claim, Order(worker, (want,)))
     if found.claims or not found.suspects:
         return found
-    return await store.claim(Order(worker, (replace(want, alone=True),)))
+    return await store.write(claiming.claim, Order(worker, (replace(want, alone=True),)))
 
 
 async def claimed(store: Store, queue: str = "mail", **how: Any) -> list[Claim]:
@@ -87,7 +93,7 @@ async def claim_one(store: Store, queue: str = "mail", **how: Any) -> Claim:
 
 async def ended(store: Store, claim: Claim, outcome: Outcome, rules: QueueRules = DEFAULTS) -> bool:
     """End an attempt; tell whether that landed."""
-    [landed] = await store.apply([settle(claim, outcome, rules, roll=0.0)])
+    [landed] = await store.write_all(apply, [settle(claim, outcome, rules, roll=0.0)])
     return landed
 
 
@@ -98,26 +104,26 @@ def failed(cls: Class = Class.TRANSIENT, landed: Landed = Landed.NO, code: str =
 
 async def replayed(store: Store, job_id: str) -> Transition:
     """Have a letter replayed; give the move, for somebody who decided the same and comes too late."""
-    record = await store.job(job_id)
+    record = await store.read(reads.job(job_id, store.boot()))
     assert record is not None
     move = replay(standing(record.row))
     assert isinstance(move, Transition)
-    assert await store.apply([move]) == [True]
+    assert await store.write_all(apply, [move]) == [True]
     return move
 
 
 async def cancelled(store: Store, job_id: str) -> None:
     """Have a waiting job cancelled."""
-    record = await store.job(job_id)
+    record = await store.read(reads.job(job_id, store.boot()))
     assert record is not None
     move = cancel(standing(record.row))
     assert isinstance(move, Transition)
-    assert await store.apply([move]) == [True]
+    assert await store.write_all(apply, [move]) == [True]
 
 
 async def seen(store: Store, job_id: str) -> JobView:
     """Look at a job that must be there, as a person does."""
-    record = await store.job(job_id)
+    record = await store.read(reads.job(job_id, store.boot()))
     assert record is not None
     return job_view(record, now=store.now(), skew=store.skew())
 
@@ -129,17 +135,17 @@ async def states(store: Store, *ids: str) -> list[str]:
 
 def publish(store: Store, *handlers: Declaration, **queues: QueueRules) -> None:
     """Put rules and handlers in force."""
-    store.publish_blocking(Publication(queues, handlers))
+    publishing.publish(store, Publication(queues, handlers))
 
 
 def beat(store: Store, worker: str = "worker-1") -> Beat:
     """Renew a worker's leases."""
-    return store.beat_blocking(WorkerCard(worker, "host", 1, '["mail"]', "{}"))
+    return store.write(upkeep.beat, WorkerCard(worker, "host", 1, '["mail"]', "{}")).result()
 
 
 async def sweep(store: Store) -> Swept:
     """Look once for what lapsed or grew too old."""
-    return await store.sweep(Sweep(every=EVERY, patience=EVERY))
+    return await store.write(upkeep.sweep, Sweep(every=EVERY, patience=EVERY))
 
 
 async def swept(store: Store) -> None:

@@ -13,8 +13,10 @@ from standfast.errors import ConfigurationError, PayloadRejected
 from standfast.job import Details, Receipt
 from standfast.outcome import Succeeded
 from standfast.rules import QueueRules
+from standfast.spine import intake
 from standfast.spine.payload import canonical, sha256
 from standfast.testing import memory
+from standfast.wings.jobs import reads
 from tests.store.suite import claim_one, claimed, ended, enqueued, journal, new_job, one, publish, seen, states
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,7 +38,7 @@ json_values = st.recursive(
 async def test_what_is_handed_in_can_be_read_back(store):
     details = '{"requester":"ann","session":"s1","risk":"high","labels":{"team":"a"}}'
     job = new_job(payload='{"to":"bob"}', details=details, priority=3, budget=7, idempotency_key="k")
-    assert await store.enqueue([job]) == [Receipt(job.id, "accepted", "queued")]
+    assert await store.write_all(intake.enqueue, [job]) == [Receipt(job.id, "accepted", "queued")]
     view = await seen(store, job.id)
     assert (view.queue, view.handler, view.state, view.view) == ("mail", "mail", "queued", "queued")
     assert (view.payload, view.payload_sha256) == ({"to": "bob"}, sha256('{"to":"bob"}'))
@@ -66,7 +68,7 @@ async def test_a_worker_gets_who_asked_and_why(store):
 
 
 async def test_a_job_nobody_handed_in_is_not_there(store):
-    assert await store.job("nobody") is None
+    assert await store.read(reads.job("nobody", store.boot())) is None
 
 
 async def test_a_queue_nobody_declared_gets_the_defaults(store):
@@ -126,8 +128,8 @@ async def test_a_job_expires_at_the_earlier_of_its_own_and_its_queues_limit(
 async def test_the_same_id_handed_in_again_is_stored_once(store, look):
     """A caller whose commit nobody knew of hands the same jobs in again, beside new ones."""
     first, second, third = new_job(), new_job(idempotency_key="k"), new_job()
-    await store.enqueue([first, second])
-    again = await store.enqueue([first, second, third])
+    await store.write_all(intake.enqueue, [first, second])
+    again = await store.write_all(intake.enqueue, [first, second, third])
     assert [(answer.id, answer.outcome) for answer in again if isinstance(answer, Receipt)] == [
         (job.id, "accepted") for job in (first, second, third)
     ]
@@ -137,9 +139,9 @@ async def test_the_same_id_handed_in_again_is_stored_once(store, look):
 
 async def test_the_same_id_handed_in_again_does_not_revive_it(store):
     job = new_job()
-    await store.enqueue([job])
+    await store.write_all(intake.enqueue, [job])
     assert await ended(store, await claim_one(store), Succeeded())
-    await store.enqueue([job])
+    await store.write_all(intake.enqueue, [job])
     assert await states(store, job.id) == ["completed"]
     assert await claimed(store) == []
 
@@ -155,12 +157,12 @@ async def test_a_bad_one_fails_alone_and_takes_its_batch_with_it(store):
     """The store itself refuses a payload that is no text: whoever shares the transaction must not notice."""
     good = [new_job() for _ in range(20)]
     bad, beside_bad = new_job(payload=None), new_job()  # type: ignore[arg-type]
-    calls = [store.enqueue([job]) for job in good]
-    calls.insert(10, store.enqueue([beside_bad, bad]))
+    calls = [store.write_all(intake.enqueue, [job]) for job in good]
+    calls.insert(10, store.write_all(intake.enqueue, [beside_bad, bad]))
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert isinstance(answers.pop(10), Exception)
     assert answers == [[Receipt(job.id, "accepted", "queued")] for job in good]
-    assert await store.job(beside_bad.id) is None
+    assert await store.read(reads.job(beside_bad.id, store.boot())) is None
     assert [claim.id for claim in await claimed(store, slots=99)] == [job.id for job in good]
 
 
@@ -187,5 +189,7 @@ async def test_enqueue_many_under_one_key_for_two_payloads_writes_nothing():
 
 async def test_a_blocking_caller_gets_the_same(store):
     job = new_job()
-    assert await asyncio.to_thread(store.enqueue_blocking, [job]) == [Receipt(job.id, "accepted", "queued")]
+    assert await asyncio.to_thread(store.write_all(intake.enqueue, [job]).result) == [
+        Receipt(job.id, "accepted", "queued")
+    ]
     assert (await claim_one(store)).id == job.id

@@ -5,6 +5,7 @@ from __future__ import annotations
 from standfast.job import Claim
 from standfast.outcome import Succeeded
 from standfast.rules import QueueRules, queue_rules
+from standfast.spine import claim as claiming
 from standfast.spine.orders import Order, Want
 from standfast.store.store import Store
 from standfast.wings.limits.words import Closing
@@ -16,7 +17,7 @@ CLOSED = Closing(0.0, "it says no")
 
 async def asked(store: Store, admission: Closing | str | None, slots: int = 2) -> list[Claim]:
     want = Want("mail", ("mail",), slots, admission)
-    return (await store.claim(Order("worker-1", (want,)))).claims
+    return (await store.write(claiming.claim, Order("worker-1", (want,)))).claims
 
 
 async def parked(store: Store, ids: list[str]) -> list[tuple[str | None, int]]:

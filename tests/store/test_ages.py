@@ -8,9 +8,9 @@ import pytest
 
 from standfast.outcome import Lapsed, NotEntered
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.store.store import Store
+from standfast.spine.apply import apply
 from standfast.wings.jobs.settling import too_old
-from standfast.wings.queues import ages
+from standfast.wings.queues import ages, publishing
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.upkeep import Sweep
@@ -84,7 +84,7 @@ async def test_a_job_that_came_too_late_is_not_run(store, clock):
     [claim] = caught.claims
     end = too_old(claim, caught.rules["mail"], claim.claimed_at)
     assert end is not None
-    assert await store.apply([end]) == [True]
+    assert await store.write_all(apply, [end]) == [True]
     view = await seen(store, job_id)
     assert (view.state, view.reason, view.attempts) == ("dead", "max_age", 0)
 
@@ -165,7 +165,7 @@ async def test_what_a_publisher_leaves_undone_the_sweepers_do(store, clock, monk
     monkeypatch.setattr(ages, "BITE", 3)
     jobs = await enqueued(store, *(new_job() for _ in range(7)))
     with monkeypatch.context() as hurried:
-        hurried.setattr(Store, "publish_blocking", publish_only)
+        hurried.setattr(publishing, "publish", publish_only)
         publish(store, mail=MINUTE)
     assert look(MARKS) == [("age 0 mail",)]
     clock.advance(60)
@@ -180,11 +180,11 @@ async def test_rules_published_while_others_are_stamped_win(store, clock, monkey
     monkeypatch.setattr(ages, "BITE", 3)
     jobs = await enqueued(store, *(new_job() for _ in range(7)))
     with monkeypatch.context() as hurried:
-        hurried.setattr(Store, "publish_blocking", publish_only)
+        hurried.setattr(publishing, "publish", publish_only)
         publish(store, mail=MINUTE)
-        assert await store.restamp()
+        assert await store.write(ages.restamp, None)
         publish(store, mail=DEFAULTS)
-    while await store.restamp():
+    while await store.write(ages.restamp, None):
         pass
     clock.advance(60)
     await Sweeper(store, Sweep(every=10.0, patience=10.0)).sweep()
@@ -193,7 +193,7 @@ async def test_rules_published_while_others_are_stamped_win(store, clock, monkey
 
 def publish_only(store, publication):
     """Put declarations in force as a process does that dies right after."""
-    store._engine.call(queue_scripts.publish, [publication], seconds=5.0).result()  # noqa: SLF001 - no verb leaves it undone
+    store.write(queue_scripts.publish, publication).result()
 
 
 @pytest.mark.parametrize("later", [QueueRules(max_age=3600.0), DEFAULTS])

@@ -16,9 +16,10 @@ import apsw
 import pytest
 
 from standfast import ConfigurationError, Standfast, StandfastError
-from standfast.application.wings import RIDERS
+from standfast.application.wings import RIDERS, store_at
 from standfast.failure import Class
 from standfast.outcome import Succeeded
+from standfast.spine.apply import apply
 from standfast.spine.close import close
 from standfast.store.scripts import writes
 from standfast.store.steps import Round
@@ -80,13 +81,13 @@ async def test_a_replay_is_chained_with_the_move_and_what_only_happens_is_not(ur
 async def test_a_replay_that_comes_too_late_is_not_chained(store):
     job_id = await letter(store)
     move = await replayed(store, job_id)
-    assert await store.apply([move]) == [False]
+    assert await store.write_all(apply, [move]) == [False]
     assert [entry["job"] for entry in await audit_of(store).entries()] == [job_id]
 
 
 async def test_the_decisions_of_one_transaction_are_one_link(store, look):
-    await store.trail.add(decided("ann", "bob"))
-    await store.trail.add(decided("cid"))
+    await store.write_all(audit.note, decided("ann", "bob"))
+    await store.write_all(audit.note, decided("cid"))
     assert [(entry["seq"], entry["by"]) for entry in await audit_of(store).entries()] == [
         (1, "ann"),
         (1, "bob"),
@@ -139,7 +140,7 @@ async def test_secrets_and_what_acts_on_a_terminal_are_not_kept(store, look):
     secret = "hunter2-hunter2"  # noqa: S105 - a test's
     said = f"two\nlines, password={secret}"
     detail = {"api_key": secret, "before_sha256": "ab" * 32, "count": 3}
-    await store.trail.add([Decision(kind="amend", by="a\x1b[31mb", reason=said, detail=detail)])
+    await store.write_all(audit.note, [Decision(kind="amend", by="a\x1b[31mb", reason=said, detail=detail)])
     [entry] = await audit_of(store).entries()
     assert (entry["by"], entry["reason"]) == ("a\ufffdb", "two lines, password=***")
     assert entry["detail"] == {**detail, "api_key": "***"}
@@ -151,8 +152,8 @@ async def test_secrets_and_what_acts_on_a_terminal_are_not_kept(store, look):
 
 async def test_entries_are_paged_by_whole_links_and_filtered(store):
     for number in range(4):
-        await store.trail.add(
-            [Decision(kind="evict", job=f"job-{number}", queue="mail"), Decision(kind="policy", by="evict")]
+        await store.write_all(
+            audit.note, [Decision(kind="evict", job=f"job-{number}", queue="mail"), Decision(kind="policy", by="evict")]
         )
     told = audit_of(store)
 
@@ -173,7 +174,7 @@ async def test_entries_are_paged_by_whole_links_and_filtered(store):
 async def test_a_long_chain_is_read_in_bites(store, monkeypatch):
     monkeypatch.setattr("standfast.wings.audit.verbs.AT_ONCE", 2)
     for by in DECIDED:
-        await store.trail.add(decided(by))
+        await store.write_all(audit.note, decided(by))
     assert [entry["by"] for entry in await audit_of(store).entries()] == list(DECIDED)
     assert (await audit_of(store).verify())["entries"] == len(DECIDED)
     assert AT_ONCE > 2
@@ -186,7 +187,7 @@ def documented() -> str:
 
 
 async def test_an_export_holds_the_very_text_that_was_hashed(store, tmp_path):
-    await store.trail.add([Decision(kind="amend", reason="grüße", detail={"z": 1.5, "a": None})])
+    await store.write_all(audit.note, [Decision(kind="amend", reason="grüße", detail={"z": 1.5, "a": None})])
     path = tmp_path / "chain.jsonl"
     told = await audit_of(store).export(path)
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -219,7 +220,7 @@ class Chained:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:
-        store = Store(self.url, self._clock, audit_file=str(self._audit_file))
+        store = store_at(self.url, self._clock, audit_file=str(self._audit_file))
         try:
             yield store
         finally:
@@ -228,7 +229,7 @@ class Chained:
     async def decide(self, *people: str) -> None:
         async with self.opened() as store:
             for by in people:
-                await store.trail.add(decided(by))
+                await store.write_all(audit.note, decided(by))
 
     async def verified(self) -> dict[str, Any]:
         async with self.opened() as store:
@@ -236,7 +237,7 @@ class Chained:
 
     async def links(self) -> list[Link]:
         async with self.opened() as store:
-            return await store.trail.links(-1, 100)
+            return await store.read(audit.links(-1, 100))
 
     def change(self, *statements: str) -> None:
         """Change the closed store as somebody does who has the file, or the database."""
@@ -356,8 +357,8 @@ def test_closing_waits_until_heads_are_noted(shared_url, clock, tmp_path, monkey
         noted.append(lines)
 
     monkeypatch.setattr("standfast.wings.audit.anchor.append", slow)
-    store = Store(shared_url, clock, audit_file=str(tmp_path / "heads"))
-    store.trail.add_blocking(decided("ann"))  # it is on disk, and waits for no file
+    store = store_at(shared_url, clock, audit_file=str(tmp_path / "heads"))
+    store.write_all(audit.note, decided("ann")).result()  # it is on disk, and waits for no file
     assert began.wait(10)
     closing_ = threading.Thread(target=store.close)
     closing_.start()
@@ -456,7 +457,7 @@ async def test_health_tells_of_a_file_that_cannot_be_written_until_it_can(chaine
 
 
 async def unnoted(store: Store) -> list[str]:
-    await store.trail.links(-1, 1)  # it is open now
+    await store.read(audit.links(-1, 1))  # it is open now
     found = (await health(store))["issues"]
     return [issue.partition(";")[0] for issue in found if issue.startswith("audit:")]
 
@@ -470,7 +471,7 @@ async def test_a_chain_can_be_verified_while_others_decide(chained):
 
     async def decide(store: Store) -> None:
         for number in range(40):
-            await store.trail.add(decided(f"person-{number}"))
+            await store.write_all(audit.note, decided(f"person-{number}"))
 
     async with chained.opened() as store:
         deciding = asyncio.create_task(decide(store))
@@ -485,7 +486,7 @@ async def test_a_chain_can_be_verified_while_others_decide(chained):
 @pytest.fixture
 def letters(shared_url: str, clock: FrozenClock) -> list[str]:
     """Give the ids of letters in a store that is closed again."""
-    store = Store(shared_url, clock)
+    store = store_at(shared_url, clock)
 
     async def make() -> list[str]:
         ids = await enqueued(store, *(new_job() for _ in range(36)))
@@ -507,7 +508,7 @@ async def test_several_processes_that_decide_at_once_make_one_chain(shared_url, 
     for child in children:
         child.go()
     assert [child.hear() for child in children] == [["done"]] * 3
-    store = Store(shared_url, audit_file=heads)
+    store = store_at(shared_url, audit_file=heads)
     try:
         found = await audit_of(store).verify()
         entries = await audit_of(store).entries(limit=100)

@@ -11,6 +11,7 @@ from standfast.job import Claim
 from standfast.outcome import Drained, Snooze, Succeeded
 from standfast.rules import QueueRules, fixed, queue_rules
 from standfast.store.store import Store
+from standfast.wings.jobs import scripts as operations
 from tests.store.suite import (
     beat,
     cancelled,
@@ -259,7 +260,7 @@ async def test_a_paused_queue_does_not_keep_it_shut_for_others(store, clock, ser
         await one(store, queue)
     await ended(store, await claim_one(store, "one"), AWAY, both)
     assert [await claimed(store, "one", slots=9), await claimed(store, "two", slots=9)] == [[], []]
-    await store.pause("one", paused=True)
+    await store.write(operations.pause, ("one", True))
     clock.advance(30)
     for queue in served:
         await claimed(store, queue, slots=9)

@@ -14,6 +14,7 @@ from standfast.rules import DEFAULTS, Limit, QueueRules
 from standfast.spine.orders import Conflict, Full, Order, Want
 from standfast.spine.registry import Declaration
 from standfast.store.store import Store
+from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.hand_over import as_claimed
 from standfast.wings.calls.scripts import Call, HandedOver
 from standfast.wings.jobs.settling import settle
@@ -35,7 +36,7 @@ ME = "caller-1"
 
 
 async def called(store: Store, worker: str = ME, **given: Any) -> Any:
-    return await store.calls.call(Call(new_job(**given), worker))
+    return await store.write(calls.call, Call(new_job(**given), worker))
 
 
 async def test_a_call_is_running_in_its_callers_hands_when_it_is_stored(store):
@@ -66,12 +67,12 @@ async def test_a_worker_that_claims_in_the_same_transaction_does_not_take_it(sto
 
 async def test_a_call_handed_in_again_after_an_unknown_commit_is_the_same_call(store):
     call = Call(new_job(idempotency_key="k"), ME)
-    first, again = [await store.calls.call(call) for _ in range(2)]
+    first, again = [await store.write(calls.call, call) for _ in range(2)]
     assert (again.claim, again.answer.outcome) == (first.claim, "accepted")
-    stranger = await store.calls.call(msgspec.structs.replace(call, worker="caller-2"))
+    stranger = await store.write(calls.call, msgspec.structs.replace(call, worker="caller-2"))
     assert stranger.claim is None, "it is in another's hands"
     await ended(store, first.claim, NotEntered("drain"))
-    assert (await store.calls.call(call)).claim is None, "whoever claims it next may have it"
+    assert (await store.write(calls.call, call)).claim is None, "whoever claims it next may have it"
     assert (await claim_one(store)).token == 2
 
 
@@ -124,7 +125,7 @@ def handed(job: NewJob) -> HandedOver:
 async def test_a_call_that_failed_elsewhere_is_stored_with_its_attempt_once(store, clock):
     job = new_job()
     for _ in range(2):  # the second after an unknown commit
-        assert await store.calls.hand_over(handed(job)) == Receipt(job.id, "accepted", "queued")
+        assert await store.write(calls.hand_over, handed(job)) == Receipt(job.id, "accepted", "queued")
     view = await seen(store, job.id)
     assert (view.state, view.attempts, [line.reason_code for line in view.history]) == ("queued", 1, ["timeout"])
     assert await claimed(store) == [], "its backoff is to pass first"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from standfast.errors import StoreUnavailable
+from standfast.spine import intake
 from standfast.store.requests import NEVER, Deadlines, Line, Request
 from standfast.wings.audit import scripts as audit
 from tests.store.suite import new_job, one, states
@@ -27,7 +28,7 @@ def soon(seconds: float) -> float:
 
 async def test_a_caller_that_gave_up_waiting_is_written_all_the_same(store):
     job = new_job()
-    caller = asyncio.ensure_future(store.enqueue([job]))
+    caller = asyncio.ensure_future(store.write_all(intake.enqueue, [job]))
     await asyncio.sleep(0)
     caller.cancel()
     await one(store)

@@ -8,17 +8,23 @@ import msgspec
 
 from standfast.failure import Class
 from standfast.lifecycle import Move, Transition
+from standfast.spine.apply import apply
 from standfast.store.scripts import writes
 from standfast.store.store import Store
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.rules import asked_for, turned_down
 from standfast.wings.approvals.scripts import Ask, Said
 from standfast.wings.approvals.words import Answer, Bound, Filing, Standing
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.rules import replay
+from standfast.wings.letters import births
 from standfast.wings.letters.births import Holding
 from standfast.wings.letters.returning import standing
+from standfast.wings.redrives import redrive_reads
+from standfast.wings.redrives import scripts as redrives
 from standfast.wings.redrives.scripts import KEEP_PLANS, KEEP_REDRIVES, Advance, Mark, Plan, Planned, Start, Take
 from standfast.wings.redrives.words import Course, Leg, Outcome
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, ended, failed, one, seen
 
@@ -36,7 +42,7 @@ async def died(store: Store) -> str:
 
 
 async def row(store: Store, job_id: str) -> Any:
-    record = await store.job(job_id)
+    record = await store.read(reads.job(job_id, store.boot()))
     assert record is not None
     return record.row
 
@@ -44,12 +50,12 @@ async def row(store: Store, job_id: str) -> Any:
 async def hold(store: Store, job_id: str, wanted: Filing) -> bool:
     move = asked_for(standing(await row(store, job_id)), wanted, 1)
     assert move is not None
-    [landed] = await store.apply([move])
+    [landed] = await store.write_all(apply, [move])
     return landed
 
 
 async def state_of(store: Store, approval: str) -> str | None:
-    found = await store.governance.approval(approval)
+    found = await store.read(approvals.one(approval))
     return None if found is None else found.state
 
 
@@ -58,9 +64,9 @@ async def test_an_approval_is_filed_with_the_move_or_not_at_all(store):
     move = asked_for(standing(await row(store, job_id)), filing(), 1)
     assert move is not None
     late = msgspec.structs.replace(move, token=move.token + 1)
-    assert await store.apply([late]) == [False]
+    assert await store.write_all(apply, [late]) == [False]
     assert await state_of(store, "a") is None
-    assert await store.apply([move]) == [True]
+    assert await store.write_all(apply, [move]) == [True]
     assert await state_of(store, "a") == "pending"
     assert (await seen(store, job_id)).state == "held"
 
@@ -70,8 +76,8 @@ async def test_a_dying_attempt_can_ask_for_one(store):
     claim = await claim_one(store)
     failure = failed().failure
     at = (claim.n, claim.token, claim.id, claim.queue)
-    assert await store.apply([Transition(*at, Move.HOLD, failure=failure, carries=(filing(),))]) == [True]
-    found = await store.governance.approval("a")
+    assert await store.write_all(apply, [Transition(*at, Move.HOLD, failure=failure, carries=(filing(),))]) == [True]
+    found = await store.read(approvals.one("a"))
     assert found is not None
     assert (found.job, found.queue, found.expires_at) == (job_id, "mail", store.now() + 86400)
 
@@ -80,12 +86,12 @@ async def test_a_letter_has_one_open_approval(store):
     job_id = await died(store)
     assert await hold(store, job_id, filing("a"))
     job = await row(store, job_id)
-    again = await store.governance.ask(Ask(job.n, job.token, job_id, "mail", filing("b")))
+    again = await store.write(approvals.ask, Ask(job.n, job.token, job_id, "mail", filing("b")))
     assert again == "a"
-    changed = await store.governance.ask(Ask(job.n, job.token, job_id, "mail", filing("c", payload="other")))
+    changed = await store.write(approvals.ask, Ask(job.n, job.token, job_id, "mail", filing("c", payload="other")))
     assert (changed, await state_of(store, "a"), await state_of(store, "c")) == ("c", "void", "pending")
-    assert await store.governance.open_for(job.n) == "c"
-    assert await store.governance.ask(Ask(job.n, job.token + 1, job_id, "mail", filing("d"))) is None
+    assert await store.read(approvals.open_for(job.n)) == "c"
+    assert await store.write(approvals.ask, Ask(job.n, job.token + 1, job_id, "mail", filing("d"))) is None
 
 
 async def test_an_answer_that_comes_too_late_moves_nothing(store):
@@ -98,24 +104,24 @@ async def test_an_answer_that_comes_too_late_moves_nothing(store):
     go = go.carrying(use)
     no = turned_down(job, Answer("a", Standing.PENDING, Standing.DENIED, "dan", "no"), None, 1)
     assert no is not None
-    assert await store.apply([go]) == [False]  # nobody has approved it
-    assert await store.governance.say(Said(Answer("a", Standing.PENDING, Standing.APPROVED, "bea")))
-    assert not await store.governance.say(Said(Answer("a", Standing.PENDING, Standing.DENIED, "dan")))
-    assert await store.apply([no]) == [False]
+    assert await store.write_all(apply, [go]) == [False]  # nobody has approved it
+    assert await store.write(approvals.say, Said(Answer("a", Standing.PENDING, Standing.APPROVED, "bea")))
+    assert not await store.write(approvals.say, Said(Answer("a", Standing.PENDING, Standing.DENIED, "dan")))
+    assert await store.write_all(apply, [no]) == [False]
     assert (await seen(store, job_id)).state == "held"
-    assert await store.apply([go]) == [True]
+    assert await store.write_all(apply, [go]) == [True]
     assert await state_of(store, "a") == "used"
-    assert await store.apply([no]) == [False]
+    assert await store.write_all(apply, [no]) == [False]
 
 
 async def test_a_move_that_lost_uses_no_approval(store):
     job_id = await died(store)
     await hold(store, job_id, filing())
-    await store.governance.say(Said(Answer("a", Standing.PENDING, Standing.APPROVED, "bea")))
+    await store.write(approvals.say, Said(Answer("a", Standing.PENDING, Standing.APPROVED, "bea")))
     go = replay(standing(await row(store, job_id)))
     assert isinstance(go, Transition)
     use = msgspec.structs.replace(go, token=go.token + 1).carrying(Answer("a", Standing.APPROVED, Standing.USED))
-    assert await store.apply([use]) == [False]
+    assert await store.write_all(apply, [use]) == [False]
     assert await state_of(store, "a") == "approved"
 
 
@@ -131,7 +137,7 @@ async def test_whoever_changes_a_job_voids_its_approval_with_the_change(store):
         return [None] * len(items)
 
     await store._engine.call(change, [n], seconds=5)  # noqa: SLF001 - as amend does
-    found = await store.governance.approval("a")
+    found = await store.read(approvals.one("a"))
     assert found is not None
     assert (found.state, found.answer) == ("void", "its payload was amended")
     triage = (await seen(store, job_id)).triage
@@ -144,7 +150,7 @@ async def planned(store: Store, *ids: str, fate: str = "run") -> Plan:
     rows = [await row(store, each) for each in ids]
     letters = [Planned(place, each.n, each.token, each.generation, fate) for place, each in enumerate(rows)]
     plan = Plan(id=f"plan-{'-'.join(ids)}", wanted="{}", foreseen="{}", snapshot="first", letters=letters)
-    await store.governance.plan(plan)
+    await store.write(redrives.plan, plan)
     return plan
 
 
@@ -154,8 +160,8 @@ def start(plan: Plan, **course: Any) -> Start:
 
 async def test_a_plan_starts_once(store):
     plan = await planned(store, await died(store))
-    assert (await store.governance.start(start(plan))).first
-    again = await store.governance.start(start(plan))
+    assert (await store.write(redrives.start, start(plan))).first
+    again = await store.write(redrives.start, start(plan))
     assert (again.first, again.drifted) == (False, [])
     assert again.row is not None
     assert again.row.state == "running"
@@ -165,81 +171,83 @@ async def test_an_amended_letter_is_another_one(store, change):
     job_id = await died(store)
     plan = await planned(store, job_id)
     change("UPDATE body SET generation = 1")
-    assert (await store.governance.start(start(plan))).drifted == [(job_id, "dead")]
+    assert (await store.write(redrives.start, start(plan))).drifted == [(job_id, "dead")]
 
 
 async def test_each_episode_is_counted_by_itself(store):
     plan = await planned(store, *[await died(store) for _ in range(4)])
-    await store.governance.start(start(plan))
+    await store.write(redrives.start, start(plan))
     for place, outcome in ((0, Outcome.FAILED), (1, None)):
-        await store.governance.mark([Mark(Leg(plan.id, place, 1), outcome)])
-    first = await store.governance.tally(plan.id, 1)
+        await store.write_all(redrives.mark, [Mark(Leg(plan.id, place, 1), outcome)])
+    first = await store.read(redrive_reads.tally(plan.id, 1))
     assert (first.waiting, first.running, first.from_before, first.failed) == (2, 1, 0, 1)
-    second = await store.governance.tally(plan.id, 2)
+    second = await store.read(redrive_reads.tally(plan.id, 2))
     assert (second.waiting, second.running, second.from_before, second.failed) == (2, 0, 1, 0)
     assert second.recent == ()
-    await store.governance.mark([Mark(Leg(plan.id, 1), Outcome.FAILED, "released")])  # it keeps the episode it went in
-    assert [(await store.governance.tally(plan.id, episode)).failed for episode in (1, 2)] == [2, 0]
+    await store.write_all(
+        redrives.mark, [Mark(Leg(plan.id, 1), Outcome.FAILED, "released")]
+    )  # it keeps the episode it went in
+    assert [(await store.read(redrive_reads.tally(plan.id, episode))).failed for episode in (1, 2)] == [2, 0]
 
 
 async def test_a_letter_goes_only_by_the_hand_of_whoever_drives_its_redrive(store):
     job_id = await died(store)
     plan = await planned(store, job_id)
-    await store.governance.start(start(plan))
-    assert await store.governance.take(Take("worker-2", "", 10.0)) is not None
+    await store.write(redrives.start, start(plan))
+    assert await store.write(redrives.take, Take("worker-2", "", 10.0)) is not None
     go = replay(standing(await row(store, job_id)), by="olga")
     assert isinstance(go, Transition)
     overtaken, driven = (go.carrying(Leg(plan.id, 0, 1, driver)) for driver in ("worker-1", "worker-2"))
-    assert await store.apply([overtaken]) == [False]
-    assert await store.apply([overtaken, driven]) == [False, True], "of two in one transaction the right one"
+    assert await store.write_all(apply, [overtaken]) == [False]
+    assert await store.write_all(apply, [overtaken, driven]) == [False, True], "of two in one transaction the right one"
 
 
 async def test_a_replay_and_its_place_in_the_redrive_are_one(store):
     job_id = await died(store)
     plan = await planned(store, job_id)
-    await store.governance.start(start(plan))
+    await store.write(redrives.start, start(plan))
     go = replay(standing(await row(store, job_id)))
     assert isinstance(go, Transition)
     go = go.carrying(Leg(plan.id, 0, 1))
-    assert await store.apply([msgspec.structs.replace(go, token=99)]) == [False]
-    assert (await store.governance.tally(plan.id, 1)).waiting == 1
-    assert await store.apply([go]) == [True]
-    tally = await store.governance.tally(plan.id, 1)
+    assert await store.write_all(apply, [msgspec.structs.replace(go, token=99)]) == [False]
+    assert (await store.read(redrive_reads.tally(plan.id, 1))).waiting == 1
+    assert await store.write_all(apply, [go]) == [True]
+    tally = await store.read(redrive_reads.tally(plan.id, 1))
     assert (tally.waiting, tally.running) == (0, 1)
-    await store.governance.mark([Mark(Leg(plan.id, 0), Outcome.DRIFTED)])  # whoever still thinks that it waits
-    await store.governance.mark([Mark(Leg(plan.id, 0), Outcome.FAILED, "released")])
-    await store.governance.mark([Mark(Leg(plan.id, 0), Outcome.COMPLETED, "released")])  # what ended stays so
-    tally = await store.governance.tally(plan.id, 1)
+    await store.write_all(redrives.mark, [Mark(Leg(plan.id, 0), Outcome.DRIFTED)])  # whoever still thinks that it waits
+    await store.write_all(redrives.mark, [Mark(Leg(plan.id, 0), Outcome.FAILED, "released")])
+    await store.write_all(redrives.mark, [Mark(Leg(plan.id, 0), Outcome.COMPLETED, "released")])  # what ended stays so
+    tally = await store.read(redrive_reads.tally(plan.id, 1))
     assert (tally.failed, tally.completed, tally.recent) == (1, 0, (True,))
 
 
 async def test_one_worker_drives_at_a_time(store, clock):
     plan = await planned(store, await died(store))
-    await store.governance.start(start(plan))
-    assert await store.governance.take(Take("worker-1", "", 10.0)) is not None
-    assert await store.governance.take(Take("worker-2", "", 10.0)) is None
-    assert await store.governance.take(Take("worker-1", plan.id, 10.0)) is None
-    assert await store.governance.advance(Advance(plan.id, "worker-2", 1, 0.0, 10.0)) == []
-    assert len(await store.governance.advance(Advance(plan.id, "worker-1", 1, 0.0, 10.0))) == 1
+    await store.write(redrives.start, start(plan))
+    assert await store.write(redrives.take, Take("worker-1", "", 10.0)) is not None
+    assert await store.write(redrives.take, Take("worker-2", "", 10.0)) is None
+    assert await store.write(redrives.take, Take("worker-1", plan.id, 10.0)) is None
+    assert await store.write(redrives.advance, Advance(plan.id, "worker-2", 1, 0.0, 10.0)) == []
+    assert len(await store.write(redrives.advance, Advance(plan.id, "worker-1", 1, 0.0, 10.0))) == 1
     clock.advance(11)
-    assert await store.governance.take(Take("worker-2", "", 10.0)) is not None
-    assert await store.governance.advance(Advance(plan.id, "worker-1", 1, 0.0, 10.0)) == []
+    assert await store.write(redrives.take, Take("worker-2", "", 10.0)) is not None
+    assert await store.write(redrives.advance, Advance(plan.id, "worker-1", 1, 0.0, 10.0)) == []
 
 
 async def test_what_is_over_is_forgotten_in_time(store, clock, look):
     job_id = await died(store)
     await planned(store, job_id)
     await hold(store, job_id, filing())
-    await store.governance.say(Said(Answer("a", Standing.PENDING, Standing.DENIED, "bea")))
+    await store.write(approvals.say, Said(Answer("a", Standing.PENDING, Standing.DENIED, "bea")))
     clock.advance(KEEP_PLANS - 1)
-    await store.prune(Prune())
+    await store.write(upkeep.prune, Prune())
     assert len(look("SELECT * FROM redriven")) == 1
     clock.advance(2)
-    await store.prune(Prune())
+    await store.write(upkeep.prune, Prune())
     assert look("SELECT * FROM redriven") == look("SELECT * FROM redrive") == []
     assert await state_of(store, "a") == "denied"
     clock.advance(KEEP_REDRIVES)
-    await store.prune(Prune())
+    await store.write(upkeep.prune, Prune())
     assert await state_of(store, "a") is None
     assert (await seen(store, job_id)).state == "held"
 
@@ -247,12 +255,12 @@ async def test_what_is_over_is_forgotten_in_time(store, clock, look):
 async def test_a_restored_store_goes_on_with_nothing(store):
     job_id = await died(store)
     plan = await planned(store, await died(store))
-    await store.governance.start(start(plan))
+    await store.write(redrives.start, start(plan))
     await hold(store, job_id, filing())
-    await store.governance.say(Said(Answer("a", Standing.PENDING, Standing.APPROVED, "bea")))
+    await store.write(approvals.say, Said(Answer("a", Standing.PENDING, Standing.APPROVED, "bea")))
     triage = (await seen(store, job_id)).triage
     assert triage is not None
-    store.hold_restored_blocking(Holding(failed().failure, triage))
-    assert await store.governance.take(Take("worker-1", "", 10.0)) is None
-    assert await store.governance.due(store.now(), store.now()) == []
+    store.write(births.hold_restored, Holding(failed().failure, triage)).result()
+    assert await store.write(redrives.take, Take("worker-1", "", 10.0)) is None
+    assert await store.read(approvals.due(store.now(), store.now())) == []
     assert await state_of(store, "a") == "void"

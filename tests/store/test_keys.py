@@ -11,10 +11,14 @@ from standfast.failure import Class
 from standfast.job import Receipt
 from standfast.outcome import Cancel, Succeeded
 from standfast.rules import QueueRules
+from standfast.spine import intake
 from standfast.spine.orders import Conflict
 from standfast.testing import memory
+from standfast.wings.jobs import reads
 from standfast.wings.letters.burials import in_conflict
+from standfast.wings.relay import scripts as forward
 from standfast.wings.relay.scripts import Forward
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, claimed, ended, enqueued, failed, new_job, one, publish
 
@@ -27,7 +31,7 @@ def keyed(payload="{}", key="k", queue="mail", **given):
 
 
 async def hand_in(store, job):
-    [answer] = await store.enqueue([job])
+    [answer] = await store.write_all(intake.enqueue, [job])
     return answer
 
 
@@ -53,7 +57,7 @@ async def test_another_payload_under_the_same_key_is_a_conflict_and_writes_nothi
     before = look("SELECT count(*), max(n) FROM body"), look("SELECT * FROM idempotency"), look("SELECT * FROM journal")
     other = keyed('{"a":2}')
     assert await hand_in(store, other) == Conflict(first)
-    assert await store.job(other.id) is None
+    assert await store.read(reads.job(other.id, store.boot())) is None
     assert before == (
         look("SELECT count(*), max(n) FROM body"),
         look("SELECT * FROM idempotency"),
@@ -82,7 +86,7 @@ async def test_the_same_key_in_two_queues_is_two_keys(store):
 async def test_repeats_inside_one_batch(store):
     jobs = [keyed('{"a":1}'), keyed('{"a":1}'), keyed('{"a":2}'), keyed('{"a":1}', key="other"), new_job()]
     first = jobs[0].id
-    assert await store.enqueue(jobs) == [
+    assert await store.write_all(intake.enqueue, jobs) == [
         Receipt(first, "accepted", "queued"),
         Receipt(first, "duplicate", "queued"),
         Conflict(first),
@@ -115,12 +119,12 @@ async def test_a_key_outlives_the_pruning_of_its_job(store, clock):
     [first] = await enqueued(store, keyed())
     await ended(store, await claim_one(store), Succeeded())
     clock.advance(2 * DAY)
-    await store.prune(Prune())
-    assert await store.job(first) is None
+    await store.write(upkeep.prune, Prune())
+    assert await store.read(reads.job(first, store.boot())) is None
     assert await hand_in(store, keyed()) == Receipt(first, "duplicate", None)
     assert await hand_in(store, keyed('{"a":2}')) == Conflict(first)
     clock.advance(5 * DAY)
-    await store.prune(Prune())
+    await store.write(upkeep.prune, Prune())
     again = keyed('{"a":2}')
     assert await hand_in(store, again) == Receipt(again.id, "accepted", "queued")
 
@@ -133,11 +137,11 @@ async def test_a_job_handed_in_again_does_not_run_again_once_it_is_pruned(store,
     await ended(store, await claim_one(store), Succeeded())
     assert (await hand_in(store, job)).outcome == "accepted"
     clock.advance(2 * DAY)
-    await store.prune(Prune())
-    assert await store.job(job.id) is None
+    await store.write(upkeep.prune, Prune())
+    assert await store.read(reads.job(job.id, store.boot())) is None
     assert await hand_in(store, job) == Receipt(job.id, "accepted", None)
     assert await claimed(store) == []
-    store.forward_blocking([Forward(job, store.now() - DAY, in_conflict)])
+    store.write_all(forward.forward, [Forward(job, store.now() - DAY, in_conflict)]).result()
     assert await claimed(store) == []
 
 
@@ -156,7 +160,7 @@ async def test_a_key_never_ends_before_its_job_is_final(store, clock, end):
     if end == "dead":
         await ended(store, claim, failed(Class.PERMANENT))
     clock.advance(100 * WEEK)
-    await store.prune(Prune())
+    await store.write(upkeep.prune, Prune())
     assert await hand_in(store, keyed()) == Receipt(first, "duplicate", end)
 
 

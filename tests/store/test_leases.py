@@ -6,6 +6,9 @@ import pytest
 
 from standfast.outcome import Lapsed, NotEntered, Succeeded
 from standfast.rules import QueueRules
+from standfast.wings.health.timings import Counted
+from standfast.wings.jobs import reads
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Held
 from tests.store.suite import (
     EVERY,
@@ -193,19 +196,21 @@ async def test_a_sweep_finds_a_bounded_number_and_the_next_the_rest(store, clock
 
 async def test_a_worker_that_leaves_is_off_the_list(store):
     beat(store, "worker-1")
-    await store.retire("worker-1")
-    assert [worker.id for worker in (await store.facts(silent_after=60.0)).workers] == []
+    await store.write(upkeep.retire, Counted("worker-1", 0, {}))
+    assert [
+        worker.id for worker in (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).workers
+    ] == []
 
 
 async def test_a_worker_that_leaves_with_jobs_stays_until_they_lapse(store, clock):
     job_id = await one(store)
     await swept_for(store, clock, 30)
     claim = await claim_one(store)
-    await store.retire("worker-1")
+    await store.write(upkeep.retire, Counted("worker-1", 0, {}))
     clock.advance(EVERY)
     assert (await sweep(store)).lapsed == []
     await ended(store, claim, NotEntered("x"))
-    await store.retire("worker-1")
+    await store.write(upkeep.retire, Counted("worker-1", 0, {}))
     claim = await claim_one(store)
     clock.advance(EVERY)
     assert [found.id for found in (await sweep(store)).lapsed] == [job_id]

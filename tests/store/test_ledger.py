@@ -11,10 +11,13 @@ from standfast.job import ASKED, DOUBTED, Claim, Entry, Note
 from standfast.lifecycle import Transition
 from standfast.outcome import Lapsed, Look, Recovered, Succeeded, Undetermined
 from standfast.rules import QueueRules, no_backoff
+from standfast.spine.apply import apply
 from standfast.wings.audit.words import Decision
 from standfast.wings.effects import scripts as ledger
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.rules import replay, resolve
 from standfast.wings.letters.returning import standing
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.store.suite import beat, claim_one, ended, everything, one, replayed, seen, sweep, swept
 from tests.waiting import effects_of
@@ -30,7 +33,7 @@ def note(
 
 
 async def written(store, *given, **named):
-    [answer] = await store.notes.note(note(*given, **named))
+    [answer] = await store.write_all(ledger.for_note(note(*given, **named)), [note(*given, **named)])
     return answer
 
 
@@ -53,8 +56,12 @@ async def test_an_intent_and_a_receipt_are_one_row(store, look):
 async def test_notes_from_code_without_a_loop_do_the_same(store, look):
     await one(store)
     claim = await claim_one(store)
-    assert store.notes.note_blocking(note(claim, "begun")) == [Entry("ticket", "begun")]
-    assert store.notes.note_blocking(note(claim, "done", "1")) == [Entry("ticket", "done", "1")]
+    assert store.write_all(ledger.for_note(note(claim, "begun")), [note(claim, "begun")]).result() == [
+        Entry("ticket", "begun")
+    ]
+    assert store.write_all(ledger.for_note(note(claim, "done", "1")), [note(claim, "done", "1")]).result() == [
+        Entry("ticket", "done", "1")
+    ]
     assert look(LEDGER) == [("ticket", "done", "1", None, 1, 0)]
 
 
@@ -280,8 +287,10 @@ async def test_a_job_that_is_gone_takes_no_notes(store, look):
     await one(store)
     claim = await claim_one(store)
     stranger = Note(claim.n, claim.token, "another-id", "ticket", "done", "1")
-    assert await store.notes.note(stranger) == [None]
-    assert await store.notes.note(Note(9999, 1, "gone", "ticket", "begun")) == [None]
+    assert await store.write_all(ledger.for_note(stranger), [stranger]) == [None]
+    assert await store.write_all(
+        ledger.for_note(Note(9999, 1, "gone", "ticket", "begun")), [Note(9999, 1, "gone", "ticket", "begun")]
+    ) == [None]
     assert look(LEDGER) == []
 
 
@@ -337,21 +346,21 @@ async def test_only_a_person_s_replay_gives_leave_to_do_it_again(store, by, kind
     first = await claim_one(store)
     await written(store, first, "begun")
     await ended(store, first, Undetermined((), "nobody knows"))
-    record = await store.job(job_id)
+    record = await store.read(reads.job(job_id, store.boot()))
     move = replay(standing(record.row), by=by)
     assert isinstance(move, Transition)
-    assert await store.apply([move.carrying(Decision(kind=kind))]) == [True]
+    assert await store.write_all(apply, [move.carrying(Decision(kind=kind))]) == [True]
     assert (await claim_one(store)).ledger == [Entry("ticket", "begun", None, verdict)]
 
 
 async def test_a_resolved_letter_keeps_who_said_so_and_why(store):
     job_id = await one(store)
     await ended(store, await claim_one(store), Undetermined((), "nobody knows"))
-    record = await store.job(job_id)
+    record = await store.read(reads.job(job_id, store.boot()))
     triage = (await seen(store, job_id)).triage
     move = resolve(standing(record.row), by="ann", reason="I saw it", triage=triage, result='{"id":7}')
     assert isinstance(move, Transition)
-    assert await store.apply([move, move]) == [True, True]
+    assert await store.write_all(apply, [move, move]) == [True, True]
     job = await seen(store, job_id)
     assert (job.state, job.result, job.failure) == ("completed", {"id": 7}, None)
     assert job.triage is not None
@@ -366,5 +375,5 @@ async def test_effects_go_with_their_job(store, look, clock):
     await written(store, claim, "done", "7")
     await ended(store, claim, Succeeded())
     clock.advance(400 * 86400)
-    await store.prune(Prune())
+    await store.write(upkeep.prune, Prune())
     assert everything(look, "effect", "job") == [[], []]

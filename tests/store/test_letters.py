@@ -11,7 +11,10 @@ from standfast.failure import CATALOGUE, Action, Class, Failure, Landed, reason
 from standfast.lifecycle import Triage
 from standfast.outcome import Failed, Lapsed, Misfit
 from standfast.rules import DEFAULTS, QueueRules, fixed
+from standfast.spine import intake
+from standfast.spine.apply import apply
 from standfast.views import Attempt
+from standfast.wings.jobs import listing
 from standfast.wings.jobs.listing import Filter
 from standfast.wings.jobs.settling import settle
 from standfast.worker.pruner import Pruner
@@ -25,7 +28,9 @@ QUICK = QueueRules(attempts=3, backoff=fixed(10), lease=30.0)
 async def test_a_letter_is_whole(store, clock):
     """Capability 63: everything somebody needs to decide about it, and none of it expires before the letter."""
     publish(store, mail=QUICK)
-    [receipt] = await store.enqueue([new_job(payload='{"to":"bob"}', details=DETAILS, idempotency_key="k")])
+    [receipt] = await store.write_all(
+        intake.enqueue, [new_job(payload='{"to":"bob"}', details=DETAILS, idempotency_key="k")]
+    )
     ends = [failed(), failed(Class.UNKNOWN, Landed.MAYBE, "unclassified_error"), failed(code="rate_limited")]
     for number, outcome in enumerate(ends, start=1):
         await ended(store, await claim_one(store, worker=f"worker-{number}"), outcome, QUICK)
@@ -83,9 +88,9 @@ async def test_a_death_that_cannot_be_written_whole_is_not_written_at_all(store,
     death = settle(claim, failed(Class.PERMANENT), DEFAULTS, 0.0)
     before = everything(look)
     with pytest.raises(ValueError, match="surrogates"):
-        await store.apply([msgspec.structs.replace(death, warning="\ud800")])
+        await store.write_all(apply, [msgspec.structs.replace(death, warning="\ud800")])
     assert before == everything(look)
-    assert await store.apply([death]) == [True]
+    assert await store.write_all(apply, [death]) == [True]
     assert (await seen(store, job_id)).triage is not None
 
 
@@ -126,10 +131,10 @@ async def test_letters_are_listed_by_queue_and_state_newest_first(store):
     for queue in ("mail", "chat", "mail"):
         await ended(store, await claim_one(store, queue), failed(Class.PERMANENT))
     waiting = await one(store)
-    found = (await store.jobs(Filter(queue="mail", state="dead"))).records
+    found = (await store.read(listing.jobs(Filter(queue="mail", state="dead"), store.now()))).records
     assert [record.row.id for record in found] == [ids[2], ids[0]]
     assert [len(record.history) for record in found] == [1, 1]
-    everything = (await store.jobs(Filter(limit=2))).records
+    everything = (await store.read(listing.jobs(Filter(limit=2), store.now()))).records
     assert [record.row.id for record in everything] == [waiting, ids[2]]
-    page = (await store.jobs(Filter(limit=2, before=everything[-1].row.n))).records
+    page = (await store.read(listing.jobs(Filter(limit=2, before=everything[-1].row.n), store.now()))).records
     assert [record.row.id for record in page] == [ids[1], ids[0]]

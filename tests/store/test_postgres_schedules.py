@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from standfast.store.store import Store
+from standfast.wings.schedules import scripts as schedules
 from standfast.wings.schedules.scripts import Next, Put
 from tests.postgres import connect
 from tests.store.test_schedules import jobs, known, planned, scheduled
@@ -24,8 +25,8 @@ async def test_a_schedule_that_somebody_ticks_is_left_to_them_without_waiting(st
     plan = await planned(store)
     with connect(url) as other, other.transaction():
         other.execute("SELECT 1 FROM schedule FOR UPDATE")
-        assert await asyncio.wait_for(store.schedules.tick(plan), 3) == [False]
-    assert await store.schedules.tick(plan) == [True]
+        assert await asyncio.wait_for(store.write_all(schedules.tick, plan), 3) == [False]
+    assert await store.write_all(schedules.tick, plan) == [True]
     assert len(await jobs(store)) == 1
 
 
@@ -48,7 +49,7 @@ async def test_who_adds_what_somebody_is_just_adding_waits_and_finds_it(store: S
                 "INSERT INTO schedule (name, queue, spec, timing, added_by, anchor, next_at)"
                 " SELECT 's', queue, spec, timing, added_by, anchor, next_at FROM schedule WHERE name = 'template'"
             )
-            adding = asyncio.create_task(store.schedules.put(put))
+            adding = store.write(schedules.put, put).start()
             waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()"
             await seen(lambda: looking.execute(waits).fetchall() != [(0,)], within=4)
         assert await adding == "unchanged"

@@ -12,11 +12,11 @@ import psycopg
 import pytest
 
 import standfast.store
+from standfast.application.wings import store_at
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import Connection, connect, opening, rolled_back_on_failure
 from standfast.store.postgres.driver import NUMBERED
 from standfast.store.postgres.session import Numbered, Session, Unanswered
-from standfast.store.store import Store
 from tests import postgres
 
 ADD = Numbered("add", b"INSERT INTO kept VALUES ($1)", ("word",))
@@ -182,7 +182,7 @@ def _asked(tree: ast.Module) -> list[str]:
 
 def test_a_new_store_is_written_by_its_indexes(postgres_url):
     """Plans are made once: one that reads whole tables, because they are small yet, would stay when they are not."""
-    store = Store(postgres_url)
+    store = store_at(postgres_url)
     store.open()
     store.close()
     address = Address.read(postgres_url)

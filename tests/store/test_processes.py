@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from standfast.store.store import Store
+from standfast.application.wings import store_at
 from tests.store.suite import claimed, enqueued, new_job
 
 FAIR_SHARE = 4
@@ -15,13 +15,13 @@ async def test_eight_processes_open_a_new_store_at_once(shared_url, processes):
     """The first to get the write lock builds it, the others find it built."""
     child = processes.start("open_at_once", shared_url, "8")
     assert child.hear() == [0] * 8
-    store = Store(shared_url)
+    store = store_at(shared_url)
     assert sorted(claim.id for claim in await claimed(store, slots=99)) == [f"job-{number}" for number in range(8)]
     store.close()
 
 
 async def test_two_processes_never_get_the_same_job(shared_url, processes):
-    store = Store(shared_url)
+    store = store_at(shared_url)
     ids = await enqueued(store, *(new_job() for _ in range(300)))
     children = [processes.ready("claim_all", shared_url, f"worker-{number}") for number in (1, 2)]
     for child in children:
@@ -44,7 +44,7 @@ def test_of_two_busy_processes_neither_starves(shared_url, processes):
 
 async def test_new_work_wakes_another_process(shared_url, processes):
     child = processes.ready("listen", shared_url)
-    store = Store(shared_url)
+    store = store_at(shared_url)
     await enqueued(store, new_job("chat", delay=5.0))
     assert child.hear() == [{"chat": 5.0}]
     store.close()

@@ -7,6 +7,8 @@ import pytest
 from standfast.failure import Class, Landed
 from standfast.outcome import Cancel, Succeeded
 from standfast.rules import QueueRules
+from standfast.wings.jobs import reads
+from standfast.worker import upkeep
 from standfast.worker.pruner import Pruner
 from standfast.worker.upkeep import Prune
 from tests.store.suite import beat, claim_one, claimed, ended, enqueued, everything, failed, new_job, one, publish, seen
@@ -33,7 +35,7 @@ async def test_a_finished_job_is_kept_for_a_day(store, clock, outcome):
     assert (await seen(store, job_id)).settled
     clock.advance(0.001)
     await pruned(store)
-    assert await store.job(job_id) is None
+    assert await store.read(reads.job(job_id, store.boot())) is None
 
 
 async def test_nothing_of_a_pruned_job_is_left(store, clock, look):
@@ -51,10 +53,14 @@ async def test_how_long_is_a_rule_of_the_queue(store, clock):
     ids = {queue: await done(store, queue) for queue in ("brief", "mail", "kept", "undeclared")}
     clock.advance(61)
     await pruned(store)
-    assert [queue for queue, job_id in ids.items() if await store.job(job_id)] == ["mail", "kept", "undeclared"]
+    assert [queue for queue, job_id in ids.items() if await store.read(reads.job(job_id, store.boot()))] == [
+        "mail",
+        "kept",
+        "undeclared",
+    ]
     clock.advance(1000 * DAY)
     await pruned(store)
-    assert [queue for queue, job_id in ids.items() if await store.job(job_id)] == ["kept"]
+    assert [queue for queue, job_id in ids.items() if await store.read(reads.job(job_id, store.boot()))] == ["kept"]
 
 
 async def test_a_letter_and_its_history_are_never_pruned(store, clock):
@@ -104,7 +110,7 @@ async def test_the_journal_is_kept_for_a_day(store, clock, look):
     clock.advance(1)
     await pruned(store)
     assert look("SELECT seq FROM journal") == [(2,)]
-    assert await store.last_journal_number() == 2
+    assert await store.read(reads.last_journal_number()) == 2
 
 
 async def test_the_journals_numbers_are_never_given_twice(store, clock):
@@ -112,9 +118,11 @@ async def test_the_journals_numbers_are_never_given_twice(store, clock):
     await one(store)
     clock.advance(2 * DAY)
     await pruned(store)
-    assert await store.last_journal_number() == 1, "whoever knows it is not taken for somebody of another store"
+    assert await store.read(reads.last_journal_number()) == 1, (
+        "whoever knows it is not taken for somebody of another store"
+    )
     await one(store)
-    assert await store.last_journal_number() == 2
+    assert await store.read(reads.last_journal_number()) == 2
 
 
 async def test_silent_workers_go_after_an_hour_unless_they_hold_a_job(store, clock, look):
@@ -138,7 +146,7 @@ async def test_numbers_of_pruned_jobs_are_never_given_again(store, clock):
     await ended(store, claim, Succeeded())
     clock.advance(2 * DAY)
     await pruned(store)
-    assert await store.job(job_id) is None
+    assert await store.read(reads.job(job_id, store.boot())) is None
     await one(store)
     assert (await claim_one(store)).n > claim.n
 
@@ -148,7 +156,7 @@ async def test_a_bite_is_bounded_and_tells_whether_there_is_more(store, clock):
     for claim in await claimed(store, slots=25):
         await ended(store, claim, Succeeded())
     clock.advance(2 * DAY)
-    bites = [await store.prune(Prune(limit=10)) for _ in range(4)]
+    bites = [await store.write(upkeep.prune, Prune(limit=10)) for _ in range(4)]
     assert bites[-1] is False
     assert bites[:2] == [True, True]
     assert await claimed(store) == []
@@ -156,12 +164,12 @@ async def test_a_bite_is_bounded_and_tells_whether_there_is_more(store, clock):
 
 async def test_pruning_tells_when_it_was_done(store, clock):
     clock.advance(7)
-    await store.prune(Prune())
-    assert (await store.facts(silent_after=60.0)).upkeep["prune"] == store.now()
+    await store.write(upkeep.prune, Prune())
+    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).upkeep["prune"] == store.now()
 
 
 async def test_what_died_is_kept_beside_what_is_pruned(store, clock):
     ids = [await done(store, outcome=outcome) for outcome in (Succeeded(), failed(Class.PERMANENT), Cancel())]
     clock.advance(2 * DAY)
     await pruned(store)
-    assert [bool(await store.job(job_id)) for job_id in ids] == [False, True, False]
+    assert [bool(await store.read(reads.job(job_id, store.boot()))) for job_id in ids] == [False, True, False]

@@ -24,6 +24,7 @@ from standfast import (
 )
 from standfast.failure import Class
 from standfast.outcome import Lapsed, NotEntered, Succeeded
+from standfast.spine.apply import apply
 from standfast.testing import drain, memory
 from standfast.testing.kit import InMemory
 from standfast.wings.notices.words import Notice
@@ -316,7 +317,7 @@ async def test_whoever_decided_about_an_earlier_death_does_not_replay_the_next_o
     clock.advance(61)
     await swept(store)
     assert await states(store, job_id) == ["dead"]
-    assert await store.apply([late]) == [False]
+    assert await store.write_all(apply, [late]) == [False]
     assert (await seen(store, job_id)).replays == 1
 
 

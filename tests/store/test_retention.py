@@ -7,8 +7,12 @@ import pytest
 from standfast.failure import Class
 from standfast.lifecycle import Move, State, Transition
 from standfast.rules import QueueRules, Retention
+from standfast.spine import intake
+from standfast.spine.apply import apply
 from standfast.store.scripts import writes
+from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import decisions_of
+from standfast.wings.jobs import reads
 from standfast.worker.pruner import Pruner
 from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, ended, everything, failed, journal, new_job, one, publish
@@ -23,7 +27,7 @@ async def died(store, queue="mail", **given):
 
 
 async def left(store, *ids):
-    return [job_id for job_id in ids if await store.job(job_id)]
+    return [job_id for job_id in ids if await store.read(reads.job(job_id, store.boot()))]
 
 
 async def test_a_letter_is_kept_for_its_age(store, clock):
@@ -66,7 +70,7 @@ async def test_every_eviction_is_chained_and_told(store, clock, look):
     ids = [await died(store), await died(store)]
     clock.advance(61)
     await Pruner(store).prune()
-    links = await store.trail.links(0, 10)
+    links = await store.read(audit.links(0, 10))
     decisions = [entry for link in links for entry in decisions_of(link) or ()]
     assert sorted(entry["job"] for entry in decisions) == sorted(ids)
     assert {(entry["kind"], entry["by"], entry["queue"]) for entry in decisions} == {("evict", "retention", "mail")}
@@ -81,10 +85,10 @@ async def test_the_key_of_an_evicted_letter_still_answers_for_a_while(store, clo
     job_id = await died(store, idempotency_key="k")
     clock.advance(61)
     await Pruner(store).prune()
-    [again] = await store.enqueue([new_job(idempotency_key="k")])
+    [again] = await store.write_all(intake.enqueue, [new_job(idempotency_key="k")])
     assert (again.outcome, again.id, again.state) == ("duplicate", job_id, None)
     clock.advance(601)
-    [fresh] = await store.enqueue([new_job(idempotency_key="k")])
+    [fresh] = await store.write_all(intake.enqueue, [new_job(idempotency_key="k")])
     assert fresh.outcome == "accepted"
 
 
@@ -92,9 +96,9 @@ async def test_the_key_of_an_evicted_letter_still_answers_for_a_while(store, clo
 async def test_what_waits_for_an_answer_or_a_replay_stays(store, clock, keep):
     publish(store, mail=QueueRules(keep_dead=keep))
     held, scheduled = await died(store), await died(store)
-    row = (await store.job(held)).row
-    await store.apply([Transition(row.n, row.token, held, "mail", Move.HOLD, State.DEAD)])
-    await store.governance._engine().call(_scheduled, [(await store.job(scheduled)).row.n], seconds=5)  # noqa: SLF001
+    row = (await store.read(reads.job(held, store.boot()))).row
+    await store.write_all(apply, [Transition(row.n, row.token, held, "mail", Move.HOLD, State.DEAD)])
+    await store.write(_scheduled, (await store.read(reads.job(scheduled, store.boot()))).row.n)
     clock.advance(60)
     plain = [await died(store), await died(store)]
     clock.advance(60)

@@ -15,6 +15,10 @@ from standfast.spine.registry import Declaration
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.store.store import Store
+from standfast.wings.jobs import reads
+from standfast.wings.queues import publishing
+from standfast.wings.queues import scripts as queue_scripts
+from standfast.worker import upkeep
 from standfast.worker.upkeep import WorkerCard
 from tests.store.suite import catch, claim_one, ended, enqueued, failed, new_job, one, publish, seen, sweep
 
@@ -138,15 +142,15 @@ async def test_the_ceiling_counts_what_was_given_back_as_never_spent(store, cloc
 
 async def test_a_worker_tells_under_which_rules_it_runs(store, clock):
     card = WorkerCard("worker-1", "host", 7, '["mail"]', '{"mail":"rules"}')
-    store.beat_blocking(card)
+    store.write(upkeep.beat, card).result()
     started = store.now()
     clock.advance(5)
-    store.beat_blocking(card)
-    [worker] = (await store.facts(silent_after=60.0)).workers
+    store.write(upkeep.beat, card).result()
+    [worker] = (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).workers
     assert (worker.id, worker.host, worker.pid, worker.queues) == ("worker-1", "host", 7, '["mail"]')
     assert (worker.declares, worker.started_at, worker.beat_at) == ('{"mail":"rules"}', started, store.now())
     clock.advance(61)
-    assert (await store.facts(silent_after=60.0)).workers == []
+    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).workers == []
 
 
 # --- layers: a settings file over the code, rule by rule
@@ -155,11 +159,11 @@ async def test_a_worker_tells_under_which_rules_it_runs(store, clock):
 def publish_file(store: Store, file: str, *handlers: Declaration, code: QueueRules | None = None, **rules: Any) -> None:
     """Publish what a process says of the queue mail: what its file names, and its code, if it has any."""
     queues = {} if code is None else {"mail": code}
-    store.publish_blocking(Publication(queues, handlers, {"mail": rules}, file))
+    publishing.publish(store, Publication(queues, handlers, {"mail": rules}, file))
 
 
 async def in_force(store: Store) -> tuple[int, float, float | None]:
-    rules = await store.rules("mail")
+    rules = await store.read(queue_scripts.rules("mail"))
     return rules.attempts, rules.lease, rules.timeout
 
 

@@ -10,7 +10,9 @@ from standfast.failure import Class, Landed
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.outcome import Cancel, Drained, Lapsed, NotEntered, Outcome, Snooze, Succeeded
 from standfast.rules import DEFAULTS, QueueRules, no_backoff
+from standfast.spine.apply import apply
 from standfast.spine.settle import given_back
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.settling import settle
 from tests.store.suite import (
     claim_one,
@@ -109,9 +111,9 @@ async def test_what_is_given_back_spends_no_attempt(store, clock, outcome, delay
 async def test_a_worker_gives_back_what_it_never_knew_of(store):
     job_id = await one(store)
     claim = await claim_one(store)
-    assert await store.apply([given_back(Standing(claim.n, claim.token, claim.id, claim.queue, State.RUNNING))]) == [
-        True
-    ]
+    assert await store.write_all(
+        apply, [given_back(Standing(claim.n, claim.token, claim.id, claim.queue, State.RUNNING))]
+    ) == [True]
     view = await seen(store, job_id)
     assert (view.state, view.attempts, view.deferrals) == ("queued", 0, 1)
 
@@ -145,9 +147,9 @@ async def test_the_same_end_twice_lands_once_and_is_told_so_twice(store, look, o
     """A commit nobody knew of is repeated with the same token."""
     await one(store)
     transition = settle(await claim_one(store), outcome, AT_ONCE, 0.0)
-    assert await store.apply([transition]) == [True]
+    assert await store.write_all(apply, [transition]) == [True]
     before = everything(look)
-    assert await store.apply([transition]) == [True]
+    assert await store.write_all(apply, [transition]) == [True]
     assert before == everything(look)
 
 
@@ -155,7 +157,7 @@ async def test_the_same_end_twice_lands_once_and_is_told_so_twice(store, look, o
 async def test_the_same_end_twice_in_one_transaction_lands_once(store, look, outcome):
     job_id = await one(store)
     transition = settle(await claim_one(store), outcome, AT_ONCE, 0.0)
-    assert await store.apply([transition, transition]) == [True, True]
+    assert await store.write_all(apply, [transition, transition]) == [True, True]
     assert (await seen(store, job_id)).attempts == 1 + transition.spends
     assert look("SELECT count(*) FROM history") in ([(0,)], [(1,)])
     assert [len(ids) for _, _, ids in journal(look("SELECT entries FROM journal"))[-1]] == [1]
@@ -166,7 +168,7 @@ async def test_of_two_ends_in_one_transaction_the_first_counts(store, look):
     job_id = await one(store)
     claim = await claim_one(store)
     done, lost = settle(claim, Succeeded("1"), DEFAULTS, 0.0), settle(claim, Lapsed(), AT_ONCE, 0.0)
-    assert await store.apply([done, lost]) == [True, False]
+    assert await store.write_all(apply, [done, lost]) == [True, False]
     assert await states(store, job_id) == ["completed"]
     assert kinds(look("SELECT entries FROM journal"))[-1] == ["completed"]
     assert look("SELECT count(*) FROM history") == [(0,)]
@@ -175,18 +177,18 @@ async def test_of_two_ends_in_one_transaction_the_first_counts(store, look):
 async def test_an_end_from_another_state_lands_nowhere(store):
     """The token is right, the state is not: a job that waits cannot complete, one that runs cannot grow too old."""
     job_id = await one(store)
-    waiting = await store.job(job_id)
+    waiting = await store.read(reads.job(job_id, store.boot()))
     assert waiting is not None
     n, token = waiting.row.n, waiting.row.token
-    assert await store.apply([Transition(n, token, job_id, "mail", Move.COMPLETE)]) == [False]
+    assert await store.write_all(apply, [Transition(n, token, job_id, "mail", Move.COMPLETE)]) == [False]
     claim = await claim_one(store)
-    assert await store.apply([Transition(n, claim.token, job_id, "mail", Move.DIE, State.QUEUED)]) == [False]
+    assert await store.write_all(apply, [Transition(n, claim.token, job_id, "mail", Move.DIE, State.QUEUED)]) == [False]
     assert await states(store, job_id) == ["running"]
 
 
 @pytest.mark.parametrize("number", [0, 999])
 async def test_an_end_of_no_job_lands_nowhere(store, number):
-    assert await store.apply([Transition(number, 1, "nobody", "mail", Move.COMPLETE)]) == [False]
+    assert await store.write_all(apply, [Transition(number, 1, "nobody", "mail", Move.COMPLETE)]) == [False]
 
 
 async def test_each_of_many_ends_is_answered_for_itself(store, clock):
@@ -197,7 +199,7 @@ async def test_each_of_many_ends_is_answered_for_itself(store, clock):
     await claim_one(store)
     outcomes: list[Outcome] = [Succeeded("1"), Succeeded("2"), failed(), PERMANENT, Snooze(3.0), Cancel("why")]
     ends = [settle(claim, outcome, DEFAULTS, 0.0) for claim, outcome in zip(claims, outcomes, strict=True)]
-    assert await store.apply(ends) == [True, False, True, True, True, True]
+    assert await store.write_all(apply, ends) == [True, False, True, True, True, True]
     assert await states(store, *(claim.id for claim in claims)) == [
         "completed",
         "running",
@@ -221,7 +223,9 @@ async def test_every_transaction_is_one_journal_row_that_covers_every_job(store,
     chat = await one(store, "chat")
     claims = [*await claimed(store, slots=3), await claim_one(store, "chat")]
     outcomes: list[Outcome] = [Succeeded(), failed(), PERMANENT, Succeeded()]
-    await store.apply([settle(claim, end, DEFAULTS, 0.0) for claim, end in zip(claims, outcomes, strict=True)])
+    await store.write_all(
+        apply, [settle(claim, end, DEFAULTS, 0.0) for claim, end in zip(claims, outcomes, strict=True)]
+    )
     assert journal(look("SELECT entries FROM journal ORDER BY seq")) == [
         [("enqueued", "mail", mail)],
         [("enqueued", "chat", [chat])],
@@ -247,8 +251,8 @@ async def test_every_transaction_is_one_journal_row_that_covers_every_job(store,
 
 
 async def test_the_journal_grows_by_one_for_each_transaction_that_tells(store):
-    before = await store.last_journal_number()
+    before = await store.read(reads.last_journal_number())
     await one(store)
-    assert await store.last_journal_number() == before + 1
+    assert await store.read(reads.last_journal_number()) == before + 1
     await claimed(store, "empty")
-    assert await store.last_journal_number() == before + 1
+    assert await store.read(reads.last_journal_number()) == before + 1

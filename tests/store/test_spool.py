@@ -13,22 +13,27 @@ from typing import Any
 import apsw
 import pytest
 
+from standfast.application.wings import store_at
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.job import NewJob
 from standfast.outcome import Succeeded
 from standfast.rules import QueueRules
 from standfast.settings import load
+from standfast.spine import intake
 from standfast.spine.registry import Registry
 from standfast.store import spool as spool_module
 from standfast.store import spoolfile, spools
 from standfast.store.spool import Spool, Stamp
 from standfast.store.sqlite import connection
 from standfast.store.store import Store
+from standfast.wings.jobs import reads
 from standfast.wings.letters.burials import in_conflict, unknown
 from standfast.wings.queues.declarations import Declarations
 from standfast.wings.relay import forwarder
-from standfast.wings.relay.forwarder import Forwarder
+from standfast.wings.relay import scripts as forward
+from standfast.wings.relay.forwarder import Forwarder, hand_over
 from standfast.wings.relay.scripts import Forward, Unforwardable
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, claimed, ended, enqueued, new_job, publish, replayed, seen, states
 
@@ -83,7 +88,7 @@ def test_the_file_is_its_owners_and_syncs_every_commit(spool, path):
     modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent)]
     assert modes == [0o600, 0o700]
     asked = spool._use(lambda held: (held.pragma("journal_mode"), held.pragma("synchronous")))  # noqa: SLF001
-    assert asked == ("wal", 2)
+    assert asked == ("wal", 3)
 
 
 def test_what_was_handed_in_together_is_read_together_and_an_id_only_once(spool):
@@ -244,7 +249,7 @@ def test_a_forked_child_has_its_own_handle(spool):
 
 def brought(store: Store, *jobs: NewJob, ago: float = 0.0) -> None:
     """Bring jobs that were accepted on some host so many seconds ago."""
-    store.forward_blocking([Forward(job, store.now() - ago, in_conflict) for job in jobs])
+    hand_over(store, [Forward(job, store.now() - ago, in_conflict) for job in jobs])
 
 
 async def test_a_job_is_brought_once_however_often_and_however_late(store, clock, look):
@@ -256,7 +261,7 @@ async def test_a_job_is_brought_once_however_often_and_however_late(store, clock
     for claim in await claimed(store, slots=2):
         await ended(store, claim, Succeeded(None))
     clock.advance(60)
-    await store.prune(Prune())
+    await store.write(upkeep.prune, Prune())
     brought(store, plain, threaded)  # the producer died before it could forget them
     assert look("SELECT count(*) FROM job") == [(0,)]
     assert await claimed(store, slots=2) == []
@@ -278,21 +283,21 @@ async def test_what_may_have_run_and_been_pruned_is_not_run_blindly(store, clock
         await ended(store, claim, Succeeded(None))
     clock.advance(120)
     await enqueued(store, waiting)
-    await store.prune(Prune())
+    await store.write(upkeep.prune, Prune())
     for _ in range(2):
         again = [Forward(job, store.now() - 120, in_conflict, unknown) for job in (gone, waiting, keyed)]
-        store.forward_blocking(again)
+        store.write_all(forward.forward, again).result()
     brought(store, never, ago=120)  # for certain it was not here
     found = [await seen(store, job.id) for job in (gone, waiting, never)]
     assert [(job.state, job.reason) for job in found] == [("dead", "unknown_commit_state"), *[("queued", None)] * 2]
-    assert await store.job(keyed.id) is None, "its key tells that it ran"
+    assert await store.read(reads.job(keyed.id, store.boot())) is None, "its key tells that it ran"
     assert {claim.id for claim in await claimed(store, slots=5)} == {waiting.id, never.id}
 
 
 async def test_what_was_folded_unanswered_is_known_after_its_carrier_ran(store, look):
     [carrier] = await enqueued(store, new_job(thread_key="t"))
     folded = new_job(payload="2", thread_key="t")
-    await store.enqueue([folded])  # nobody was told
+    await store.write_all(intake.enqueue, [folded])  # nobody was told
     await ended(store, await claim_one(store), Succeeded(None))
     brought(store, folded, ago=1)
     assert look("SELECT count(*) FROM job") == [(1,)]
@@ -320,11 +325,11 @@ async def test_an_alias_is_kept_as_long_as_its_owner_and_not_for_ever(store, clo
     brought(store, late := new_job(payload="1", idempotency_key="k"))
     await ended(store, await claim_one(store), Succeeded(None))
     clock.advance(60 * 86400)
-    await store.prune(Prune())
+    await store.write(upkeep.prune, Prune())
     assert (await seen(store, late.id)).id == owner
     clock.advance(31 * 86400)
-    await store.prune(Prune())
-    await store.prune(Prune())
+    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, Prune())
     assert look("SELECT count(*) FROM alias") == [(0,)]
 
 
@@ -360,7 +365,7 @@ async def test_an_older_job_does_not_overwrite_a_newer_one(store):
     assert found.coalesced["count"] == 1
     assert (found.created_at - found.first_seen_at).total_seconds() == 10
     again = new_job(payload="1", thread_key="t", idempotency_key="old")
-    [answer] = await store.enqueue([again])
+    [answer] = await store.write_all(intake.enqueue, [again])
     assert (answer.id, answer.outcome) == (newer, "duplicate")
 
 
@@ -395,7 +400,7 @@ async def test_direct_calls_go_by_their_commit_whatever_the_clock(store, clock):
     clock._server -= 60  # noqa: SLF001 - another process has not heard yet what time it is
     store.close()
     store.reopen()
-    await store.enqueue([new_job(payload="2", thread_key="t")])
+    await store.write_all(intake.enqueue, [new_job(payload="2", thread_key="t")])
     assert (await seen(store, first)).payload == 2
 
 
@@ -412,7 +417,7 @@ async def test_jobs_run_in_the_order_they_came(store):
     ages = [30.0, 20.0, 20.0, 19.95, 5.0, 0.0]
     jobs = [new_job(thread_key=f"t{number}" if number % 2 else None) for number in range(len(ages))]
     moments = [Forward(job, store.now() - age, in_conflict) for job, age in zip(jobs, ages, strict=True)]
-    store.forward_blocking(moments)
+    store.write_all(forward.forward, moments).result()
     [direct] = await enqueued(store, new_job())
     assert [(await claim_one(store)).id for _ in range(7)] == [*(job.id for job in jobs), direct]
 
@@ -446,7 +451,7 @@ async def test_what_is_refused_again_becomes_a_letter_with_the_reason(store, spo
     bringing = Idle(store, spool)
     bringing.bring(spool.oldest(10))
     [left] = spool.entries(10)
-    assert (left.job.id, left.tries, await store.job(bad.id)) == (bad.id, 1, None)
+    assert (left.job.id, left.tries, await store.read(reads.job(bad.id, store.boot()))) == (bad.id, 1, None)
     for _ in range(2):  # it may die after the first, before it forgets it
         bringing.bring(spool.refused(10) or [left])
     letter = await seen(store, bad.id)
@@ -502,12 +507,12 @@ def test_queue_time_is_exact_within_a_boot_and_by_the_wall_clock_after_one(store
 
 async def test_a_file_needs_no_spool_and_a_server_has_one_for_each_schema(tmp_path, url, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert Store(str(tmp_path / "queue.db")).spool() is None
-    held = [Store(each).spool() for each in (url, url + "x", url.replace("postgres@", "postgres:secret@"))]
+    assert store_at(str(tmp_path / "queue.db")).spool() is None
+    held = [store_at(each).spool() for each in (url, url + "x", url.replace("postgres@", "postgres:secret@"))]
     paths = [spool.path for spool in held if spool is not None]
     assert paths[0] != paths[1]
     assert paths[0] == paths[2]
     assert all(path.is_relative_to(tmp_path / "standfast") for path in paths)
-    named = Store(url, spool=str(tmp_path / "mine")).spool()
+    named = store_at(url, spool=str(tmp_path / "mine")).spool()
     assert named is not None
     assert named.path == tmp_path / "mine"

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from standfast import clock as clock_module
+from standfast.application.wings import store_at
 from standfast.clock import UNKNOWN_BOOT
-from standfast.store.store import Store
+from standfast.spine import intake
 from standfast.testing import FrozenClock
+from standfast.wings.jobs import reads
+from standfast.wings.notices.journal import journal
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.store.suite import EVERY, beat, claim_one, claimed, new_job, one, seen, sweep, swept
 
@@ -20,7 +24,7 @@ def path(tmp_path):
 
 
 def opened(path, clock):
-    store = Store(path, clock)
+    store = store_at(path, clock)
     store.open()
     return store
 
@@ -63,8 +67,8 @@ async def test_queue_time_never_falls_though_the_journal_is_old(path, clock, las
     store = opened(path, clock)
     waiting = await one(store, delay=DAY)
     clock.advance(3 * DAY)
-    await store.prune(Prune())
-    [newest] = await store.journal(0, 10)
+    await store.write(upkeep.prune, Prune())
+    [newest] = await journal(store, 0, 10)
     assert newest.at < store.now() - 2 * DAY
     clock.advance(60)
     match last:
@@ -73,7 +77,7 @@ async def test_queue_time_never_falls_though_the_journal_is_old(path, clock, las
         case "beat":
             beat(store)
         case "prune":
-            await store.prune(Prune())
+            await store.write(upkeep.prune, Prune())
     before = store.now()
     store.close()
     clock.reboot()
@@ -122,7 +126,7 @@ async def test_a_new_boot_lapses_nothing_that_was_claimed_since(path, clock):
     clock.reboot()
     store = opened(path, clock)
     job = new_job()
-    await store.enqueue([job])
+    await store.write_all(intake.enqueue, [job])
     beat(store, "since")
     await claim_one(store, worker="since")
     for _ in range(5):
@@ -150,10 +154,14 @@ async def test_a_running_job_of_an_earlier_boot_is_silent(path, clock):
     await claim_one(store)
     clock.advance(2 * EVERY + 1)
     beat(store)
-    assert (await store.facts(silent_after=60.0, unmoved_for=2 * EVERY)).silent == {}
+    assert (
+        await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0, unmoved_for=2 * EVERY))
+    ).silent == {}
     clock.reboot()  # queue time is not set anew here: only the boot counts
     clock.advance(2000)
-    assert (await store.facts(silent_after=60.0, unmoved_for=2 * EVERY)).silent == {"mail": 1}
+    assert (
+        await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0, unmoved_for=2 * EVERY))
+    ).silent == {"mail": 1}
     store.close()
 
 

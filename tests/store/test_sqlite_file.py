@@ -12,12 +12,13 @@ from typing import Any
 import apsw
 import pytest
 
+from standfast.application.wings import store_at
 from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.spine import intake
 from standfast.store.places import sqlite_path
 from standfast.store.sqlite import bell, connection
 from standfast.store.sqlite.connection import SETTINGS, check_engine_version, check_file_system
 from standfast.store.sqlite.migrate import migrations
-from standfast.store.store import Store
 from tests.store.suite import new_job, put
 
 NEWEST = migrations()[-1].number
@@ -42,7 +43,7 @@ def change():
 
 def built(path):
     """Make a store's file."""
-    store = Store(str(path))
+    store = store_at(str(path))
     store.open()
     store.close()
     return path
@@ -67,7 +68,7 @@ def test_an_engine_that_can_lose_commits_is_refused(version):
 def test_the_engine_is_checked_before_the_file_is_touched(path, monkeypatch):
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.50.4")
     with pytest.raises(ConfigurationError, match=r"SQLite 3\.50\.4"):
-        Store(str(path)).open()
+        store_at(str(path)).open()
     assert not path.exists()
 
 
@@ -75,7 +76,7 @@ def test_the_engine_is_checked_before_the_file_is_touched(path, monkeypatch):
 
 
 async def test_every_connection_has_every_setting(path):
-    store = Store(str(path))
+    store = store_at(str(path))
     store.open()
     engine: Any = store._engine  # noqa: SLF001
     files, writer = engine._files, engine._connection  # noqa: SLF001
@@ -88,9 +89,26 @@ async def test_every_connection_has_every_setting(path):
 
 
 def test_the_settings_are_the_durable_ones():
-    assert (SETTINGS["journal_mode"], SETTINGS["synchronous"]) == ("wal", 2)
+    assert list(SETTINGS.items())[:2] == [("synchronous", 3), ("journal_mode", "wal")]  # the switch is to be durable
     assert (SETTINGS["foreign_keys"], SETTINGS["trusted_schema"], SETTINGS["mmap_size"]) == (1, 0, 0)
     assert SETTINGS["secure_delete"] == 1
+
+
+def test_a_directory_made_for_a_store_is_on_disk_before_the_store_is(tmp_path, monkeypatch):
+    """SQLite syncs the directory of its files; the names of new directories stand in those above it."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def watched(descriptor):
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    connection.create_file(tmp_path / "new" / "newer" / "queue.db")
+    assert sorted(synced) == [str(tmp_path), str(tmp_path / "new")]
+    synced.clear()
+    connection.create_file(tmp_path / "new" / "another.db")
+    assert synced == []
 
 
 def test_a_statement_is_planned_once_and_not_anew_for_every_value(path):
@@ -102,7 +120,7 @@ def test_a_statement_is_planned_once_and_not_anew_for_every_value(path):
 def test_a_setting_that_does_not_stick_refuses_the_file(path, monkeypatch, name, value):
     monkeypatch.setitem(connection.SETTINGS, name, value)
     with pytest.raises(ConfigurationError, match=f"SQLite answers {name}=.* where {value!r} was set"):
-        Store(str(path)).open()
+        store_at(str(path)).open()
 
 
 class Locked:
@@ -133,7 +151,7 @@ def test_somebody_elses_database_is_refused_and_left_as_it_was(path, change):
     change(path, "CREATE TABLE theirs (x)", "INSERT INTO theirs VALUES (1)")
     before = path.read_bytes()
     with pytest.raises(ConfigurationError, match=r"another program's database; give standfast a file of its own"):
-        Store(str(path)).open()
+        store_at(str(path)).open()
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 
@@ -141,13 +159,13 @@ def test_somebody_elses_database_is_refused_and_left_as_it_was(path, change):
 def test_an_empty_database_that_is_marked_as_somebody_elses_is_refused(path, change):
     change(path, "PRAGMA application_id = 1234", "PRAGMA user_version = 1")
     with pytest.raises(ConfigurationError, match="another program's database"):
-        Store(str(path)).open()
+        store_at(str(path)).open()
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(path):
     path.write_text("dear diary, " * 1000)
     with pytest.raises(ConfigurationError, match="is no SQLite database; give standfast a file of its own"):
-        Store(str(path)).open()
+        store_at(str(path)).open()
     assert path.read_text() == "dear diary, " * 1000
 
 
@@ -160,7 +178,7 @@ def test_an_empty_file_is_taken(path):
 
 def test_a_directory_is_refused(tmp_path):
     with pytest.raises(StoreUnavailable, match="cannot open") as caught:
-        Store(str(tmp_path)).open()
+        store_at(str(tmp_path)).open()
     assert caught.value.definite
 
 
@@ -172,12 +190,12 @@ def test_a_newer_schema_is_refused_naming_the_next_step(path, change):
     with pytest.raises(
         ConfigurationError, match=f"has schema {NEWEST + 2}.*this one knows {NEWEST}: upgrade standfast"
     ):
-        Store(str(path)).open()
+        store_at(str(path)).open()
 
 
 def test_a_newer_schema_that_this_library_can_read_is_used(path, change):
     change(built(path), "UPDATE schema SET version = version + 1, readable_by = version", "CREATE TABLE later (x)")
-    store = Store(str(path))
+    store = store_at(str(path))
     assert put(store) == "accepted"
     store.close()
     with closing(apsw.Connection(str(path))) as opened:
@@ -200,9 +218,9 @@ def test_files_and_directories_are_for_their_owner_only(tmp_path):
     path = tmp_path / "deep" / "queue.db"
     unmasked = os.umask(0)
     try:
-        store = Store(str(path))
+        store = store_at(str(path))
         store.listen(print)
-        store.enqueue_blocking([new_job()])
+        store.write_all(intake.enqueue, [new_job()]).result()
         made = [path.parent, *path.parent.iterdir(), bell.bell_directory(str(path))]
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in made}
         store.close()
@@ -252,7 +270,7 @@ def test_the_file_system_is_checked_before_the_file_is_made(path, monkeypatch):
     mounts = f"22 1 0:1 / / rw - ext4 a rw\n23 22 0:2 / {path.parent} rw - nfs b rw\n"
     monkeypatch.setattr(connection, "_mounts", lambda: mounts)
     with pytest.raises(ConfigurationError, match="network file system"):
-        Store(str(path)).open()
+        store_at(str(path)).open()
     assert not path.exists()
 
 
@@ -276,11 +294,11 @@ def test_a_url_names_a_file(url, expected):
 @pytest.mark.parametrize("url", ["mysql://host/db", "sqlite://queue.db", "sqlite://", "sqlite:///"])
 def test_a_url_that_names_no_file_is_refused(url):
     with pytest.raises(ConfigurationError, match="sqlite:///"):
-        Store(url)
+        store_at(url)
 
 
 def test_every_memory_store_is_its_own():
-    stores = [Store(":memory:"), Store(":memory:")]
+    stores = [store_at(":memory:"), store_at(":memory:")]
     for store in stores:
         assert put(store, idempotency_key="k") == "accepted"
     for store in stores:
@@ -288,9 +306,9 @@ def test_every_memory_store_is_its_own():
 
 
 def test_what_was_acknowledged_is_there_for_another_program(path):
-    store = Store(str(path))
+    store = store_at(str(path))
     job = new_job(payload='{"to":"bob"}')
-    store.enqueue_blocking([job])
+    store.write_all(intake.enqueue, [job]).result()
     store.close()
     with closing(sqlite3.connect(path)) as other:
         assert other.execute("SELECT id, payload FROM body").fetchall() == [(job.id, '{"to":"bob"}')]

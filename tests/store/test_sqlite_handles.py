@@ -17,10 +17,12 @@ import apsw
 import pytest
 
 from standfast import Standfast
+from standfast.application.wings import store_at
 from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.spine import intake
 from standfast.store.sqlite import bell
 from standfast.store.sqlite.files import Files
-from standfast.store.store import Store
+from standfast.wings.jobs import reads
 from tests.store.suite import claimed, new_job, one, put
 
 NOBODY = 65534
@@ -33,7 +35,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def store(path):
-    opened = Store(path)
+    opened = store_at(path)
     opened.open()
     yield opened
     opened.close()
@@ -47,7 +49,7 @@ def _impatient(monkeypatch):
 
 def built(path):
     """Make a store's file."""
-    store = Store(path)
+    store = store_at(path)
     store.open()
     store.close()
 
@@ -65,19 +67,19 @@ def test_a_file_that_an_orm_has_open_is_refused(path):
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA user_version = 0")
         with pytest.raises(ConfigurationError, match=r"queue\.db is already open in this process.*close that first"):
-            Store(path).open()
+            store_at(path).open()
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
 def test_a_file_that_something_reads_is_refused(path, suffix):
     Path(path + suffix).touch()
     with Path(path + suffix).open("rb"), pytest.raises(ConfigurationError, match=rf"{suffix} is already open"):
-        Store(path).open()
+        store_at(path).open()
 
 
 def test_a_refused_file_can_be_opened_when_the_other_let_go(path):
     Path(path).touch()
-    refused = Store(path)
+    refused = store_at(path)
     with Path(path).open("rb"), pytest.raises(ConfigurationError):
         refused.open()
     refused.open()
@@ -109,9 +111,9 @@ def test_one_may_close_while_another_opens(path):
 
     def come_and_go():
         for _ in range(40):
-            store = Store(path)
+            store = store_at(path)
             try:
-                store.enqueue_blocking([new_job()])
+                store.write_all(intake.enqueue, [new_job()]).result()
             except ConfigurationError as error:
                 refusals.append(error)
             store.close()
@@ -139,7 +141,7 @@ def test_a_fork_opens_a_handle_of_its_own(path, processes):
 def test_a_fork_of_a_process_too_busy_to_pause_is_told(path, monkeypatch):
     """The engine is in a round that does not end: what the child inherits cannot be trusted, so it must not be used."""
     monkeypatch.setattr("standfast.store.engine.LONGEST_WAIT_FOR_PAUSE", 0.01)
-    store = Store(path)
+    store = store_at(path)
     store.open()
     with store._engine._round:  # noqa: SLF001
         child = _fork_and_enqueue(store)
@@ -153,7 +155,7 @@ def _fork_and_enqueue(store):
     if child:
         return child
     try:
-        store.enqueue_blocking([new_job()])
+        store.write_all(intake.enqueue, [new_job()]).result()
     except StoreUnavailable as error:
         os._exit(7 if error.definite and "start a new one" in str(error) else 8)
     os._exit(0)
@@ -185,7 +187,7 @@ async def test_a_reader_does_not_hold_the_writer_up_nor_see_what_it_writes(store
 async def test_what_is_being_written_does_not_hold_a_reader_up(store, processes, path):
     job_id = await one(store)
     processes.ready("hold_write_lock", path)
-    assert await store.job(job_id) is not None
+    assert await store.read(reads.job(job_id, store.boot())) is not None
 
 
 # --- no wait without end
@@ -196,10 +198,10 @@ async def test_a_locked_store_is_told_in_time_and_nothing_was_written(store, pro
     other = processes.ready("hold_write_lock", path)
     refused = new_job()
     with pytest.raises(StoreUnavailable, match="nothing was written, call again") as caught:
-        await store.enqueue([refused])
+        await store.write_all(intake.enqueue, [refused])
     assert caught.value.definite
     with pytest.raises(StoreUnavailable) as caught:
-        await asyncio.to_thread(store.enqueue_blocking, [refused])
+        await asyncio.to_thread(store.write_all(intake.enqueue, [refused]).result)
     assert caught.value.definite
     other.go()
     assert other.hear() == ["released"]
@@ -243,9 +245,9 @@ async def test_a_store_that_is_locked_for_a_while_is_opened_when_it_is_free(path
 async def test_whoever_is_frozen_with_the_baton_keeps_nobody_from_opening(path, processes):
     built(path)
     processes.ready("hold_baton", path)
-    store = Store(path)
+    store = store_at(path)
     store.open()
-    assert await store.last_journal_number() == 0
+    assert await store.read(reads.last_journal_number()) == 0
     store.close()
 
 
@@ -254,11 +256,11 @@ async def test_a_process_waits_its_turn(store, processes, path):
     """Whoever asks for the write lock holds the baton; the others wait for it, and go on when it is passed."""
     other = processes.ready("hold_baton", path)
     with pytest.raises(StoreUnavailable) as caught:
-        await store.enqueue([new_job()])
+        await store.write_all(intake.enqueue, [new_job()])
     assert caught.value.definite
     other.go()
     other.leave()
-    assert [(await store.enqueue([new_job()]))[0][1]] == ["accepted"]
+    assert [(await store.write_all(intake.enqueue, [new_job()]))[0][1]] == ["accepted"]
 
 
 @contextmanager
@@ -292,11 +294,11 @@ def test_what_cannot_be_written_is_told_with_the_next_step(theirs, locked):
         place, mode = (path, 0o400) if locked == "file" else (theirs, 0o500)
         place.chmod(mode)
         with pytest.raises(StoreUnavailable, match="nothing was written: let this user write the file") as caught:
-            Store(str(path)).open()
+            store_at(str(path)).open()
         assert f"its directory {theirs}, or name another place" in str(caught.value)
         assert caught.value.definite
         place.chmod(0o700)
-        store = Store(str(path))
+        store = store_at(str(path))
         assert put(store) == "accepted"
         store.close()
 
@@ -306,7 +308,7 @@ def test_a_directory_that_cannot_be_is_named_with_the_next_step(tmp_path, name):
     (tmp_path / "a file").touch()
     path = tmp_path / name
     with pytest.raises(StoreUnavailable, match="make it a directory, or name another place") as caught:
-        Store(str(path)).open()
+        store_at(str(path)).open()
     assert f"nothing was written: {path.parent} cannot be made or entered" in str(caught.value)
 
 
@@ -324,7 +326,7 @@ def test_a_path_too_long_for_a_socket_gets_one_elsewhere(tmp_path):
 async def test_processes_hear_each_other_under_a_long_path(tmp_path, processes):
     path = str(tmp_path / ("x" * 100) / "queue.db")
     child = processes.ready("listen", path)
-    store = Store(path)
+    store = store_at(path)
     await one(store)
     assert child.hear() == [{"mail": 0.0}]
     store.close()
@@ -333,7 +335,7 @@ async def test_processes_hear_each_other_under_a_long_path(tmp_path, processes):
 async def test_stores_in_memory_do_not_hear_each_other(tmp_path, monkeypatch):
     """Nor do they leave anything on the disk."""
     monkeypatch.chdir(tmp_path)
-    stores = [Store(":memory:"), Store(":memory:")]
+    stores = [store_at(":memory:"), store_at(":memory:")]
     hints: list[SimpleQueue[dict[str, float]]] = [SimpleQueue(), SimpleQueue()]
     for store, heard in zip(stores, hints, strict=True):
         store.listen(heard.put)
@@ -352,12 +354,12 @@ async def test_a_hint_too_long_to_send_harms_nobody(store, processes, path):
     """More queues at once than a datagram can name: the others find the work by looking, and the writer lives."""
     processes.ready("listen", path)
     jobs = [new_job(f"{number:0200d}") for number in range(2000)]
-    assert len(await store.enqueue(jobs)) == 2000
+    assert len(await store.write_all(intake.enqueue, jobs)) == 2000
     await one(store)
 
 
 async def test_a_store_whose_bell_was_deleted_is_closed_all_the_same(path):
-    store = Store(path)
+    store = store_at(path)
     store.listen(print)
     shutil.rmtree(bell.bell_directory(path))
     store.close()
@@ -367,7 +369,7 @@ async def test_a_store_whose_bell_was_deleted_is_closed_all_the_same(path):
 
 async def test_where_no_bell_can_be_hung_work_goes_on(path):
     bell.bell_directory(path).write_text("in the way")
-    store = Store(path)
+    store = store_at(path)
     store.listen(print)
     await one(store)
     store.close()

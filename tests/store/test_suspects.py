@@ -10,6 +10,10 @@ from standfast.job import Claim
 from standfast.outcome import Drained, NotEntered, Succeeded
 from standfast.rules import Limit, QueueRules
 from standfast.spine.orders import Catch, Order, Want
+from standfast.wings.jobs import reads
+from standfast.wings.jobs import scripts as operations
+from standfast.worker import losses, upkeep
+from standfast.worker.losses import Apart
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.upkeep import Sweep, WorkerCard
 from tests.store.suite import EVERY, claimed, ended, enqueued, failed, new_job, one, publish, replayed, seen, swept
@@ -19,7 +23,7 @@ ALONE = Order("other", (Want("mail", ("mail",), 1, alone=True),))
 
 
 def beat(store: Any, worker: str, process: str | None = None) -> None:
-    store.beat_blocking(WorkerCard(worker, "host", 1, '["mail"]', "{}", process=process))
+    store.write(upkeep.beat, WorkerCard(worker, "host", 1, '["mail"]', "{}", process=process)).result()
 
 
 async def buried(store: Any, *processes: str) -> None:
@@ -216,7 +220,7 @@ async def test_a_suspect_keeps_its_thread(store):
 async def test_a_paused_queue_gives_no_suspects(store):
     await held(store, 2)
     await buried(store, "p")
-    await store.pause("mail", paused=True)
+    await store.write(operations.pause, ("mail", True))
     assert (await plain(store)).suspects == ()
     assert await alone(store) is None
 
@@ -231,23 +235,25 @@ async def test_only_who_has_the_handler_is_told_of_suspects(store):
 async def test_one_worker_at_a_time_stands_apart_for_a_queue(store, clock):
     for worker in ("a", "b"):
         beat(store, worker, worker)
-    assert await store.turns.take("a", "mail")
-    assert await store.turns.take("a", "mail"), "it has it already"
-    assert not await store.turns.take("b", "mail")
-    assert await store.turns.take("b", "chat")
-    await store.turns.leave("a")
-    assert await store.turns.take("b", "mail")
+    assert await store.write(losses.stand_apart, Apart("a", "mail"))
+    assert await store.write(losses.stand_apart, Apart("a", "mail")), "it has it already"
+    assert not await store.write(losses.stand_apart, Apart("b", "mail"))
+    assert await store.write(losses.stand_apart, Apart("b", "chat"))
+    await store.write(losses.stand_back, "a")
+    assert await store.write(losses.stand_apart, Apart("b", "mail"))
     clock.advance(1)
     beat(store, "a", "a")
     await buried(store, "b")
-    assert await store.turns.take("a", "mail"), "the dead keep nobody waiting"
+    assert await store.write(losses.stand_apart, Apart("a", "mail")), "the dead keep nobody waiting"
 
 
 async def test_a_worker_that_died_is_no_live_one(store):
     for worker in ("a", "b"):
         beat(store, worker, worker)
     await buried(store, "a")
-    assert [worker.id for worker in (await store.facts(silent_after=60.0)).workers] == ["b"]
+    assert [
+        worker.id for worker in (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).workers
+    ] == ["b"]
 
 
 async def test_how_long_jobs_wait_to_run_alone_is_told_from_the_loss_of_their_worker(store, clock):
@@ -259,6 +265,10 @@ async def test_how_long_jobs_wait_to_run_alone_is_told_from_the_loss_of_their_wo
     clock.advance(30)
     await one(store)
     await plain(store)
-    assert (await store.facts(silent_after=60.0)).suspects == (("mail", 2, pytest.approx(lost, abs=1)),)
+    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).suspects == (
+        ("mail", 2, pytest.approx(lost, abs=1)),
+    )
     assert await alone(store) is not None
-    assert (await store.facts(silent_after=60.0)).suspects == (("mail", 1, pytest.approx(lost, abs=1)),)
+    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).suspects == (
+        ("mail", 1, pytest.approx(lost, abs=1)),
+    )

@@ -10,16 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from standfast.application.wings import store_at
 from standfast.failure import Class, Landed
 from standfast.job import Claim
 from standfast.lifecycle import Standing, State, Transition
 from standfast.outcome import Cancel, Drained, Lapsed, Snooze, Succeeded
 from standfast.rules import QueueRules, fixed
+from standfast.spine import intake
+from standfast.spine.apply import apply
 from standfast.store.postgres import driver as postgres
 from standfast.store.sqlite import engine as sqlite
 from standfast.store.statements import Statement, load
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
+from standfast.wings.jobs import reads
+from standfast.wings.jobs import scripts as operations
 from standfast.wings.jobs.rules import Refusal, cancel, replay
 from standfast.wings.letters.returning import standing
 from tests.store import behind
@@ -41,14 +46,14 @@ async def in_order(store: Store, number: int = 2, **given: Any) -> list[str]:
 
 
 async def stands(store: Store, job_id: str) -> Standing:
-    record = await store.job(job_id)
+    record = await store.read(reads.job(job_id, store.boot()))
     assert record is not None
     return standing(record.row)
 
 
 async def moved(store: Store, decided: Transition | Refusal) -> bool:
     assert isinstance(decided, Transition)
-    [landed] = await store.apply([decided])
+    [landed] = await store.write_all(apply, [decided])
     return landed
 
 
@@ -118,7 +123,7 @@ async def test_a_hurried_job_does_not_overtake_its_thread(store):
     later = await one(store, thread_key="t", delay=50.0)
     await one(store, thread_key="t")
     running = await claim_one(store)
-    assert await store.hurry(later)
+    assert await store.write(operations.hurry, later)
     assert await claimed(store) == []
     await ended(store, running, DONE)
     assert (await claim_one(store)).id == later
@@ -226,7 +231,7 @@ class Play:
 
     def __init__(self, mode: Any) -> None:
         self.clock = FrozenClock()
-        self.store = Store(":memory:", self.clock)
+        self.store = store_at(":memory:", self.clock)
         self.store.open()
         self.rules = QueueRules(coalesce=mode, backoff=fixed(WAIT), attempts=3)
         publish(self.store, mail=self.rules)
@@ -241,7 +246,9 @@ class Play:
         self.check()
 
     async def enqueue(self, thread: str, handler: str, delay: float) -> None:
-        [receipt] = await self.store.enqueue([new_job("mail", handler=handler, thread_key=thread, delay=delay)])
+        [receipt] = await self.store.write_all(
+            intake.enqueue, [new_job("mail", handler=handler, thread_key=thread, delay=delay)]
+        )
         assert not isinstance(receipt, Refusal)
         self.ids.append(getattr(receipt, "id", None) or "")
 
@@ -267,7 +274,7 @@ class Play:
 
     async def hurry(self, number: int) -> None:
         if self.ids:
-            await self.store.hurry(self.ids[number % len(self.ids)])
+            await self.store.write(operations.hurry, self.ids[number % len(self.ids)])
 
     async def advance(self, seconds: int) -> None:
         self.clock.advance(seconds)

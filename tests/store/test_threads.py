@@ -12,7 +12,9 @@ from standfast.failure import Class, Landed
 from standfast.job import Receipt
 from standfast.outcome import Drained, Succeeded
 from standfast.rules import QueueRules, fixed
+from standfast.spine import intake
 from standfast.store.store import Store
+from standfast.wings.jobs import reads
 from standfast.worker.pruner import Pruner
 from tests.store.suite import (
     claim_one,
@@ -38,7 +40,7 @@ MAYBE = failed(landed=Landed.MAYBE)
 
 async def arrive(store: Store, payload: Any = 1, thread_key: str = "pr-1", **given: Any) -> Receipt:
     """Store a job of a thread; give the receipt."""
-    [answer] = await store.enqueue([new_job(payload=str(payload), thread_key=thread_key, **given)])
+    [answer] = await store.write_all(intake.enqueue, [new_job(payload=str(payload), thread_key=thread_key, **given)])
     assert isinstance(answer, Receipt)
     return answer
 
@@ -162,7 +164,7 @@ async def test_the_last_fifty_are_remembered_and_all_are_counted(store):
 async def test_one_round_folds_too_and_its_duplicates_name_the_carrier(store):
     first = await thread_job(store, 0)
     batch = [new_job(payload="1", thread_key="pr-1", idempotency_key="k") for _ in range(2)]
-    answers = await store.enqueue(batch)
+    answers = await store.write_all(intake.enqueue, batch)
     assert [tuple(answer) for answer in answers] == [(first, "coalesced", "queued"), (first, "duplicate", "queued")]
 
 
@@ -196,7 +198,7 @@ async def test_every_accepted_key_outlives_its_carrier(store, clock):
     assert await arrive(store, 1, idempotency_key="k1") == (carrier, "duplicate", "completed")
     clock.advance(500)
     await Pruner(store).prune()
-    assert await store.job(carrier) is None
+    assert await store.read(reads.job(carrier, store.boot())) is None
     assert await arrive(store, 2, idempotency_key="k2") == (carrier, "duplicate", None)
     clock.advance(501)
     assert (await arrive(store, 2, idempotency_key="k2")).outcome == "accepted"
@@ -207,12 +209,12 @@ async def test_an_unknown_commit_does_not_fold_twice(store):
     first = await thread_job(store, 1)
     doubtful, later = (new_job(payload=number, thread_key="pr-1") for number in ("2", "3"))
     for job in (doubtful, later, doubtful):
-        await store.enqueue([job])
+        await store.write_all(intake.enqueue, [job])
     carrier = await seen(store, first)
     assert carrier.coalesced is not None
     assert (carrier.payload, carrier.coalesced["count"]) == ([1, 2, 3], 2)
     claim = await claim_one(store)
-    assert await store.enqueue([doubtful]) == [Receipt(first, "coalesced", "running")]
+    assert await store.write_all(intake.enqueue, [doubtful]) == [Receipt(first, "coalesced", "running")]
     await ended(store, claim, DONE)
     assert await claimed(store) == []
 
@@ -221,7 +223,7 @@ async def test_an_unknown_commit_under_latest_keeps_what_came_since(store):
     first = await thread_job(store, 1)
     doubtful, later = (new_job(payload=number, thread_key="pr-1") for number in ("2", "3"))
     for job in (doubtful, later, doubtful):
-        await store.enqueue([job])
+        await store.write_all(intake.enqueue, [job])
     assert (await seen(store, first)).payload == 3
 
 
@@ -230,7 +232,7 @@ async def test_a_job_handed_in_again_is_here_once_whatever_became_of_it(store, r
     publish(store, mail=rules)
     job = new_job(payload="1", thread_key="pr-1")
     for state in ("queued", "running", "completed"):
-        assert await store.enqueue([job]) == [Receipt(job.id, "accepted", state)]
+        assert await store.write_all(intake.enqueue, [job]) == [Receipt(job.id, "accepted", state)]
         if state == "queued":
             claim = await claim_one(store)
         elif state == "running":

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from standfast.application.wings import RIDERS
+from standfast.application.wings import ORDER, RIDERS
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.spine import apply as scripts
-from standfast.store import turns
+from standfast.spine.lock import lock_round
 from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script, lock_jobs
 from standfast.wings.audit.words import Decision
@@ -54,7 +54,7 @@ def test_the_first_that_locks_jobs_locks_those_of_all():
         (scripts.apply, [moved(9), moved(1)]),
         (policies.refuse, [refused(4), refused(9)]),
     ]
-    assert locked(turns.lock(round_, calls)) == [], "queues and keys come first"
+    assert locked(lock_round(round_, calls)) == [], "queues and keys come first"
     assert locked(lock_jobs(round_, [9, 1])) == [[1, 2, 4, 5, 9]]
     assert locked(lock_jobs(round_, [5, 2])) == []
     assert locked(lock_jobs(round_, [7])) == [[7]]
@@ -62,7 +62,7 @@ def test_the_first_that_locks_jobs_locks_those_of_all():
 
 @pytest.mark.parametrize("script", [letters.amend, letters.quarantine])
 def test_what_people_do_to_letters_takes_its_turn_behind_what_brings_jobs(script):
-    assert turns.turn(script) > turns.turn(scripts.apply)
+    assert ORDER.index(script) > ORDER.index(scripts.apply)
 
 
 def test_a_purge_has_a_transaction_of_its_own():

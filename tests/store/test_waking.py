@@ -9,6 +9,7 @@ import pytest
 
 from standfast.outcome import NotEntered, Snooze, Succeeded
 from standfast.rules import QueueRules, fixed
+from standfast.spine import intake
 from tests.store.suite import claim_one, ended, enqueued, failed, new_job, one
 
 Hints = queue.SimpleQueue[dict[str, float]]
@@ -53,9 +54,9 @@ async def test_what_makes_no_work_is_not_told(store, heard):
 
 async def test_a_job_handed_in_again_is_no_new_work(store, heard):
     job = new_job()
-    await store.enqueue([job])
+    await store.write_all(intake.enqueue, [job])
     assert heard.get(timeout=SOON) == {"mail": 0.0}
-    await store.enqueue([job])
+    await store.write_all(intake.enqueue, [job])
     await one(store, "chat")
     assert heard.get(timeout=SOON) == {"chat": 0.0}
 

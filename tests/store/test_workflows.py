@@ -13,15 +13,21 @@ from standfast.failure import Class
 from standfast.lifecycle import State, Transition
 from standfast.outcome import Cancel, Snooze, Succeeded
 from standfast.rules import QueueRules, Retention
+from standfast.spine.apply import apply
 from standfast.spine.orders import Conflict, Full
 from standfast.store.postgres import driver as postgres_driver
 from standfast.store.sqlite import engine as sqlite_engine
 from standfast.store.store import Store
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.rules import discard, resolve
+from standfast.wings.letters import births
 from standfast.wings.letters.births import Holding
 from standfast.wings.letters.returning import standing
+from standfast.wings.notices.journal import journal as journal_script
 from standfast.wings.policy.triage import triage
+from standfast.wings.workflows import graphs
 from standfast.wings.workflows.graphs import Cancellation
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.store.graph import DIAMOND, claims, done, laid_out, progress, started, states, steps
 from tests.store.suite import (
@@ -44,24 +50,24 @@ PERMANENT = failed(Class.PERMANENT)
 
 
 async def resolved(store: Store, job_id: str, result: str) -> None:
-    record = await store.job(job_id)
+    record = await store.read(reads.job(job_id, store.boot()))
     assert record is not None
     move = resolve(standing(record.row), by="ann", reason="seen", result=result)
     assert isinstance(move, Transition)
-    assert await store.apply([move]) == [True]
+    assert await store.write_all(apply, [move]) == [True]
 
 
 async def discarded(store: Store, job_id: str) -> None:
-    record = await store.job(job_id)
+    record = await store.read(reads.job(job_id, store.boot()))
     assert record is not None
     move = discard(standing(record.row), by="ann", reason="unwanted")
     assert isinstance(move, Transition)
-    assert await store.apply([move]) == [True]
+    assert await store.write_all(apply, [move]) == [True]
 
 
 async def told_of(store: Store, look: Look, what: str) -> list[str]:
     """Give the jobs that something was told of."""
-    await store.journal(0, 1)  # where it is numbered when it is read
+    await journal_script(store, 0, 1)  # where it is numbered when it is read
     rows = journal(look("SELECT entries FROM journal ORDER BY seq"))
     return [job_id for row in rows for kind, _, ids in row if kind == what for job_id in ids]
 
@@ -207,7 +213,7 @@ async def test_cancelling_ends_what_waits_and_asks_what_runs(store, look):
     workflow = await started(store, DIAMOND | {"dead": [], "behind": ["dead"]})
     [a, dead] = await claims(store, "a", "dead")
     await ended(store, dead, PERMANENT)
-    assert await store.flows.cancel(Cancellation(workflow, "ann")) is True
+    assert await store.write(graphs.cancel, Cancellation(workflow, "ann")) is True
     expected = {"a": "running", "b": "cancelled", "c": "cancelled", "d": "cancelled"}
     assert await states(store, workflow) == expected | {"dead": "cancelled", "behind": "cancelled"}
     assert look("SELECT cancelling FROM job WHERE state = 'running'") == [(1,)]
@@ -215,14 +221,14 @@ async def test_cancelling_ends_what_waits_and_asks_what_runs(store, look):
     await ended(store, a, failed())
     assert (await states(store, workflow))["a"] == "cancelled"
     assert await progress(store, workflow) == "cancelled"
-    assert await store.flows.cancel(Cancellation(workflow, "ann")) is True
-    assert await store.flows.cancel(Cancellation("no such", "ann")) is False
+    assert await store.write(graphs.cancel, Cancellation(workflow, "ann")) is True
+    assert await store.write(graphs.cancel, Cancellation("no such", "ann")) is False
 
 
 async def test_a_step_that_succeeds_although_it_was_asked_to_stop_releases_nobody(store):
     workflow = await started(store, {"a": [], "b": ["a"]})
     [a] = await claims(store, "a")
-    await store.flows.cancel(Cancellation(workflow, "ann"))
+    await store.write(graphs.cancel, Cancellation(workflow, "ann"))
     await ended(store, a, Succeeded())
     assert await states(store, workflow) == {"a": "completed", "b": "cancelled"}
     assert await progress(store, workflow) == "cancelled"
@@ -231,32 +237,32 @@ async def test_a_step_that_succeeds_although_it_was_asked_to_stop_releases_nobod
 async def test_the_same_key_is_the_same_workflow(store, look, clock):
     first = await started(store, key="k")
     again = laid_out(DIAMOND, key="k")
-    assert await store.flows.start(again) == first
-    assert await store.flows.start(laid_out({"other": []}, key="k")) == Conflict(first)
-    elsewhere = await store.flows.start(laid_out({"other": []}, key="k", name="another"))
+    assert await store.write(graphs.start, again) == first
+    assert await store.write(graphs.start, laid_out({"other": []}, key="k")) == Conflict(first)
+    elsewhere = await store.write(graphs.start, laid_out({"other": []}, key="k", name="another"))
     assert elsewhere not in (first, again.id)
     assert len(look("SELECT id FROM workflow")) == 2
-    await store.flows.cancel(Cancellation(first, "ann"))
+    await store.write(graphs.cancel, Cancellation(first, "ann"))
     clock.advance(6 * 86400)
-    assert await store.flows.start(laid_out(DIAMOND, key="k")) == first
+    assert await store.write(graphs.start, laid_out(DIAMOND, key="k")) == first
     clock.advance(2 * 86400)
     fresh = laid_out(DIAMOND, key="k")
-    assert await store.flows.start(fresh) == fresh.id
+    assert await store.write(graphs.start, fresh) == fresh.id
 
 
 @pytest.mark.parametrize("key", [None, "k"])
 async def test_a_start_that_is_brought_again_is_stored_once(store, look, key):
     start = laid_out(DIAMOND, key=key)
-    assert [await store.flows.start(start) for _ in range(2)] == [start.id, start.id]
+    assert [await store.write(graphs.start, start) for _ in range(2)] == [start.id, start.id]
     assert look("SELECT count(*) FROM job") == [(4,)]
     assert look("SELECT total, unfinished FROM workflow") == [(4, 4)]
 
 
 async def test_a_full_queue_refuses_the_whole_workflow(store, look):
     publish(store, mail=QueueRules(max_depth=1))
-    assert await store.flows.start(laid_out({"a": [], "b": [], "c": ["a"]}, key="k")) == ("mail", Full(1))
+    assert await store.write(graphs.start, laid_out({"a": [], "b": [], "c": ["a"]}, key="k")) == ("mail", Full(1))
     assert everything(look, "job", "workflow", "idempotency") == [[], [], []]
-    assert isinstance(await store.flows.start(laid_out({"a": [], "c": ["a"]}, key="k")), str)
+    assert isinstance(await store.write(graphs.start, laid_out({"a": [], "c": ["a"]}, key="k")), str)
 
 
 # --- keeping
@@ -272,14 +278,14 @@ async def test_nothing_of_an_unfinished_workflow_is_pruned_and_a_finished_one_go
     other = await one(store)
     await ended(store, await claim_one(store), Succeeded())
     clock.advance(1000)
-    await store.prune(Prune())
-    assert await store.job(other) is None
+    await store.write(upkeep.prune, Prune())
+    assert await store.read(reads.job(other, store.boot())) is None
     assert await states(store, workflow) == {"a": "completed", "b": "dead", "c": "completed", "d": "waiting"}
     await resolved(store, b.id, "1")
     await done(store, "d")
     clock.advance(1)
-    await store.prune(Prune())
-    assert await store.flows.one(workflow) is None
+    await store.write(upkeep.prune, Prune())
+    assert await store.read(graphs.one(workflow)) is None
     assert everything(look, "job", "body", "ending", "history", "workflow") == [[]] * 5
 
 
@@ -287,27 +293,27 @@ async def test_a_workflow_is_kept_as_long_as_the_queue_that_keeps_longest(store,
     publish(store, mail=QueueRules(keep_completed=0.1), slow=QueueRules(keep_completed=500.0))
     start = laid_out({"a": [], "b": ["a"]})
     jobs = [start.jobs[0], replace(start.jobs[1], queue="slow", handler="slow")]
-    workflow = await store.flows.start(replace(start, jobs=jobs))
+    workflow = await store.write(graphs.start, replace(start, jobs=jobs))
     assert isinstance(workflow, str)
     await done(store, "a")
     await ended(store, await claim_one(store, "slow"), Succeeded())
     clock.advance(400)
-    await store.prune(Prune())
-    assert await store.flows.one(workflow) is not None
+    await store.write(upkeep.prune, Prune())
+    assert await store.read(graphs.one(workflow)) is not None
     clock.advance(200)
-    await store.prune(Prune())
-    assert await store.flows.one(workflow) is None
+    await store.write(upkeep.prune, Prune())
+    assert await store.read(graphs.one(workflow)) is None
 
 
 async def test_a_workflow_larger_than_a_bite_is_pruned_whole(store, look, clock):
     publish(store, mail=QueueRules(keep_completed=0.1))
     for _ in range(2):
         workflow = await started(store, {str(n): [] for n in range(5)})
-        await store.flows.cancel(Cancellation(workflow, "ann"))
+        await store.write(graphs.cancel, Cancellation(workflow, "ann"))
     clock.advance(10)
-    assert await store.prune(Prune(limit=3)) is True
+    assert await store.write(upkeep.prune, Prune(limit=3)) is True
     assert look("SELECT count(*) FROM job") == [(5,)]
-    while await store.prune(Prune(limit=3)):
+    while await store.write(upkeep.prune, Prune(limit=3)):
         pass
     assert everything(look, "job", "workflow") == [[], []]
 
@@ -315,7 +321,7 @@ async def test_a_workflow_larger_than_a_bite_is_pruned_whole(store, look, clock)
 async def test_what_a_restore_holds_is_counted(store):
     workflow = await started(store, {"a": [], "b": ["a"]})
     failure = PERMANENT.failure
-    store.hold_restored_blocking(Holding(failure, triage(failure)))
+    store.write(births.hold_restored, Holding(failure, triage(failure))).result()
     assert await states(store, workflow) == {"a": "held", "b": "waiting"}
     assert await progress(store, workflow) == "stuck"
     await replayed(store, (await steps(store, workflow))["a"].id)
@@ -337,7 +343,7 @@ async def test_results_beyond_a_bound_are_read_when_they_are_asked_for(store, mo
     assert c.parents is not None
     assert (c.parents["a"].result, c.parents["a"].left_out) == ('"small"', False)
     assert (c.parents["b"].result, c.parents["b"].left_out) == (None, True)
-    assert store.flows.result_blocking(c.parents["b"].n) == '"too much"'
+    assert store.read(graphs.result(c.parents["b"].n)).result() == '"too much"'
 
 
 async def test_a_result_that_many_wait_for_is_read_once(store):
@@ -366,32 +372,34 @@ async def test_a_round_without_steps_asks_nothing_about_workflows(store, monkeyp
 
 async def test_waiting_jobs_are_counted_apart(store):
     await started(store)
-    _, tallies = await store.survey(silent_after=30)
+    _, tallies = await store.read(reads.survey(store.now(), store.boot(), silent_after=30))
     assert tallies.doing["mail", "waiting"] == 3
 
 
 async def test_a_step_that_waits_for_final_steps_only_is_silent(store, change):
     await started(store, {"a": [], "b": ["a"]})
-    assert (await store.facts(silent_after=30, unmoved_for=20)).silent == {}
+    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=30, unmoved_for=20))).silent == {}
     change("UPDATE job SET state = 'cancelled', finished_at = 1, ready_at = NULL WHERE state = 'queued'")
-    assert (await store.facts(silent_after=30, unmoved_for=20)).silent == {"mail": 1}
+    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=30, unmoved_for=20))).silent == {
+        "mail": 1
+    }
 
 
 async def test_the_stuck_ones_are_named(store):
     workflow = await started(store, {"a": [], "b": ["a"]})
     await started(store, {"a": []})
-    assert await store.flows.stuck(10) == []
+    assert await store.read(graphs.stuck(10)) == []
     a, *_ = await claimed(store, slots=1)
     await ended(store, a, PERMANENT)
-    assert await store.flows.stuck(10) == [(workflow, "nightly", 1, 2)]
+    assert await store.read(graphs.stuck(10)) == [(workflow, "nightly", 1, 2)]
 
 
 async def test_workflows_are_listed_newest_first(store):
     ids = [await started(store, {"a": []}) for _ in range(3)]
-    assert [row.id for row in await store.flows.listed(None, 2, None)] == ids[:0:-1]
-    assert [row.id for row in await store.flows.listed(None, 2, ids[1])] == ids[:1]
-    await store.flows.cancel(Cancellation(ids[1], "ann"))
-    assert [row.id for row in await store.flows.listed("cancelled", 9, None)] == [ids[1]]
+    assert [row.id for row in await store.read(graphs.listed(None, 2, None))] == ids[:0:-1]
+    assert [row.id for row in await store.read(graphs.listed(None, 2, ids[1]))] == ids[:1]
+    await store.write(graphs.cancel, Cancellation(ids[1], "ann"))
+    assert [row.id for row in await store.read(graphs.listed("cancelled", 9, None))] == [ids[1]]
 
 
 async def test_notices_tell_how_a_workflow_comes_along(store, look):
@@ -401,7 +409,7 @@ async def test_notices_tell_how_a_workflow_comes_along(store, look):
     await replayed(store, a.id)
     await done(store, "a")
     await done(store, "b")
-    await store.journal(0, 1)
+    await journal_script(store, 0, 1)
     rows = journal(look("SELECT entries FROM journal ORDER BY seq"))
     told = [kind for row in rows for kind, _, ids in row if ids == [workflow]]
     assert told == ["workflow_started", "workflow_stuck", "workflow_resumed", "workflow_completed"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from standfast import ConfigurationError
-from standfast.store.store import Store
+from standfast.application.wings import store_at
 from standfast.testing import CrashReport, Scenario, crash_everywhere
 from standfast.testing.clock import LapsingClock
 from standfast.testing.crash_report import Run
@@ -286,11 +286,11 @@ def test_each_run_has_a_store_of_its_own_beside_the_file_that_was_named(tmp_path
 
 def test_a_schema_of_a_run_is_dropped(postgres_url, tmp_path):
     with fresh(postgres_url, tmp_path) as url:
-        store = Store(url)
+        store = store_at(url)
         store.open()
-        assert store.schema_version() > 0
+        assert store.premises.schema_version() > 0
         store.close()
-    assert Store(url).schema_version() == 0
+    assert store_at(url).premises.schema_version() == 0
 
 
 def test_the_time_that_was_let_pass_outlives_the_process(tmp_path):

@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from standfast import Permanent, Standfast
+from standfast.concurrency.flows import Answer
+from standfast.spine.apply import apply
 from standfast.spine.orders import Catch, Order
 from standfast.store.store import Store
+from tests.between import between
 
 
 def kill_oneself() -> None:
@@ -25,12 +28,10 @@ async def no_claim(_store: Store, _order: Order) -> Catch:
     raise AssertionError
 
 
-async def one_death(store: Store, transitions: Sequence[Any], apply: Any = Store.apply) -> list[bool]:
+async def one_death(_: Sequence[Any], landed: Answer[Any]) -> None:
     """Die when the first death is on disk."""
-    landed = await apply(store, transitions)
-    if landed:
+    if await landed:
         kill_oneself()
-    return landed  # type: ignore[no-any-return]
 
 
 async def work(url: str, when: str) -> None:
@@ -44,7 +45,7 @@ async def work(url: str, when: str) -> None:
     if when == "before the first claim":
         Store.claim = no_claim  # type: ignore[method-assign, assignment]
     else:
-        Store.apply = one_death  # type: ignore[method-assign, assignment]
+        between(Store, apply, one_death)
     async with sf:
         await sf.enqueue("mail", {"why": "no such address"})
         async with sf.worker():

@@ -10,22 +10,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from standfast import Standfast
-from standfast.store.facades.disposing import Disposal
-from standfast.wings.letters import letter_import
+from standfast.concurrency.flows import Answer
+from standfast.store.store import Store
+from standfast.wings.letters import arrivals, letter_import
+from tests.between import between
 
 AT_ONCE = 3
 
 
-async def one_bite(disposal: Disposal, arrivals: Sequence[Any], bring_in: Any = Disposal.bring_in) -> Any:
+async def one_bite(_: Sequence[Any], brought: Answer[Any]) -> None:
     """Die once the first letters are on disk."""
-    await bring_in(disposal, arrivals)
+    await brought
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def bring_in(url: str, file: str) -> None:
     """Import, and die."""
     letter_import.BITE = AT_ONCE
-    Disposal.bring_in = one_bite  # type: ignore[method-assign, assignment]
+    between(Store, arrivals.bring_in, one_bite)
     async with Standfast(url) as sf:
         await sf.dead_letters.import_(file, by="ann", reason="moving")
 

@@ -10,14 +10,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from standfast import Standfast, StoreUnavailable
+from standfast.concurrency.flows import Answer
 from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
+from standfast.spine.apply import apply
 from standfast.spine.orders import Catch, Order
 from standfast.store.store import Store
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.reads import WorkerRow
 from standfast.worker.upkeep import Beat
 from standfast.worker.worker import Worker
+from tests.between import between
 
 
 def store_of(sf: Standfast) -> Store:
@@ -138,29 +142,26 @@ def fail_next_beat(worker: Worker, error: Exception) -> threading.Event:
 
 def refuse_the_end_of(sf: Standfast, job_id: str | None) -> None:
     """Have every write that holds the end of this job meet a fault, as a value nobody foresaw would."""
-    store = sf._store
-    real = store.apply
 
-    async def apply(transitions: Sequence[Transition]) -> list[bool]:
+    async def refuse(transitions: Sequence[Transition], landed: Answer[Any]) -> Any:
         if any(transition.id == job_id and transition.move == "complete" for transition in transitions):
             raise ValueError(job_id)
-        return await real(transitions)
+        return await landed
 
-    store.apply = apply  # type: ignore[method-assign]
+    between(sf._store, apply, refuse)
 
 
 def keep_first_end_waiting(sf: Standfast) -> threading.Event:
     """Have the first write of an end wait until it is cancelled, as a busy store would; tell when it does."""
-    store, waiting = sf._store, threading.Event()
-    real = store.apply
+    waiting = threading.Event()
 
-    async def apply(transitions: Sequence[Transition]) -> list[bool]:
+    async def wait(_: Sequence[Transition], landed: Answer[Any]) -> Any:
         if not waiting.is_set():
             waiting.set()
             await asyncio.Event().wait()
-        return await real(transitions)
+        return await landed
 
-    store.apply = apply  # type: ignore[method-assign]
+    between(sf._store, apply, wait)
     return waiting
 
 
@@ -174,7 +175,7 @@ def claim_through(
     async def claimed(order: Order) -> Catch:
         return await claim(order, real)
 
-    store.claim = claimed  # type: ignore[method-assign]
+    store.claim = claimed  # type: ignore[method-assign, assignment]
 
 
 @contextmanager
@@ -189,13 +190,13 @@ def deaf(sf: Standfast, worker: Worker) -> Iterator[None]:
 
 async def live_workers(sf: Standfast, *, at_least: int = 0) -> list[WorkerRow]:
     """Give the workers whose heartbeat is fresh, or nothing if they are too few."""
-    facts = await sf._store.facts(silent_after=60.0)
+    facts = await sf._store.read(reads.facts(sf._store.now(), sf._store.boot(), silent_after=60.0))
     return facts.workers if len(facts.workers) >= at_least else []
 
 
 async def live_callers(sf: Standfast, *, at_least: int = 0) -> tuple[WorkerRow, ...]:
     """Give the processes whose calls may run, or nothing if they are too few."""
-    facts = await sf._store.facts(silent_after=60.0)
+    facts = await sf._store.read(reads.facts(sf._store.now(), sf._store.boot(), silent_after=60.0))
     return facts.callers if len(facts.callers) >= at_least else ()
 
 

@@ -16,6 +16,7 @@ import pytest
 from standfast import ConfigurationError, PayloadRejected, Permanent, Standfast
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
+from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.cursors import Cursors
 from standfast.wings.alerts.follower import QUEUE, Follower
 from standfast.wings.alerts.surfaces import read
@@ -63,8 +64,8 @@ async def test_followers_begin_behind_what_has_its_number(alerting, receiver):
     """On PostgreSQL rows get numbers later: what is committed meanwhile may get the one that was counted up to."""
     async with alerting(one_webhook(receiver)) as sf:
         await sf.enqueue("mail", {})
-        await sf._store.agents.begin_following("another")  # noqa: SLF001
-        begun, engine = await sf._store.agents.followed("another"), sf._store._engine  # noqa: SLF001
+        await sf._store.write(alerts.begin, ["another"])  # noqa: SLF001
+        begun, engine = await sf._store.read(alerts.followed("another")), sf._store._engine  # noqa: SLF001
         assert [row.seq for row in await engine.read(reads.journal(0, 9))] == [begun]
 
 

@@ -9,6 +9,7 @@ import pytest
 from standfast import ConfigurationError, Effect, JobView, PolicyDenied, Standfast
 from standfast.errors import ApprovalRefused, UnknownRequest
 from standfast.testing import drain
+from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.scripts import Said
 from standfast.wings.approvals.verbs import LEAVE_TO_APPROVER
 from standfast.wings.approvals.words import Answer, Standing
@@ -242,7 +243,7 @@ async def test_what_was_approved_and_did_not_start_is_carried_out_by_any_worker(
     govern(sf, book)
     job_id, approval = await asked(sf)
     said = Said(Answer(approval, Standing.PENDING, Standing.APPROVED, "bea"))
-    assert await sf._store.governance.say(said)  # noqa: SLF001 - as if the approver's process had died right then
+    assert await sf._store.write(approvals.say, said)  # noqa: SLF001 - as if the approver's process had died right then
     await redriver(sf).step()
     assert (await job_of(sf, job_id)).state == "held"
     sf.clock.advance(LEAVE_TO_APPROVER + 1)
@@ -256,7 +257,7 @@ async def test_what_was_approved_and_changed_before_it_started_is_void(sf, book)
     broken(sf, "mail")
     govern(sf, book)
     job_id, approval = await asked(sf)
-    await sf._store.governance.say(Said(Answer(approval, Standing.PENDING, Standing.APPROVED, "bea")))  # noqa: SLF001
+    await sf._store.write(approvals.say, Said(Answer(approval, Standing.PENDING, Standing.APPROVED, "bea")))  # noqa: SLF001
     book.snapshot = "second"
     sf.clock.advance(LEAVE_TO_APPROVER + 1)
     await redriver(sf).step()

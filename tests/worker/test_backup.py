@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from standfast import ConfigurationError, Standfast, StoreUnavailable, Transient
+from standfast.application.wings import store_at
 from standfast.store.sqlite import backup as backup_module
 from standfast.testing import memory
 from standfast.wings.backup.verbs import restore
@@ -84,7 +85,7 @@ async def test_a_backup_is_one_file_for_its_owner_only_and_whole(disk, copy, tmp
 
 async def test_what_would_run_comes_back_held_and_the_rest_as_it_was(disk, copy, again):
     ids = await filled(disk)
-    told = restore(again, copy)
+    told = restore(again, copy, store_at)
     assert told["held"] == 4
     async with Standfast(again) as sf:
         for what in ("runs", "waits", "later", "thread"):
@@ -102,7 +103,7 @@ async def test_what_would_run_comes_back_held_and_the_rest_as_it_was(disk, copy,
 
 async def test_a_restored_store_runs_nothing_by_itself_and_what_a_person_replays(disk, copy, again):
     ids = await filled(disk)
-    restore(again, copy)
+    restore(again, copy, store_at)
     ran: list[str] = []
     async with Standfast(again) as sf:
         sf.handler("mail")(lambda job: ran.append(job.payload))
@@ -123,14 +124,14 @@ async def test_sessions_hear_of_what_was_held_for_them(disk, copy, again):
     await disk.submit("mail", 2, session="s")
     await disk.enqueue("mail", 3)
     await disk.backup(copy)
-    restore(again, copy)
+    restore(again, copy, store_at)
     async with Standfast(again) as sf:
         found = {each["kind"]: each for each in await sf.inbox.list("s")}
         assert {*found} == {"retry_exhausted", "submit_failed"}
         told = found["retry_exhausted"]
         assert (told["job_id"], told["state"], told["reason_code"]) == (waits.id, "held", "restored")
         assert "restored from backup.db" in told["message"]
-    restore(f"{again}.run", copy, run=True)
+    restore(f"{again}.run", copy, store_at, run=True)
     async with Standfast(f"{again}.run") as sf:
         assert await sf.inbox.list("s") == [], "what goes on is no news"
 
@@ -139,7 +140,7 @@ async def test_a_held_job_does_not_stand_in_the_way_of_its_thread(disk, copy, ag
     disk.queue("mail", coalesce="never")
     first, second = [(await disk.enqueue("mail", number, thread_key="t")).id for number in (1, 2)]
     await disk.backup(copy)
-    restore(again, copy)
+    restore(again, copy, store_at)
     ran: list[int] = []
     async with Standfast(again) as sf:
         sf.handler("mail")(lambda job: ran.append(job.payload))
@@ -155,11 +156,11 @@ async def test_the_audit_chain_comes_along_and_says_that_it_was_restored(disk, c
     await disk.dead_letters.replay(ids["dies"] or "", by="ann")
     copy = f"{copy}.later"
     await disk.backup(copy)
-    restore(again, copy, run=run)
+    restore(again, copy, store_at, run=run)
     assert not Path(f"{again}.unfinished-audit").exists()  # noqa: ASYNC240 - a moment
     Path(f"{again}-left-audit").touch()  # noqa: ASYNC240 - likewise
     with pytest.raises(ConfigurationError, match="nothing is overwritten"):
-        restore(f"{again}-left", copy)
+        restore(f"{again}-left", copy, store_at)
     async with Standfast(again) as sf:
         before, restored = await sf.audit.entries()
         assert [before] == await disk.audit.entries()
@@ -170,7 +171,7 @@ async def test_the_audit_chain_comes_along_and_says_that_it_was_restored(disk, c
 
 async def test_with_run_it_goes_on_and_completed_work_is_not_run_again(disk, copy, again):
     ids = await filled(disk)
-    assert restore(again, copy, run=True)["held"] == 0
+    assert restore(again, copy, store_at, run=True)["held"] == 0
     ran: list[str] = []
     async with Standfast(again) as sf:
         sf.handler("mail")(lambda job: ran.append(job.payload))
@@ -182,7 +183,7 @@ async def test_with_run_it_goes_on_and_completed_work_is_not_run_again(disk, cop
 
 async def test_keys_come_along(disk, copy, again):
     ids = await filled(disk)
-    restore(again, copy)
+    restore(again, copy, store_at)
     async with Standfast(again) as sf:
         assert (await sf.enqueue("mail", "waits", idempotency_key="k")) == (ids["waits"], "duplicate", "held")
 
@@ -204,7 +205,7 @@ async def test_writes_go_on_meanwhile_and_the_copy_is_one_moment(disk, copy, aga
     await writing
     assert stored
     assert told["jobs"] % 2 == 0  # no transaction is torn
-    assert restore(again, copy)["held"] == told["jobs"]
+    assert restore(again, copy, store_at)["held"] == told["jobs"]
 
 
 async def test_nothing_is_overwritten(disk, copy, again):
@@ -212,13 +213,13 @@ async def test_nothing_is_overwritten(disk, copy, again):
     await disk.backup(copy)
     with pytest.raises(ConfigurationError, match="already there"):
         await disk.backup(copy)
-    restore(again, copy)
+    restore(again, copy, store_at)
     with pytest.raises(ConfigurationError, match="already there"):
-        restore(again, copy)
+        restore(again, copy, store_at)
     with pytest.raises(ConfigurationError, match="in use by process"):
-        restore(disk.settings.url.value, copy)
+        restore(disk.settings.url.value, copy, store_at)
     with pytest.raises(ConfigurationError, match="to a file"):
-        restore(":memory:", copy)
+        restore(":memory:", copy, store_at)
 
 
 async def test_a_copy_that_differs_is_not_reported_and_not_left(disk, copy, tmp_path, monkeypatch):
@@ -238,7 +239,7 @@ async def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path, again, 
     if content is not None:
         bad.write_bytes(content)
     with pytest.raises(ConfigurationError, match="backup"):
-        restore(again, bad)
+        restore(again, bad, store_at)
     assert not list(tmp_path.glob("again.db*"))
 
 
@@ -247,14 +248,14 @@ async def test_another_programs_database_is_no_backup(tmp_path, again):
     foreign.execute("CREATE TABLE orders (number INTEGER)")
     foreign.close()
     with pytest.raises(ConfigurationError, match="another program"):
-        restore(again, tmp_path / "shop.db")
+        restore(again, tmp_path / "shop.db", store_at)
 
 
 async def test_a_store_in_memory_is_backed_up_too(copy, again):
     sf = memory()
     await sf.enqueue("mail", 1)
     assert (await sf.backup(copy))["jobs"] == 1
-    assert restore(again, copy)["held"] == 1
+    assert restore(again, copy, store_at)["held"] == 1
 
 
 async def test_a_restore_that_was_interrupted_leaves_no_store_and_does_not_stand_in_the_way(
@@ -268,10 +269,10 @@ async def test_a_restore_that_was_interrupted_leaves_no_store_and_does_not_stand
 
     monkeypatch.setattr(backup_module, "_name", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        restore(again, copy)
+        restore(again, copy, store_at)
     monkeypatch.undo()
     assert list(tmp_path.glob("again.db")) == []
-    assert restore(again, copy)["held"] == 1
+    assert restore(again, copy, store_at)["held"] == 1
     assert [each.name for each in tmp_path.glob("again.db*")] == ["again.db"]
 
 
@@ -297,7 +298,7 @@ def open_elsewhere(path: str) -> Iterator[int]:
 
 def refused(target: str, copy: str) -> str:
     with pytest.raises(ConfigurationError) as error:
-        restore(target, copy)
+        restore(target, copy, store_at)
     return str(error.value)
 
 
@@ -312,6 +313,6 @@ async def test_a_backup_is_not_restored_over_a_store_that_a_process_has_open(dis
                 file.unlink()
         assert f"is in use by process {pid} (python" in refused(again, copy)
     if removed:
-        assert restore(again, copy)["jobs"] == 1
+        assert restore(again, copy, store_at)["jobs"] == 1
     else:
         assert "is already there, and nothing is overwritten" in refused(again, copy)

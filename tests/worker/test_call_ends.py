@@ -10,8 +10,11 @@ import pytest
 
 from standfast import FileEffect, Permanent, Transient, Uncertain, fixed
 from standfast.application import calling
+from standfast.spine.apply import apply
 from standfast.testing import drain
+from standfast.wings.calls import scripts
 from standfast.worker import caller
+from tests.between import between
 from tests.waiting import ended, job_of, seen
 from tests.worker.counted import counting
 from tests.worker.inside import live_callers, store_of
@@ -175,14 +178,13 @@ async def test_a_caller_that_is_cancelled_cancels_nothing(sf):
 
 async def test_a_caller_that_is_cancelled_before_the_answer_leaves_no_call_unstarted(sf, monkeypatch):
     calls = counting(sf)
-    verbs, asked = store_of(sf).calls, asyncio.Event()
-    real = verbs.call
+    asked = asyncio.Event()
 
-    async def ask(call: Any) -> Any:
+    async def ask(_calls: Any, called: Any) -> Any:
         asked.set()
-        return await real(call)
+        return await called
 
-    monkeypatch.setattr(verbs, "call", ask)
+    between(store_of(sf), scripts.call, ask, monkeypatch.setattr)
     call = asyncio.create_task(sf.run("mail", 1))
     await asked.wait()
     call.cancel()
@@ -193,14 +195,12 @@ async def test_a_caller_that_is_cancelled_before_the_answer_leaves_no_call_unsta
 
 async def test_a_reply_waits_until_the_end_is_on_disk(sf, monkeypatch):
     counting(sf)
-    store = store_of(sf)
-    real = store.apply
 
-    async def apply(transitions: Any) -> list[bool]:
+    async def late(_moves: Any, landed: Any) -> Any:
         await asyncio.sleep(0.05)  # a store that is busy with others
-        return await real(transitions)
+        return await landed
 
-    monkeypatch.setattr(store, "apply", apply)
+    between(store_of(sf), apply, late, monkeypatch.setattr)
     assert (await sf.run("mail", 1))["status"] == "ok"
 
 

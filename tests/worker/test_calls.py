@@ -10,7 +10,9 @@ import pytest
 
 from standfast import ConfigurationError, IdempotencyConflict, PayloadRejected, Standfast, Transient, UnknownJob
 from standfast.testing import drain
+from standfast.wings.calls import scripts
 from standfast.worker.pruner import Pruner
+from tests.between import between
 from tests.waiting import ended, job_of, seen
 from tests.worker.counted import counting
 from tests.worker.inside import listeners, live_callers, store_of
@@ -362,15 +364,13 @@ async def test_loops_have_callers_of_their_own_which_go_with_them(disk):
 
 async def test_a_call_whose_answer_comes_too_late_is_not_started(sf, monkeypatch):
     calls = counting(sf)
-    verbs = store_of(sf).calls
-    real = verbs.call
 
-    async def late(call: Any) -> Any:
-        found = await real(call)
+    async def late(_calls: Any, called: Any) -> Any:
+        found = await called
         sf.clock.advance(85)
         return found
 
-    monkeypatch.setattr(verbs, "call", late)
+    between(store_of(sf), scripts.call, late, monkeypatch.setattr)
     said = await sf.run("mail", 1)
     job = await job_of(sf, said["operation_id"])
     assert (said["status"], job.attempts, job.deferrals, calls) == ("queued", 0, 1, {})

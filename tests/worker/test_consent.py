@@ -11,8 +11,10 @@ import pytest
 from standfast import ConfigurationError, Standfast, Transient, current_session
 from standfast.testing import drain
 from standfast.wings.audit.words import Decision
+from standfast.wings.consent import scripts as consents
 from standfast.wings.consent.scripts import Given
 from standfast.wings.consent.words import Grant
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.waiting import failure_of, job_of, reached, seen
 from tests.worker.governing import redriver
@@ -160,7 +162,7 @@ async def test_grants_end(sf):
     await sf.consent.grant("s", "pay", mode="always", by="anna")
     sf.clock.advance("31d")
     assert await states(sf, await asked(sf)) == ["held"]
-    await sf._store.prune(Prune())  # noqa: SLF001
+    await sf._store.write(upkeep.prune, Prune())  # noqa: SLF001
     assert await sf.consent.list() == []
 
 
@@ -189,7 +191,7 @@ async def test_what_was_given_while_a_job_was_on_its_way_to_be_held_is_seen_by_a
     """The grant comes between the question and the holding: nobody who gives it sees the job wait."""
     entered = paying(sf)
     job_id = await asked(sf)
-    await sf._store.agents.give(_given(sf))  # noqa: SLF001 - a giver that is killed before it lets go what waits
+    await sf._store.write(consents.give, _given(sf))  # noqa: SLF001 - a giver that is killed before it lets go what waits
     assert await states(sf, job_id) == ["held"]
     await redriver(sf, consent=sf.consent).step()
     await drain(sf)

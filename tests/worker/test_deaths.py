@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from standfast import Standfast
+from standfast.worker import upkeep
 from standfast.worker import worker as worker_module
 from standfast.worker.upkeep import WorkerCard
 from tests.waiting import ended, job_of, reached, seen, stamp
@@ -96,7 +97,7 @@ async def test_a_worker_of_another_host_is_named_within_fifteen_seconds(sf):
 
 
 def pretend_elsewhere(sf: Any, worker: str) -> None:
-    store_of(sf).beat_blocking(WorkerCard(f"{worker}-elsewhere", "elsewhere", 7, "[]", "{}"))
+    store_of(sf).write(upkeep.beat, WorkerCard(f"{worker}-elsewhere", "elsewhere", 7, "[]", "{}")).result()
 
 
 async def test_a_worker_holds_nothing_else_while_it_runs_a_suspect_and_others_go_on(disk, url, log, monkeypatch):

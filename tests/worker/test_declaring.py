@@ -15,8 +15,10 @@ import pytest
 from standfast import Standfast, UnknownQueue
 from standfast.application import standfast as application
 from standfast.spine.orders import Publication
+from standfast.store.store import Store
 from standfast.testing import memory
 from standfast.testing.kit import InMemory
+from standfast.wings.queues import publishing as publishing_scripts
 from standfast.worker import worker as worker_module
 from tests.waiting import ended, seen
 
@@ -26,20 +28,20 @@ PATIENCE = 10.0
 class Publishing:
     """Holds publications up: `begun` says that one has come, `go` lets it pass."""
 
-    def __init__(self, sf: Standfast) -> None:
+    def __init__(self) -> None:
         self.begun, self.go = threading.Event(), threading.Event()
-        self._publish = sf._store.publish_blocking  # noqa: SLF001 - the moment between reading and writing
+        self._publish = publishing_scripts.publish
 
-    def __call__(self, publication: Publication) -> None:
+    def __call__(self, store: Store, publication: Publication) -> None:
         self.begun.set()
         assert self.go.wait(PATIENCE)
-        self._publish(publication)
+        self._publish(store, publication)
 
 
 @pytest.fixture
-def publishing(disk: Standfast, monkeypatch: pytest.MonkeyPatch) -> Publishing:
-    held = Publishing(disk)
-    monkeypatch.setattr(disk._store, "publish_blocking", held)  # noqa: SLF001 - likewise
+def publishing(monkeypatch: pytest.MonkeyPatch) -> Publishing:
+    held = Publishing()
+    monkeypatch.setattr(publishing_scripts, "publish", held)
     return held
 
 
@@ -91,21 +93,18 @@ def in_child(work: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_child_forked_while_another_thread_publishes_can_work(path):
+def test_a_child_forked_while_another_thread_publishes_can_work(path, publishing, monkeypatch):
     sf = Standfast(path)
     sf.queue("mail")
-    held = Publishing(sf)
-    store: Any = sf._store  # noqa: SLF001 - the moment at which it forks
-    store.publish_blocking = held
 
     def enqueue_in_child() -> bool:
-        del store.publish_blocking
+        monkeypatch.undo()
         return sf.enqueue_sync("mail", 2).outcome == "accepted"
 
     with thread_in(lambda: sf.enqueue_sync("mail", 1)):
-        assert held.begun.wait(PATIENCE)
+        assert publishing.begun.wait(PATIENCE)
         worked = in_child(enqueue_in_child)
-        held.go.set()
+        publishing.go.set()
     asyncio.run(sf.close())
     assert worked
 

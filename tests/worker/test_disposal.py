@@ -13,12 +13,16 @@ from standfast.errors import ApprovalRefused, NotALetter, UnknownJob
 from standfast.job import HTTP
 from standfast.testing import drain
 from standfast.wings.audit.words import Decision
+from standfast.wings.jobs import reads
+from standfast.wings.letters import scripts
 from standfast.wings.letters.disposal import Step
 from standfast.wings.letters.returning import standing
 from standfast.wings.letters.scripts import Amendment, Touch
+from standfast.wings.notices.journal import journal
 from tests.store import behind
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, letter
+from tests.worker.inside import store_of
 
 ASKED: dict[str, Any] = {"by": "ann", "reason": "ticket 7"}
 
@@ -31,7 +35,7 @@ async def chained(sf: Standfast, kind: str) -> list[dict[str, Any]]:
 
 async def notices(sf: Standfast, kind: str) -> list[str]:
     """Give the jobs that notices of a kind were about."""
-    rows = await sf._store.journal(0, 10_000)  # noqa: SLF001 - a look at what was told, without waiting for more
+    rows = await journal(sf._store, 0, 10_000)  # noqa: SLF001 - a look at what was told, without waiting for more
     entries = [entry for row in rows for entry in msgspec.json.decode(row.entries)]
     return [job for told, _, ids in entries if told == kind for job in ids]
 
@@ -263,7 +267,7 @@ class TestAmend:
         shown = (await sf.dead_letters.get(receipt.id)).payload
         assert shown["headers"] == {"Authorization": "***"}
         await sf.dead_letters.amend(receipt.id, {**shown, "body": {"n": 2}}, **ASKED)
-        record = await sf._store.job(receipt.id)  # noqa: SLF001 - what is stored, not what is shown
+        record = await sf._store.read(reads.job(receipt.id, sf._store.boot()))  # noqa: SLF001 - what is stored, not what is shown
         stored = msgspec.json.decode(record.row.payload)
         assert (stored["headers"], stored["body"], record.row.handler) == (
             {"Authorization": "Bearer s3cret"},
@@ -319,19 +323,19 @@ class TestAmend:
         """Who reads the letter after another's amendment amends that; who read it before is told."""
         broken(sf, "mail")
         job_id = await letter(sf)
-        before = (await sf._store.job(job_id)).row  # noqa: SLF001
+        before = (await sf._store.read(reads.job(job_id, sf._store.boot()))).row  # noqa: SLF001
         won, lost = await outcomes([sf.dead_letters.amend(job_id, {"n": n + 2}, **ASKED) for n in range(32)])
         after = await job_of(sf, job_id)
         assert {type(error) for error in lost} == {NotALetter}
         assert after.generation == len(await chained(sf, "amend")) == won
-        assert (await sf._store.job(job_id)).row.token == before.token + won  # noqa: SLF001
+        assert (await sf._store.read(reads.job(job_id, sf._store.boot()))).row.token == before.token + won  # noqa: SLF001
 
     async def test_of_those_who_read_the_same_one_wins(self, sf):
         broken(sf, "mail")
-        row = (await sf._store.job(await letter(sf))).row  # noqa: SLF001
+        row = (await sf._store.read(reads.job(await letter(sf), sf._store.boot()))).row  # noqa: SLF001
         touch = Touch(standing(row), row.attempts, Decision(kind="amend", job=row.id, queue="mail", **ASKED))
         amendments = [Amendment(touch, f'{{"n":{n}}}', "{}", 1) for n in range(32)]
-        answers = await asyncio.gather(*map(sf._store.disposal.amend, amendments))  # noqa: SLF001
+        answers = await asyncio.gather(*(store_of(sf).write(scripts.amend, each) for each in amendments))
         assert sum(answers) == 1
         after = await job_of(sf, row.id)
         assert (after.generation, after.payload) == (1, {"n": answers.index(True)})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from standfast import ConfigurationError, Standfast, StoreUnavailable
+from standfast.wings.jobs import reads
 from standfast.worker.worker import Worker
 from tests.store.suite import claim_one
 from tests.waiting import failure_of, job_of, reached, seen
@@ -311,11 +312,11 @@ async def test_a_plain_function_that_outlives_its_loop_keeps_its_lease(disk, url
 
 
 async def test_a_worker_that_cannot_start_leaves_nothing_behind(disk, monkeypatch):
-    async def names() -> list[str]:
+    def names() -> NoReturn:
         raise StoreUnavailable("away", definite=True)
 
     await disk.open()
-    monkeypatch.setattr(store_of(disk), "queue_names", names)
+    monkeypatch.setattr(reads, "queue_names", names)
     worker = disk.worker()
     with pytest.raises(StoreUnavailable):
         await worker.__aenter__()

@@ -28,9 +28,11 @@ from standfast import (
 )
 from standfast.errors import NotVerified
 from standfast.lifecycle import Standing, State
+from standfast.spine.apply import apply
 from standfast.spine.settle import given_back
 from standfast.testing import drain
 from standfast.wings.effects import declared
+from standfast.wings.jobs import reads
 from tests.waiting import effects_of, failure_of, job_of, seen
 from tests.worker.inside import store_of
 
@@ -259,10 +261,10 @@ async def test_a_worker_that_lost_its_job_does_not_begin(sf, world):
     @sf.handler("acts", effects=[Effect("ticket")])
     async def handler(job):
         store = store_of(sf)
-        record = await store.job(job.id)
+        record = await store.read(reads.job(job.id, store.boot()))
         assert record is not None
         standing = Standing(record.row.n, job.token, job.id, job.queue, State.RUNNING)
-        await store.apply([given_back(standing)])
+        await store.write_all(apply, [given_back(standing)])
         try:
             await job.once("ticket", world.act, "key")
         except LeaseLost as error:

@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from standfast import ConfigurationError, IdempotencyConflict, PayloadRejected, Receipt, Standfast, StoreUnavailable
+from standfast.spine import intake
 from standfast.store import store as store_module
 from standfast.store.sqlite import connection
 from standfast.store.sqlite import engine as sqlite_engine
 from standfast.store.sqlite.files import Files
 from standfast.testing import memory
+from standfast.wings.queues import publishing
+from tests.between import between
 from tests.waiting import seen
 from tests.worker.outage import Outage
 
@@ -140,7 +143,7 @@ async def test_declarations_that_may_have_been_published_are_no_doubt_about_the_
     def doubtful(_store: object, _publication: object) -> None:
         raise StoreUnavailable("it may have been written", definite=False)
 
-    monkeypatch.setattr(store_module.Store, "publish_blocking", doubtful)
+    monkeypatch.setattr(publishing, "publish", doubtful)
     in_file.queue("feedback", attempts=3)
     assert await in_file.enqueue("feedback", otherwise=Direct()) == FALLBACK
 
@@ -182,10 +185,10 @@ async def test_what_may_have_been_written_never_goes_to_the_fallback(in_file, mo
     """Else it could happen twice: once now, and once from the queue."""
     doubt = StoreUnavailable("it may have been written", definite=False)
 
-    async def doubtful(_store: object, _jobs: object) -> None:
+    async def doubtful(_jobs: object, _answer: object) -> None:
         raise doubt
 
-    monkeypatch.setattr(store_module.Store, "enqueue", doubtful)
+    between(store_module.Store, intake.enqueue, doubtful, monkeypatch.setattr)
     direct = Direct()
     with pytest.raises(StoreUnavailable) as raised:
         await in_file.enqueue("mail", otherwise=direct)

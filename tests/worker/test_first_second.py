@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from standfast import Permanent, Standfast
+from standfast.wings.alerts import scripts
 from standfast.wings.alerts.cursors import ALERTS, of_subscriber
 from tests.waiting import ended, seen
 from tests.worker.inside import store_of
@@ -73,8 +74,8 @@ def killed_worker(url: str, when: str) -> subprocess.CompletedProcess[str]:
 
 
 async def places(sf: Standfast) -> list[int | None]:
-    agents = store_of(sf).agents
-    return [await agents.followed(name) for name in (ALERTS, of_subscriber("crm"))]
+    store = store_of(sf)
+    return [await store.read(scripts.followed(name)) for name in (ALERTS, of_subscriber("crm"))]
 
 
 @pytest.mark.usefixtures("configured")

@@ -6,7 +6,8 @@ from typing import Any
 
 from standfast import Permanent
 from standfast.testing import drain
-from standfast.wings.jobs import listing
+from standfast.wings.jobs import listing, reads
+from standfast.wings.letters import scripts as letters
 from tests.store import behind
 from tests.waiting import job_of
 from tests.worker.governing import letter
@@ -103,10 +104,10 @@ async def test_a_letter_that_dies_of_the_same_again_is_a_regression(sf):
 async def test_what_moved_meanwhile_is_not_stamped(sf):
     """The fingerprint is that of the failure that was read."""
     failing(sf, mail="order # is closed")
-    row = (await sf._store.job(await letter(sf))).row  # noqa: SLF001
+    row = (await sf._store.read(reads.job(await letter(sf), sf._store.boot()))).row  # noqa: SLF001
     behind.change(sf._store, "UPDATE ending SET fingerprint = NULL")  # noqa: SLF001
     for token, stamped in ((row.token + 1, None), (row.token, "1-x")):
-        await sf._store.disposal.stamp([(row.n, token, "1-x")])  # noqa: SLF001
+        await sf._store.write_all(letters.stamp, [(row.n, token, "1-x")])  # noqa: SLF001
         assert (await job_of(sf, row.id)).fingerprint == stamped
 
 

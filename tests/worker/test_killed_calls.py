@@ -15,7 +15,8 @@ import pytest
 from standfast import Standfast, StoreUnavailable
 from standfast.application import calling as calling_verbs
 from standfast.store import store as store_module
-from standfast.store.facades import calling as calling_store
+from standfast.wings.calls import scripts as calls_script
+from tests.between import between
 from tests.waiting import ended, failure_of, job_of, reached, seen
 from tests.warm import Warm
 from tests.worker.calling import application
@@ -80,7 +81,7 @@ async def test_a_live_callers_job_is_left_alone_however_long_it_takes(url, log):
 
 
 async def test_nothing_is_called_that_could_not_be_recorded(in_file, path, monkeypatch):
-    monkeypatch.setattr(calling_store, "PATIENCE", 0.2)
+    monkeypatch.setattr(store_module, "PATIENCE", 0.2)
     calls = []
     in_file.handler("mail")(lambda job: calls.append(job.payload))
     assert (await in_file.run("mail", 1))["status"] == "ok"
@@ -119,14 +120,12 @@ async def test_a_call_whose_answer_got_lost_is_given_back(disk, monkeypatch):
     disk.queue("mail", lease=0.6)
     disk.handler("mail")(lambda job: calls.append(job.payload))
     assert (await disk.run("mail", 1))["status"] == "ok"
-    verbs = store_of(disk).calls
-    real = verbs.call
 
-    async def lose(call):
-        await real(call)
+    async def lose(_calls, called):
+        await called
         raise StoreUnavailable("the answer got lost", definite=False)
 
-    monkeypatch.setattr(verbs, "call", lose)
+    between(store_of(disk), calls_script.call, lose, monkeypatch.setattr)
     with suppress(StoreUnavailable):  # or it is spooled, and the spool finds it in the store
         assert (await disk.run("mail", 2))["status"] in {"queued", "running"}
     [job, _] = await disk.jobs()

@@ -17,6 +17,7 @@ import pytest
 from standfast import ConfigurationError, Effect, Standfast, Uncertain
 from standfast.testing import drain, memory
 from standfast.testing.kit import InMemory
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, letter
@@ -202,12 +203,12 @@ async def test_a_letter_that_ended_meanwhile_does_not_come_back(sf, how):
         assert (await sf.dead_letters.purge({}, confirm=1, **ASKED))["purged"] == 1
     assert await again(sf, file) == {"imported": 0, "known": 1, "without_key": 0}
     sf.clock.advance("3d")
-    await store_of(sf).prune(Prune())
+    await store_of(sf).write(upkeep.prune, Prune())
     assert await sf.status(job_id) is None
     assert await again(sf, file) == {"imported": 0, "known": 1, "without_key": 0}
     assert await sf.dead_letters.list() == []
     sf.clock.advance("400d")
-    await store_of(sf).prune(Prune())
+    await store_of(sf).write(upkeep.prune, Prune())
     assert (await again(sf, file))["imported"] == 1, "nothing is remembered for good"
 
 

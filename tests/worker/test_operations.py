@@ -15,7 +15,9 @@ from standfast.lifecycle import State
 from standfast.outcome import Drained, Lapsed
 from standfast.spine.accept import user
 from standfast.testing import drain
+from standfast.wings.jobs import reads
 from standfast.wings.notices.words import Notice
+from standfast.worker import upkeep
 from standfast.worker import worker as worker_module
 from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, failed
@@ -227,18 +229,18 @@ async def test_cancel_lands_although_the_job_moved_meanwhile(sf, monkeypatch, th
     receipt = await sf.enqueue("mail", {})
     store = store_of(sf)
     if then == "claimed":
-        stale = await store.job(receipt.id)
+        stale = await store.read(reads.job(receipt.id, store.boot()))
         await claim_one(store)
     else:
         claim = await claim_one(store)
-        stale = await store.job(receipt.id)
+        stale = await store.read(reads.job(receipt.id, store.boot()))
         await settled(store, claim, failed())
-    real, old = store.job, [stale]
+    real, old = reads.job, [stale]
 
-    async def job(job_id: str) -> Any:
-        return old.pop() if old else await real(job_id)
+    def job(job_id: str, boot: str | None = None) -> Any:
+        return old.pop() if old else (yield from real(job_id, boot))
 
-    monkeypatch.setattr(store, "job", job)
+    monkeypatch.setattr(reads, "job", job)
     view = await sf.cancel(receipt.id)
     assert view.state == (State.RUNNING if then == "claimed" else State.CANCELLED)
     assert (await sf.stats())["counters"].get("cancel_asked", 0) == (then == "claimed")
@@ -298,7 +300,7 @@ async def test_a_resume_is_found_although_its_hint_was_lost(disk, monkeypatch):
     await disk.queues.pause("mail")
     async with disk.worker() as worker:
         with deaf(disk, worker):
-            number = await store_of(disk).last_journal_number()
+            number = await store_of(disk).read(reads.last_journal_number())
             await seen(lambda: idle(worker) and looked(worker)[0] == number)
             assert (await job_of(disk, receipt.id)).state == "queued"
             await disk.queues.resume("mail")
@@ -408,7 +410,7 @@ async def test_notices_that_were_pruned_before_they_were_read_are_told_as_a_gap(
     sf.clock.advance(2 * 86400)
     await sf.enqueue("mail", 4)
     assert len(await first(4, sf.subscribe(after=0))) == 4
-    await store_of(sf).prune(Prune())
+    await store_of(sf).write(upkeep.prune, Prune())
     await sf._followings.close()  # noqa: SLF001 - as in a process that did not see them
     gap, following = await first(2, sf.subscribe(after=known.seq))
     assert (gap.kind, gap.job, gap.data, following.kind) == (

@@ -10,11 +10,14 @@ from standfast import Effect, Permanent, Standfast, Transient
 from standfast.errors import ApprovalRefused, NotALetter
 from standfast.testing import drain
 from standfast.wings.letters import verbs as letters_module
+from standfast.wings.redrives import scripts as redrive_scripts
 from standfast.wings.redrives import verbs as redrives_module
 from standfast.wings.redrives.verbs import DRIVEN_FOR
+from tests.between import between
 from tests.store import behind
 from tests.waiting import job_of, seen
 from tests.worker.governing import broken, letter, redriver
+from tests.worker.inside import store_of
 
 ALLOW = "version: v1\nreplay_rules:\n  - match: {}\n    decision: allow\n"
 DENY = "version: v1\nreplay_rules:\n  - match: {}\n    decision: deny\n    why: frozen\n"
@@ -201,12 +204,11 @@ async def test_a_driver_that_looks_for_long_is_not_taken_over(sf, monkeypatch):
     step = asyncio.create_task(redriver(sf, "one").step())
     await seen(lambda: mail.looks == 2)
     said = []
-    advance = sf._store.governance.advance  # noqa: SLF001
 
-    async def noted(order):
-        said.append(await advance(order))
+    async def noted(_orders, planned):
+        said.append(await planned)
 
-    monkeypatch.setattr(sf._store.governance, "advance", noted)  # noqa: SLF001
+    between(store_of(sf), redrive_scripts.advance, noted, monkeypatch.setattr)
     for _ in range(4):
         sf.clock.advance(DRIVEN_FOR * 0.9)
         said.clear()

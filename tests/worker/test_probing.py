@@ -11,6 +11,7 @@ import pytest
 
 from standfast import ConfigurationError, Permanent, UnknownJob, exponential
 from standfast.testing import drain
+from standfast.wings.jobs import scripts as operations_scripts
 from standfast.wings.jobs import verbs as operations
 from tests.core.misbehaving import misbehaving
 from tests.store.suite import claim_one
@@ -125,7 +126,7 @@ async def test_one_that_a_worker_took_up_meanwhile_was_not_refused(sf):
     job = await scheduled(sf)
 
     async def probe() -> bool:
-        await store_of(sf).hurry(job)
+        await store_of(sf).write(operations_scripts.hurry, job)
         await claim_one(store_of(sf))
         return True
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from standfast import Standfast, Transient
+from standfast.application.wings import store_at
+from standfast.spine import intake
 from standfast.spine.orders import Publication
-from standfast.store.store import Store
+from standfast.wings.queues import publishing
 from tests.store.suite import catch, new_job
 from tests.waiting import job_of
 
@@ -36,12 +38,12 @@ def _refuse(_job: object) -> None:
 
 
 async def test_a_process_without_the_application_claims_by_the_profile_and_a_publication_wins(url):
-    store = Store(url)
-    await store.enqueue([new_job("identity_provision"), new_job("identity_provision")])
+    store = store_at(url)
+    await store.write_all(intake.enqueue, [new_job("identity_provision"), new_job("identity_provision")])
     first = await catch(store, "identity_provision")
     assert (first.claims[0].max_attempts, first.rules["identity_provision"].attempts) == (10, 10)
-    store.publish_blocking(
-        Publication({"identity_provision": Standfast(url).queue("identity_provision", attempts=2)}, [])
+    publishing.publish(
+        store, Publication({"identity_provision": Standfast(url).queue("identity_provision", attempts=2)}, [])
     )
     second = await catch(store, "identity_provision")
     assert second.claims[0].max_attempts == 2

@@ -19,10 +19,12 @@ import pytest
 from standfast import ConfigurationError, IdempotencyConflict, JobView, Permanent, Standfast
 from standfast.errors import StoreMoved
 from standfast.settings import without_password
+from standfast.store.job_tables import BY_NUMBER, KEYS
 from standfast.store.migrations import migrations, missing
 from standfast.testing import drain
+from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.scripts import Cause, Found
-from standfast.wings.promote.tables import AUDIT, BY_NUMBER, JOURNAL, KEYS, WHOLE
+from standfast.wings.promote.tables import AUDIT, JOURNAL, WHOLE
 from standfast.wings.promote.verbs import promote as promote_here
 from tests.postgres import connect
 from tests.waiting import ended, job_of, seen
@@ -569,13 +571,13 @@ async def test_inboxes_consents_and_alerts_are_everywhere_on_arrival(in_file, pa
     await in_file.enqueue_many("mail", [1, 2], session="s")
     await drain(in_file)
     found = Found("notify", 7, (Cause(5, "cause", ("ops",), "{}"),))
-    await in_file._store.agents.follow(found)  # noqa: SLF001
+    await in_file._store.write(alerts.follow, found)  # noqa: SLF001
     before = await _of_session(in_file)
     await promote(path, postgres_url)
     assert await _of_session(home) == before
     assert [len(rows) for rows in before] == [1, 1, 2]
-    assert await home._store.agents.followed("notify") == 7  # noqa: SLF001
-    assert [each.number for each in await home._store.agents.due_alerts(home._store.now())] == [1]  # noqa: SLF001
+    assert await home._store.read(alerts.followed("notify")) == 7  # noqa: SLF001
+    assert [each.number for each in await home._store.read(alerts.due(home._store.now()))] == [1]  # noqa: SLF001
 
 
 async def _of_session(sf):

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from standfast import ConfigurationError, Effect, Found, HttpEffect, Transient, no_backoff
+from standfast.spine.apply import apply
 from standfast.testing import drain
+from standfast.wings.jobs import reads
 from tests.waiting import effects_of, failure_of, job_of, seen
 from tests.worker.inside import store_of
 
@@ -371,13 +373,15 @@ async def test_a_worker_that_lost_its_job_while_it_looked_does_not_run_it(sf, ba
 
     async def find(job, effect):
         store = store_of(sf)
-        record = await store.job(job.id)
+        record = await store.read(reads.job(job.id, store.boot()))
         assert record is not None
         if not bank.looked:
             from standfast.lifecycle import Standing, State  # noqa: PLC0415
             from standfast.spine.settle import given_back  # noqa: PLC0415 - only here
 
-            await store.apply([given_back(Standing(record.row.n, job.token, job.id, job.queue, State.RUNNING))])
+            await store.write_all(
+                apply, [given_back(Standing(record.row.n, job.token, job.id, job.queue, State.RUNNING))]
+            )
         return bank.find(job, effect)
 
     @sf.handler("pay", replay="verify_first", effects=[Effect("charge", find)])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NoReturn
 from zoneinfo import ZoneInfoNotFoundError
 
 import pytest
@@ -14,8 +13,8 @@ from standfast import Standfast
 from standfast.errors import ConfigurationError, StoreUnavailable, UnknownSchedule
 from standfast.testing import FrozenClock, drain, memory
 from standfast.testing.kit import InMemory
+from standfast.wings.schedules import scripts, ticking
 from standfast.wings.schedules import ticker as timetable
-from standfast.wings.schedules import ticking
 from tests.waiting import seen
 from tests.worker.governing import broken
 
@@ -202,7 +201,7 @@ class TestAdding:
         first = await sf.schedules.add("s", "report", every="1h")
         sf.clock.advance("50m")
         with monkeypatch.context() as reading:
-            reading.setattr(sf._store.schedules, "put", None)  # noqa: SLF001 - nothing is even to be written
+            reading.setattr(scripts, "put", None)  # nothing is even to be written
             assert await sf.schedules.add("s", "report", every=timedelta(hours=1)) == first
         assert await told(sf, "schedule_added", "schedule_changed") == [("schedule_added", "s")]
         sf.clock.advance("10m")
@@ -394,13 +393,12 @@ class TestAtWork:
         table = timetable.Timetable(sf._store)  # noqa: SLF001
         await sf.schedules.add("s", "report", every=3600)
         with monkeypatch.context() as broken:
-            broken.setattr(sf._store.schedules, "due", _away)  # noqa: SLF001
+            broken.setattr(scripts, "due", _away)
             await table.look()
         assert table._wait == timetable.AFTER_TROUBLE  # noqa: SLF001
         await table.look()
         assert table._wait == timetable.LONGEST_WAIT  # noqa: SLF001
 
 
-async def _away() -> None:
-    await asyncio.sleep(0)
+def _away(*_: float) -> NoReturn:
     raise StoreUnavailable("gone for a moment", definite=True)

@@ -16,6 +16,7 @@ import pytest
 from standfast import Effect, Found, Permanent, Snooze, Transient, Uncertain, ValueNotKept, no_backoff
 from standfast.outcome import LARGEST_RESULT
 from standfast.testing import drain
+from standfast.wings.jobs import reads
 from tests.waiting import effects_of, failure_of, job_of
 from tests.worker.inside import store_of
 
@@ -563,5 +564,5 @@ async def test_a_job_that_uses_no_step_has_no_ledger(sf):
         assert job.begun_ledger is None
 
     job = await done(sf)
-    record = await store_of(sf).job(job.id)
+    record = await store_of(sf).read(reads.job(job.id, store_of(sf).boot()))
     assert (job.state, record and record.effects) == ("completed", ())

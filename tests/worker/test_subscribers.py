@@ -17,11 +17,16 @@ import pytest
 from standfast import ConfigurationError, Standfast
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory
+from standfast.wings.alerts import conditions
+from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.cursors import Cursors
 from standfast.wings.alerts.follower import QUEUE as ALERTS
 from standfast.wings.alerts.surfaces import read
+from standfast.wings.jobs import reads
 from standfast.wings.notices import subscribers
+from standfast.wings.notices.journal import journal
 from standfast.wings.notices.subscribers import QUEUE, Subscriptions
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.doors.processes import PACKAGES, WorkerProcess
 from tests.waiting import seen
@@ -174,7 +179,7 @@ async def test_a_subscriber_that_is_down_gets_it_later_and_what_was_pruned_is_to
         job = str((await sf.enqueue("mail", 2)).id)
         monkeypatch.delenv("HOOK_SECRET")
         await carried(sf)
-        [(name, _, why)] = await sf._store.lookout.sinks()  # noqa: SLF001
+        [(name, _, why)] = await sf._store.read(conditions.sinks())  # noqa: SLF001
         assert (name, "HOOK_SECRET" in why, told(receiver)) == ("subscriber crm", True, [])
         monkeypatch.setenv("HOOK_SECRET", SECRET)
         sf.clock.advance(60)
@@ -188,8 +193,8 @@ async def test_a_subscriber_that_is_down_gets_it_later_and_what_was_pruned_is_to
             await sf.enqueue("mail", n)
         sf.clock.advance(2 * 86400)
         last = str((await sf.enqueue("mail", 3)).id)
-        await sf._store.journal(await sf._store.last_journal_number() - 1, 1)  # noqa: SLF001
-        await sf._store.prune(Prune())  # noqa: SLF001
+        await journal(sf._store, await sf._store.read(reads.last_journal_number()) - 1, 1)  # noqa: SLF001
+        await sf._store.write(upkeep.prune, Prune())  # noqa: SLF001
         await carried(sf)
         assert told(receiver)[2:] == [("gap", None), ("enqueued", last)]
 
@@ -267,7 +272,7 @@ async def _subscribed(url: str) -> None:
     async with Standfast(url) as sf:
 
         async def place() -> bool:
-            return await sf._store.agents.followed("subscriber crm") is not None  # noqa: SLF001
+            return await sf._store.read(alerts.followed("subscriber crm")) is not None  # noqa: SLF001
 
         await seen(place)
 

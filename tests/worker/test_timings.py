@@ -6,8 +6,10 @@ import pytest
 
 from standfast import Snooze
 from standfast.testing import drain
+from standfast.timing import BOUNDS, Timing
+from standfast.wings.health import timings as timings_script
 from standfast.wings.health.timings import Counted
-from standfast.wings.health.words import BOUNDS, Timing
+from standfast.worker import upkeep
 from standfast.worker.stopwatch import GIVEN_UP, Stopwatch
 from standfast.worker.upkeep import Prune, WorkerCard
 from tests.waiting import seen
@@ -69,7 +71,7 @@ async def test_the_wait_is_from_due_to_claimed(sf):
     await drain(sf)
     sf.clock.advance(14)
     await drain(sf)
-    timings, _ = await store_of(sf).lookout.measured()
+    timings, _ = await store_of(sf).read(timings_script.measured())
     assert timings["mail"].waited == pytest.approx(3 + 4)
     assert (sum(timings["mail"].waits), sum(timings["mail"].runs)) == (2, 2)
 
@@ -79,12 +81,12 @@ async def test_what_the_gone_counted_is_added_up_once_and_what_the_living_count_
     store, one = store_of(sf), Timing()
     one.run(1.0)
     for owner in ("gone-1", "gone-2"):
-        await store.retire(owner, Counted(owner, 0, {"mail": one}))
+        await store.write(upkeep.retire, Counted(owner, 0, {"mail": one}))
     card = WorkerCard("lives", "here", 1, "[]", "{}", None, Counted("lives", 1, {"mail": one}))
     for _ in range(3):
-        store.beat_blocking(card)
-        await store.prune(Prune())
-        timings, _ = await store.lookout.measured()
+        store.write(upkeep.beat, card).result()
+        await store.write(upkeep.prune, Prune())
+        timings, _ = await store.read(timings_script.measured())
         assert (sum(timings["mail"].runs), timings["mail"].ran) == (3, 3.0)
 
 
@@ -98,7 +100,7 @@ async def test_a_worker_writes_with_its_beat(disk):
         await disk.enqueue("mail")
 
         async def written():
-            timings, _ = await store_of(disk).lookout.measured()
+            timings, _ = await store_of(disk).read(timings_script.measured())
             return "mail" in timings and sum(timings["mail"].runs) == 1
 
         await seen(written)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 
 from standfast import Standfast, Transient
-from standfast.store.facades.looking_out import Lookout as StoreLookout
+from standfast.concurrency.flows import Answer
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.wings.alerts import conditions, delivery
@@ -19,6 +20,7 @@ from standfast.wings.alerts.rules import pain
 from standfast.wings.alerts.rules import told as told_as
 from standfast.wings.alerts.sinks import Sinks as NotedSinks
 from standfast.wings.alerts.telling import Teller
+from tests.between import between
 from tests.waiting import seen
 from tests.worker.inside import store_of
 from tests.worker.surfaces import Sinks, _receiver, alerting, one_webhook, receiver, told
@@ -141,22 +143,18 @@ async def test_a_dead_surface_is_told_to_the_others(alerting, monkeypatch, recei
         assert sorted(kinds) == ["dead_sink"] * 2 + ["low_disk"] * 4
 
 
-class Recording(StoreLookout):
-    """Counts what is written of sinks."""
-
-    words: list[Word]
-
-    async def note_sink(self, word: Word) -> None:
-        self.words.append(word)
-        await super().note_sink(word)
-
-
-async def test_of_many_deliveries_to_one_sink_only_news_are_written(alerting):
+async def test_of_many_deliveries_to_one_sink_only_news_are_written(alerting, monkeypatch):
     async with alerting("") as sf:
         await sf.open()
-        lookout = Recording(lambda: sf._store._engine)  # noqa: SLF001
-        lookout.words = []
-        sinks = NotedSinks(lookout, sf.clock)
+        store = store_of(sf)
+        words: list[Word] = []
+
+        async def note(written: Sequence[Word], noted: Answer[Any]) -> Any:
+            words.extend(written)
+            return await noted
+
+        between(store, conditions.note_sinks, note, monkeypatch.setattr)
+        sinks = NotedSinks(store, sf.clock)
 
         async def sent(error: Exception | None = None) -> dict[str, Any]:
             if error is not None:
@@ -169,26 +167,26 @@ async def test_of_many_deliveries_to_one_sink_only_news_are_written(alerting):
             sf.clock.advance(seconds)
 
         await sinks.sent("ops", sent())
-        assert lookout.words == [], "all is well, and was"
+        assert words == [], "all is well, and was"
         for _ in range(50):
             await failing(0.1)
-        [word] = lookout.words
+        [word] = words
         assert (word.name, "abcdefghij" in str(word.why)) == ("ops", False)
         await failing(5)
-        [(name, since, _)] = await lookout.sinks()
+        [(name, since, _)] = await store.read(conditions.sinks())
         assert name == "ops"
         assert store_of(sf).now() - since == pytest.approx(10)
         await failing(0)
-        assert len(lookout.words) == 2, "the reason may be another by now"
-        assert await lookout.sinks() == [(name, since, word.why)]
+        assert len(words) == 2, "the reason may be another by now"
+        assert await store.read(conditions.sinks()) == [(name, since, word.why)]
         await sinks.sent("ops", sent())
         await sinks.sent("ops", sent())
-        assert (len(lookout.words), await lookout.sinks()) == (3, [])
+        assert (len(words), await store.read(conditions.sinks())) == (3, [])
         cut = asyncio.create_task(sinks.sent("ops", asyncio.sleep(60, {})))
         await asyncio.sleep(0)
         cut.cancel()
         await asyncio.wait([cut])
-        assert len(lookout.words) == 3, "what was cut off says nothing"
+        assert len(words) == 3, "what was cut off says nothing"
 
 
 def test_a_chat_is_told_in_words():
@@ -247,7 +245,7 @@ async def test_of_two_who_would_tell_of_one_pain_one_does(alerting, receiver):
         jobs = sf._acceptor.own(QUEUE, [{"surface": "pain", "pain": pain(FULL, "now")}] * 3)  # noqa: SLF001
         signals = [conditions.Pain(FULL, 300.0, job) for job in jobs]
         for signal, seconds, due in zip(signals, (299, 1, 0), (True, False, True), strict=True):
-            assert await store_of(sf).lookout.hurt([signal]) == [due]
+            assert await store_of(sf).write_all(conditions.hurt, [signal]) == [due]
             await drain(sf)
             sf.clock.advance(seconds)
         assert len(pains(receiver)) == 2
@@ -257,14 +255,17 @@ async def test_after_an_outage_pain_keeps_its_pace_from_when_the_waiting_signal_
     async with alerting(f'[notify]\npain = "{receiver.url("/pain")}"\n') as sf:
         carried(sf)
         await sf.open()
-        lookout = store_of(sf).lookout
+        store = store_of(sf)
         jobs = sf._acceptor.own(QUEUE, [{"surface": "pain", "pain": pain(FULL, "now")}] * 3)  # noqa: SLF001
-        held = await lookout.take_turn(9)
+        held = await store.write(conditions.take_turn, 9)
         assert held is not None
-        assert await lookout.observe(conditions.Observation(held, begins=(("1", FULL),)))
+        assert await store.write(conditions.observe, conditions.Observation(held, begins=(("1", FULL),)))
         for job, waits, due in zip(jobs, (400, 299, 0), (True, False, True), strict=True):
-            hurting = bool(await lookout.hurting(store_of(sf).now(), 300.0))
-            assert (hurting, await lookout.hurt([conditions.Pain(FULL, 300.0, job)])) == (due, [due])
+            hurting = bool(await store.read(conditions.hurting(store_of(sf).now(), 300.0)))
+            assert (hurting, await store.write_all(conditions.hurt, [conditions.Pain(FULL, 300.0, job)])) == (
+                due,
+                [due],
+            )
             sf.clock.advance(waits)
             await drain(sf)
             sf.clock.advance(1)

@@ -19,9 +19,11 @@ from opentelemetry.sdk.trace import ReadableSpan
 from standfast import Permanent, Standfast, Transient, no_backoff
 from standfast.cli.logs import JsonLines
 from standfast.lifecycle import State
+from standfast.spine import intake
 from standfast.telemetry import current
 from standfast.testing import drain, memory
 from standfast.testing.kit import InMemory
+from standfast.wings.jobs import reads
 from tests.waiting import job_of
 from tests.warm import run_warm
 from tests.worker import tracing
@@ -331,7 +333,7 @@ async def test_what_was_stored_amiss_links_nothing(sf: InMemory, spans: Spans, s
     sf.handler("mail")(lambda job: job.payload)
     [job] = sf._acceptor.jobs("mail", (1,))  # noqa: SLF001
     details = msgspec.json.encode({"requester": "zoe", "trace": stored}).decode()
-    await store_of(sf).enqueue([msgspec.structs.replace(job, details=details)])
+    await store_of(sf).write_all(intake.enqueue, [msgspec.structs.replace(job, details=details)])
     await drain(sf)
     assert (await job_of(sf, job.id)).result == 1
     assert linked(spans.one("process")) == []
@@ -360,7 +362,7 @@ async def test_while_off_nothing_is_carried(monkeypatch: pytest.MonkeyPatch, spa
         sf.handler("mail")(lambda _job: current())
         with tracer.start_as_current_span("request"):
             job = str((await sf.enqueue("mail", 1)).id)
-        record = await store_of(sf).job(job)
+        record = await store_of(sf).read(reads.job(job, store_of(sf).boot()))
         assert record is not None
         assert "trace" not in record.row.details
         await drain(sf)

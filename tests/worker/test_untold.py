@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from standfast import ConfigurationError, Transient
-from standfast.store.facades.looking_out import Lookout
+from standfast.store.store import Store
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.wings.alerts import conditions
@@ -16,6 +16,7 @@ from standfast.wings.alerts.conditions import Observation, Open, Word
 from standfast.wings.alerts.follower import QUEUE
 from standfast.wings.alerts.sinks import Sinks
 from standfast.wings.alerts.words import AlertKind, Condition
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.worker.inside import store_of
 from tests.worker.surfaces import _receiver, alerting, one_webhook, receiver, told
@@ -28,14 +29,16 @@ __all__ = ["_receiver", "alerting", "receiver"]
 ONE = f'[queues."{QUEUE}"]\nmax_depth = 1\n'
 
 
-async def begun(sf: InMemory, *found: Condition) -> Lookout:
+async def begun(sf: InMemory, *found: Condition) -> Store:
     """Have a look see these begin."""
     await sf.open()
-    lookout = store_of(sf).lookout
-    held = await lookout.take_turn(9)
+    store = store_of(sf)
+    held = await store.write(conditions.take_turn, 9)
     assert held is not None
-    assert await lookout.observe(Observation(held, begins=tuple((str(n), each) for n, each in enumerate(found))))
-    return lookout
+    assert await store.write(
+        conditions.observe, Observation(held, begins=tuple((str(n), each) for n, each in enumerate(found)))
+    )
+    return store
 
 
 def deep(*queues: str) -> list[Condition]:
@@ -48,10 +51,10 @@ def deep(*queues: str) -> list[Condition]:
 async def test_alerts_that_the_full_queue_has_no_room_for_are_told_when_it_has(alerting, receiver):
     async with alerting(one_webhook(receiver) + ONE) as sf:
         carried(sf)
-        lookout = await begun(sf, *deep("a", "b", "c"))
+        store = await begun(sf, *deep("a", "b", "c"))
         for left in (2, 1, 0):
             await teller(sf).tell()
-            assert len(await lookout.untold(store_of(sf).now())) == left
+            assert len(await store.read(conditions.untold(store_of(sf).now()))) == left
             await drain(sf)
         assert [each["data"]["queue"] for each in told(receiver)] == ["a", "b", "c"]
 
@@ -99,14 +102,14 @@ async def sent(sinks: Sinks, error: Exception | None = None) -> None:
 async def test_what_one_process_could_not_deliver_and_another_did_leaves_no_dead_sink(alerting):
     async with alerting("") as sf:
         await sf.open()
-        lookout = store_of(sf).lookout
-        one, other = Sinks(lookout, sf.clock), Sinks(lookout, sf.clock)
+        store = store_of(sf)
+        one, other = Sinks(store, sf.clock), Sinks(store, sf.clock)
         await sent(other)
         with pytest.raises(Transient):
             await sent(one, Transient("timeout"))
-        assert [name for name, *_ in await lookout.sinks()] == ["ops"]
+        assert [name for name, *_ in await store.read(conditions.sinks())] == ["ops"]
         await sent(other)
-        assert await lookout.sinks() == []
+        assert await store.read(conditions.sinks()) == []
 
 
 async def test_a_sink_that_nothing_is_sent_to_any_more_is_forgotten_and_one_that_goes_on_failing_is_not(alerting):
@@ -114,12 +117,12 @@ async def test_a_sink_that_nothing_is_sent_to_any_more_is_forgotten_and_one_that
         await sf.open()
         store = store_of(sf)
         began = store.now()
-        await store.lookout.note_sink(Word("removed", "gone"))
+        await store.write(conditions.note_sinks, Word("removed", "gone"))
         for _ in range(2):
-            await store.lookout.note_sink(Word("failing", "timeout"))
+            await store.write(conditions.note_sinks, Word("failing", "timeout"))
             sf.clock.advance(conditions.FAILING_FOR * 0.6)
-        await store.prune(Prune())
-        [(name, since, _)] = await store.lookout.sinks()
+        await store.write(upkeep.prune, Prune())
+        [(name, since, _)] = await store.read(conditions.sinks())
         assert name == "failing"
         assert since == pytest.approx(began)
 
@@ -127,27 +130,31 @@ async def test_a_sink_that_nothing_is_sent_to_any_more_is_forgotten_and_one_that
 # --- what is looked at
 
 
-async def hurting(lookout: Lookout, sf: InMemory) -> list[Open]:
-    return await lookout.hurting(store_of(sf).now(), 300.0)
+async def hurting(store: Store, sf: InMemory) -> list[Open]:
+    return await store.read(conditions.hurting(store_of(sf).now(), 300.0))
 
 
 async def test_an_alert_whose_signal_is_on_its_way_does_not_keep_others_from_hurting(alerting, monkeypatch):
     monkeypatch.setattr(conditions, "BITE", 1)
     async with alerting('[notify]\npain = "http://127.0.0.1:9/"\n') as sf:
         carried(sf)
-        lookout = await begun(sf, *deep("a", "b"))
+        store = await begun(sf, *deep("a", "b"))
         await teller(sf).tell()
         sf.clock.advance(301)
-        assert [each.queue for each in await hurting(lookout, sf)] == ["b"]
+        assert [each.queue for each in await hurting(store, sf)] == ["b"]
         await teller(sf).tell()
         sf.clock.advance(301)
-        assert await hurting(lookout, sf) == []
+        assert await hurting(store, sf) == []
 
 
 async def test_kinds_that_only_a_newer_library_has_do_not_keep_others_from_being_told(alerting, monkeypatch):
     monkeypatch.setattr(conditions, "BITE", 1)
     monkeypatch.setattr(conditions, "MOST_OPEN", 1)
     async with alerting("") as sf:
-        lookout = await begun(sf, msgspec.structs.replace(FULL, kind="too_warm"), FULL)
-        for found in (await lookout.standing(), await lookout.untold(store_of(sf).now()), await hurting(lookout, sf)):
+        store = await begun(sf, msgspec.structs.replace(FULL, kind="too_warm"), FULL)
+        for found in (
+            await store.read(conditions.standing()),
+            await store.read(conditions.untold(store_of(sf).now())),
+            await hurting(store, sf),
+        ):
             assert [each.kind for each in found] == ["low_disk"]

@@ -6,6 +6,7 @@ from standfast import Transient, fixed
 from standfast.concurrency.loops import Loop
 from standfast.spine.orders import Order, Want
 from standfast.testing import drain
+from standfast.worker import upkeep
 from standfast.worker import worker as worker_module
 from standfast.worker.heartbeat import beat_for
 from standfast.worker.pruner import Pruner
@@ -105,7 +106,7 @@ async def test_a_worker_that_is_seen_late_has_one_beat_to_renew(sf):
     store = store_of(sf)
     card = WorkerCard("w", "host", 1, "[]", "{}")
     sweeper = Sweeper(store, Sweep(every=1e9, patience=0), wait=beat_for)
-    store.beat_blocking(card)
+    store.write(upkeep.beat, card).result()
     await store.claim(Order("w", (Want("mail", ("mail",), 1),)))
 
     async def state_after(seconds: float) -> str:
@@ -114,7 +115,7 @@ async def test_a_worker_that_is_seen_late_has_one_beat_to_renew(sf):
         return (await job_of(sf, receipt.id)).view
 
     assert await state_after(31) == "running"
-    store.beat_blocking(card)
+    store.write(upkeep.beat, card).result()
     assert await state_after(10) == "running", "it came back in time"
     assert await state_after(25) == "running", "late again, and seen so for the first time"
     assert await state_after(9.9) == "running"

@@ -12,13 +12,15 @@ import pytest
 
 from standfast import PolicyDenied, Standfast
 from standfast.outcome import Succeeded
-from standfast.store.store import Store
+from standfast.store.premises import Premises
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
+from standfast.wings.alerts import conditions
 from standfast.wings.alerts.conditions import Word
 from standfast.wings.alerts.lookout import Lookout
 from standfast.wings.alerts.words import AlertKind, Condition
 from standfast.wings.jobs.reads import JournalRow
+from standfast.wings.notices.journal import journal
 from tests.store.suite import beat, claim_one, ended, sweep
 from tests.worker.inside import store_of
 
@@ -110,20 +112,20 @@ async def _run_again(sf: InMemory, _: pytest.MonkeyPatch) -> None:
 
 
 async def refuse(sf: InMemory, _: pytest.MonkeyPatch) -> None:
-    await store_of(sf).lookout.note_sink(Word("ops", "refused"))
+    await store_of(sf).write(conditions.note_sinks, Word("ops", "refused"))
     sf.clock.advance(300)
 
 
 async def take(sf: InMemory, _: pytest.MonkeyPatch) -> None:
-    await store_of(sf).lookout.note_sink(Word("ops"))
+    await store_of(sf).write(conditions.note_sinks, Word("ops"))
 
 
 async def fill_disk(_: InMemory, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Store, "free_bytes", lambda _store: 1 << 20)
+    patch.setattr(Premises, "free_bytes", lambda _premises: 1 << 20)
 
 
 async def free_disk(_: InMemory, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Store, "free_bytes", lambda _store: 1 << 40)
+    patch.setattr(Premises, "free_bytes", lambda _premises: 1 << 40)
 
 
 STORIES: dict[str, tuple[Act, Act]] = {
@@ -155,7 +157,7 @@ async def looked(sf: InMemory, times: int = 1, *, apart: float = 10.0, lookouts:
 async def notices(sf: Standfast, *kinds: str) -> list[tuple[str, str, str]]:
     """Give what was told of these kinds: kind, queue, and what it names."""
     rows: list[JournalRow] = []
-    while more := await store_of(sf).journal(rows[-1].seq if rows else 0, 10_000):
+    while more := await journal(store_of(sf), rows[-1].seq if rows else 0, 10_000):
         rows += more
     entries = [entry for row in rows for entry in msgspec.json.decode(row.entries)]
     return [(kind, queue, name) for kind, queue, names in entries if kind in kinds for name in names]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,12 +12,14 @@ import msgspec
 from standfast.application.fallback import FALLBACK, Otherwise, check_otherwise
 from standfast.application.parts import Parts
 from standfast.clock import Clock
+from standfast.concurrency.flows import finished
 from standfast.errors import ConfigurationError
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.rules import Seconds
 from standfast.spine.accept import Ages, Keys, ages_of, check_shared_key, keys_of, several
 from standfast.wings.commands.verbs import Commands
 from standfast.wings.http import verbs as http
+from standfast.wings.jobs import scripts as operations
 from standfast.wings.workflows.verbs import Workflow
 
 
@@ -43,10 +44,7 @@ class Accepting(Parts):
         database (`sqlite3`), where it is written to an outbox, and is a job once `sf.outbox(...)` brought it here.
         """
         [job] = self._acceptor.jobs(queue, (payload,), **options)
-        if otherwise is not None:
-            check_otherwise(otherwise)
-            return await self._fallbacks.unless_stored(queue, otherwise, self._accept(job, tx), FALLBACK)
-        return await self._accept(job, tx)
+        return await (self._accept(job, tx) if otherwise is None else self._accept_or(otherwise, job, tx))
 
     async def ingest(self, queue: str, payload: Any = None, *, body_key: str | None = None, **options: Any) -> Receipt:
         """Store one job that came from outside; it is on disk when this returns.
@@ -61,10 +59,15 @@ class Accepting(Parts):
     async def ignored(self, queue: str) -> None:
         """Count what came from outside for a queue and asked for nothing: `stats` shows how much that was."""
         await self._ready()
-        await self._store.count_ignored(queue)
+        await self._store.write(operations.count_ignored, (queue, 1))
+
+    async def _accept_or(self, otherwise: Otherwise, job: NewJob, tx: Any) -> Receipt:
+        check_otherwise(otherwise)
+        return await self._fallbacks.unless_stored(job.queue, otherwise, self._accept(job, tx), FALLBACK)
 
     async def _accept(self, job: NewJob, tx: Any) -> Receipt:
-        await self._admission.admit([job])
+        if job.handler == HTTP or self._admission.strict:
+            await self._admission.admit([job])
         if tx is not None:
             return (await self._transactions.enqueue(tx, [job]))[0]
         return await self._reception.accept(job)
@@ -74,16 +77,7 @@ class Accepting(Parts):
     ) -> Receipt:
         """Store one job from code without an event loop; it is on disk when this returns."""
         [job] = self._acceptor.jobs(queue, (payload,), **options)
-        if otherwise is not None:
-            check_otherwise(otherwise)
-            return self._fallbacks.unless_stored_blocking(queue, otherwise, partial(self._accept_blocking, job, tx))
-        return self._accept_blocking(job, tx)
-
-    def _accept_blocking(self, job: NewJob, tx: Any) -> Receipt:
-        self._admission.admit_blocking([job])
-        if tx is not None:
-            return self._transactions.enqueue_blocking(tx, [job])[0]
-        return self._reception.accept_blocking(job)
+        return finished(self._accept(job, tx) if otherwise is None else self._accept_or(otherwise, job, tx))
 
     async def enqueue_http(
         self,

@@ -16,11 +16,13 @@ from standfast.job import Claim, NewJob, Receipt
 from standfast.spine.accept import Duration
 from standfast.spine.orders import Accepted
 from standfast.spine.registry import Handler
+from standfast.wings.calls import scripts as call_scripts
 from standfast.wings.calls import verbs as calls
 from standfast.wings.calls.hand_over import hand_over, judged
 from standfast.wings.calls.replies import anothers, spooled
 from standfast.wings.calls.scripts import Called
 from standfast.wings.calls.verbs import Target, because
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker.caller import Caller
 
 AFTERWARDS = 10.0
@@ -159,7 +161,7 @@ class Calling(Looking):
 
     async def _declared_elsewhere(self, name: str) -> list[tuple[str, str]]:
         await self._ready()
-        return await self._store.calls.places(name)
+        return await self._store.read(call_scripts.places(name))
 
     async def _laid_out(self, target: Target, params: Any, **options: Any) -> NewJob:
         [job] = self._acceptor.jobs(target.queue, (params,), handler=target.handler, **options)
@@ -183,7 +185,7 @@ class Calling(Looking):
         with _known_to_be_stored(receipt):
             found = await self.status(receipt.id) if receipt.outcome == "duplicate" else None
             if within is None:
-                within = (await self._store.rules(job.queue)).timeout or math.inf
+                within = (await self._store.read(queue_scripts.rules(job.queue))).timeout or math.inf
         theirs = found is not None and calls.is_theirs(found, job, requester)
 
         async def settled(seconds: float) -> bool:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from standfast.concurrency.flows import of_loop
 from standfast.concurrency.locks import ForkableLock
-from standfast.concurrency.threads import aside
 from standfast.errors import Backpressure, ConfigurationError, StoreClosed, StoreMoved, StoreUnavailable
 from standfast.job import Receipt
 from standfast.store.store import Store
+from standfast.wings.jobs.scripts import count_fallbacks
 
 log = logging.getLogger("standfast.queue")
 
@@ -57,19 +57,8 @@ class Fallbacks:
             self._go_on(queue, error)
         answer = otherwise()
         if inspect.isawaitable(answer):
-            await answer
+            await of_loop(answer)
         return instead
-
-    def unless_stored_blocking(self, queue: str, otherwise: Otherwise, store: Callable[[], Receipt]) -> Receipt:
-        """Do the same for a caller without a loop; an async fallback gets a loop of its own."""
-        try:
-            return store()
-        except (StoreUnavailable, Backpressure) as error:
-            self._go_on(queue, error)
-        answer = otherwise()
-        if inspect.isawaitable(answer):
-            asyncio.run(_finish(answer))
-        return FALLBACK
 
     def _go_on(self, queue: str, error: StoreUnavailable | Backpressure) -> None:
         """Count and log a fallback; raise instead if the job may be stored: both would then happen.
@@ -89,23 +78,14 @@ class Fallbacks:
 
     async def tell(self) -> None:
         """Have the store count them; while it cannot, they are kept."""
-        if self._untold:
-            await aside(self.tell_blocking)
-
-    def tell_blocking(self) -> None:
-        """Do the same for a caller without a loop."""
         with self._lock:
             counts, self._untold = self._untold, Counter()
         if not counts:
             return
         try:
-            self._store.count_fallbacks_blocking(counts)
+            await self._store.write_all(count_fallbacks, list(counts.items()))
         except StoreUnavailable as error:
             log.warning("%d fallbacks are not counted in the store yet: %s", counts.total(), error)
             if error.definite:
                 with self._lock:
                     self._untold += counts
-
-
-async def _finish(answer: Awaitable[Any]) -> None:
-    await answer

@@ -26,7 +26,7 @@ from standfast.wings.calls.replies import part_of
 from standfast.wings.health import doctor, measures
 from standfast.wings.health import verbs as overview
 from standfast.wings.health.measures import Measures
-from standfast.wings.jobs import search
+from standfast.wings.jobs import listing, reads, search
 from standfast.wings.jobs.view import Page, job_view
 from standfast.wings.notices import words as notices
 from standfast.wings.notices.following import Reader
@@ -46,7 +46,7 @@ class Looking(Parts):
         if (waiting := await self._reception.view(wanted)) is not None:
             return waiting
         await self._ready()
-        record = await self._store.job(wanted)
+        record = await self._store.read(reads.job(wanted, self._store.boot()))
         return record and job_view(record, now=self._store.now(), skew=self._store.skew())
 
     async def jobs(
@@ -73,7 +73,7 @@ class Looking(Parts):
         named = {**asked, "state": state, "view": view, "session": session, "label": label, "q": q}
         wanted = search.wanted(named, limit, cursor, reach)
         await self._ready()
-        found = await self._store.jobs(wanted)
+        found = await self._store.read(listing.jobs(wanted, self._store.now()))
         return search.page(found, now=self._store.now(), skew=self._store.skew())
 
     async def wait(self, id: str | None, timeout: Seconds) -> JobView:
@@ -101,7 +101,7 @@ class Looking(Parts):
 
     def there(self) -> bool:
         """Tell whether there is a store to open; the first use makes one that is not."""
-        return self._store.there()
+        return self._store.premises.there()
 
     async def health(self) -> dict[str, Any]:
         """Judge the store by what it holds; while it is away, by what waits for it on this host."""
@@ -123,7 +123,7 @@ class Looking(Parts):
         await self._ready()
         if self._store.trouble:
             raise StoreUnavailable(self._store.trouble, definite=True)
-        if self._store.disk_low():
+        if self._store.premises.disk_low():
             raise LowDisk("the disk is low", definite=True)
 
     async def doctor(self, *, full: bool = False) -> dict[str, Any]:
@@ -135,9 +135,9 @@ class Looking(Parts):
 
     async def migrate(self) -> tuple[int, int]:
         """Bring the store's schema forward, as every opening does; give its number before and after."""
-        before = self._store.schema_version()
+        before = self._store.premises.schema_version()
         await self._ready()
-        return before, self._store.schema_version()
+        return before, self._store.premises.schema_version()
 
     async def stats(self) -> dict[str, Any]:
         """Count what is there, and what happened so far."""

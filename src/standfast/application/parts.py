@@ -10,6 +10,7 @@ from standfast import settings, telemetry
 from standfast.application.fallback import Fallbacks
 from standfast.application.reception import Reception
 from standfast.application.traced_accept import TracedReception, TracedTransactions
+from standfast.application.wings import store_at
 from standfast.clock import Clock, SystemClock
 from standfast.spine.accept import Acceptor
 from standfast.spine.registry import Registry
@@ -96,9 +97,13 @@ class Parts:
     def _new_store(self) -> Store:
         """Make the store, not yet open."""
         given = self.settings
-        store = Store(given.url.value, self.clock, audit_file=given.audit_file.value, spool=given.spool.value)
-        store.governance.approval_ttl = given.approval_ttl.value
-        return store
+        return store_at(
+            given.url.value,
+            self.clock,
+            audit_file=given.audit_file.value,
+            spool=given.spool.value,
+            approval_ttl=given.approval_ttl.value,
+        )
 
     def _make_telling(self) -> None:
         """Make what tells of what happens, here and outside."""
@@ -108,7 +113,7 @@ class Parts:
         self._followings = Followings(self._store)
         self._follower = Follower(self._store, self._acceptor, self._notify, cursors)
         self._subscriptions = Subscriptions(self._store, self._acceptor, self._notify, cursors)
-        self._sinks = Sinks(self._store.lookout, self.clock)
+        self._sinks = Sinks(self._store, self.clock)
         self._lookout = Lookout(self._store, self.clock)
         self._teller = Teller(self._store, self._acceptor, self._notify)
 
@@ -119,7 +124,7 @@ class Parts:
 
     def _new_transactions(self) -> Transactions:
         """Make what writes jobs inside transactions of callers."""
-        parts = (self._store, self._ready, self._declared.publish_blocking, self.clock)
+        parts = (self._store, self._ready, self.clock)
         return Transactions(*parts) if self.tracing is None else TracedTransactions(self.tracing, *parts)
 
     def _new_shared_settings(self) -> SharedSettings:

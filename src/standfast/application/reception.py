@@ -6,12 +6,15 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from standfast.application.fallback import Fallbacks
+from standfast.concurrency.flows import EitherWay, beside
 from standfast.concurrency.locks import ForkableLock
 from standfast.concurrency.threads import aside
 from standfast.errors import StoreGone, StoreUnavailable, WrongAddress
 from standfast.job import NewJob, Receipt
+from standfast.spine import bulk, intake
 from standfast.spine.accept import receipt
 from standfast.spine.orders import Accepted
 from standfast.store import store as store_module
@@ -50,32 +53,31 @@ class Reception:
 
     async def accept(self, job: NewJob, enqueue: Enqueue | None = None) -> Receipt:
         """Take one job in; `enqueue` stores it, where that is more than that."""
-        [answer] = await self._stored([job], enqueue or self._store.enqueue)
+        [answer] = await self._stored([job], enqueue or self._enqueue)
         if self._fallbacks.untold and not _is_spooled(answer):
             await self._fallbacks.tell()
         return receipt(answer, job)
 
     async def accept_together(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Take in all of these jobs, or none."""
-        answers = await self._stored(jobs, self._store.enqueue_together)
+        answers = await self._stored(jobs, self._enqueue_together)
         return [receipt(answer, job) for answer, job in zip(answers, jobs, strict=True)]
 
-    def accept_blocking(self, job: NewJob) -> Receipt:
-        """Take one job in from code without a loop."""
-        [answer] = self._stored_blocking([job])
-        if not _is_spooled(answer):
-            self._fallbacks.tell_blocking()
-        return receipt(answer, job)
+    def _enqueue(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
+        return self._store.write_all(intake.enqueue, jobs)
+
+    def _enqueue_together(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
+        return self._store.write(bulk.enqueue_together, jobs)
 
     async def _stored(self, jobs: Sequence[NewJob], enqueue: Enqueue) -> list[Accepted]:
         spool = self._spool
         if spool is None:
-            if self._declared.unpublished:
+            if self._declared.published is not self._declared.newest:
                 await self._declared.publish()
             return await enqueue(jobs)
         refused = None
         while refused is None and (spool.waiting is not False or self._declared.unpublished):
-            refused = await asyncio.shield(self._asked_for_all(spool))
+            refused = await EitherWay(partial(self._asked_for_all, spool), partial(self._refusal, spool))
         if refused is None:
             try:
                 return await enqueue(jobs)
@@ -83,31 +85,14 @@ class Reception:
                 raise
             except StoreUnavailable as error:
                 refused = error
-        return await aside(self._put, spool, jobs, refused)
+        return await beside(self._put, spool, jobs, refused)
 
     def _asked_for_all(self, spool: Spool) -> asyncio.Future[StoreUnavailable | None]:
         """Ask once for all calls of this loop that wait: they go on in the order they came."""
         asked = self._asked
         if asked is None or asked.done() or asked.get_loop() is not asyncio.get_running_loop():
             asked = self._asked = aside(self._refusal, spool)
-        return asked
-
-    def _stored_blocking(self, jobs: Sequence[NewJob]) -> list[Accepted]:
-        spool = self._spool
-        if spool is None:
-            self._declared.publish_blocking()
-            return self._store.enqueue_blocking(jobs)
-        refused = None
-        if spool.waiting is not False or self._declared.unpublished:
-            refused = self._refusal(spool)
-        if refused is None:
-            try:
-                return self._store.enqueue_blocking(jobs)
-            except StoreGone:
-                raise
-            except StoreUnavailable as error:
-                refused = error
-        return self._put(spool, jobs, refused)
+        return asyncio.shield(asked)
 
     def _refusal(self, spool: Spool) -> StoreUnavailable | None:
         """Say why jobs cannot go to the store itself; one that is being opened is waited for until the deadline."""

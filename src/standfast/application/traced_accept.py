@@ -62,11 +62,6 @@ class TracedReception(Reception):
         with self._tracing.producing(*about(jobs)) as span:
             return await super().accept_together([stamped(job, span) for job in jobs])
 
-    def accept_blocking(self, job: NewJob) -> Receipt:
-        """Take one job in from code without a loop."""
-        with self._tracing.producing(*about([job])) as span:
-            return _told(span, super().accept_blocking(stamped(job, span)))
-
 
 class TracedTransactions(Transactions):
     """Writes jobs inside transactions of callers, each call inside a span of its own."""
@@ -79,8 +74,3 @@ class TracedTransactions(Transactions):
         """Write all of these jobs, or none."""
         with self._tracing.producing(*about(jobs)) as span:
             return await super().enqueue(tx, [stamped(job, span) for job in jobs])
-
-    def enqueue_blocking(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """Do the same for a caller without a loop."""
-        with self._tracing.producing(*about(jobs)) as span:
-            return super().enqueue_blocking(tx, [stamped(job, span) for job in jobs])

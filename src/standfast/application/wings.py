@@ -1,31 +1,67 @@
-"""Which wing joins the life of a job at which moment, and in which order.
+"""Which wing joins the life of a job at which moment, and in which order scripts and wings lock what they need.
 
 On PostgreSQL each order is an order of locks: names before rows, queues before keys, jobs before what belongs to them,
 the head of the audit chain last of all.
+
+A round runs several scripts in one transaction. The threads of all of them are locked before the first touches a row,
+in the order of their names. Then the scripts take their turns: queues, keys and jobs are locked in one order, and a
+claim comes last, because it waits for nobody and nothing waits after it. The first script that locks jobs locks those
+of all others too, by number (`steps.lock_jobs`): two that lock one after the other could meet two that do it in turn.
+
+Limits, rates, breakers and admission gates are locked by name as threads are, but after everything else: an end gives
+its places back in `gates.settle`, which runs when every other script of the round has its locks, before the claim or at
+the close. So whoever waits for such a gate holds jobs, and whoever holds one waits for nothing but such gates of later
+names: it picks the jobs it lets through among those that nobody has locked, and a claim or a sweep only tries the locks
+and leaves alone what it does not get. A circle would need somebody who holds such a gate and waits for a job, a thread
+or a queue, and there is none. The head of the audit chain comes after all of them.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from standfast.clock import Clock
+from standfast.settings import APPROVAL_TTL
+from standfast.spine import bulk, intake
+from standfast.spine.apply import apply
+from standfast.spine.claim import claim
+from standfast.spine.close import close
+from standfast.spine.lock import lock_round
 from standfast.spine.riders import Riders
+from standfast.store.scripts import RoundScripts, Write
+from standfast.store.store import Store
+from standfast.wings.alerts import conditions
+from standfast.wings.alerts import scripts as alerts
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.audit import scripts as audit
+from standfast.wings.audit.anchor import Anchor
 from standfast.wings.calls import scripts as calls
 from standfast.wings.consent import scripts as consent
 from standfast.wings.effects import scripts as effects
+from standfast.wings.jobs import reads
 from standfast.wings.jobs import scripts as jobs
 from standfast.wings.keys import scripts as keys
+from standfast.wings.letters import arrivals, births
 from standfast.wings.letters import scripts as letters
+from standfast.wings.limits import probe_scripts as probes
 from standfast.wings.limits import scripts as limits
 from standfast.wings.limits.claiming import claim_regulated
+from standfast.wings.notices import scripts as notices
 from standfast.wings.policy import scripts as policy
 from standfast.wings.queues import depth
 from standfast.wings.redrives import scripts as redrives
+from standfast.wings.relay import scripts as relay
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.threads import intake as thread_intake
 from standfast.wings.threads import scripts as threads
+from standfast.wings.tokens import scripts as tokens
+from standfast.wings.tokens import session_scripts, settings_scripts
+from standfast.wings.workflows import graphs
 from standfast.wings.workflows import scripts as workflows
+from standfast.worker import losses, upkeep
 
 RIDERS = Riders(
+    names=threads.lock_names,
     expects=(thread_intake.lock,),
     accepts=(depth.lock_newcomers, keys.take),
     makes_room=(depth.admitted,),
@@ -53,3 +89,92 @@ RIDERS = Riders(
     settles=(workflows.settle, limits.settle, calls.start),
     closes=(audit.write_link,),
 )
+
+ORDER: tuple[Write[Any, Any], ...] = (
+    audit.note,
+    tokens.create,
+    tokens.revoke,
+    session_scripts.open_,
+    session_scripts.renew,
+    session_scripts.close,
+    session_scripts.close_all,
+    settings_scripts.publish,
+    sessions.keep_replies,
+    letters.stamp,
+    arrivals.bring_in,
+    births.hold_restored,
+    intake.enqueue,
+    bulk.enqueue_together,
+    graphs.start,
+    relay.forward,
+    births.bury,
+    conditions.take_turn,
+    conditions.observe,
+    conditions.tell,
+    conditions.hurt,
+    conditions.note_sinks,
+    alerts.follow,
+    alerts.tell,
+    calls.call,
+    calls.hand_over,
+    effects.write,
+    effects.keep_looks,
+    apply,
+    graphs.cancel,
+    letters.amend,
+    letters.quarantine,
+    approvals.ask,
+    approvals.say,
+    policy.refuse,
+    policy.take_turn,
+    policy.tidy,
+    redrives.plan,
+    redrives.start,
+    redrives.take,
+    redrives.mark,
+    redrives.advance,
+    redrives.withdraw,
+    redrives.carry_out,
+    redrives.steer,
+    sessions.read,
+    consent.enter,
+    consent.give,
+    consent.take_back,
+    jobs.ask_to_stop,
+    jobs.hurry,
+    probes.insist,
+    jobs.count_fallbacks,
+    jobs.count_ignored,
+    losses.stand_apart,
+    losses.stand_back,
+    upkeep.sweep,
+    upkeep.prune,
+    upkeep.beat,
+    upkeep.retire,
+    notices.number_journal,
+    claim,
+)
+"""The turns of scripts in one transaction."""
+
+SCRIPTS = RoundScripts(
+    order=ORDER,
+    riders=RIDERS,
+    lock=lock_round,
+    close=close,
+    claim=claim,
+    contents=reads.contents,
+    anchor=Anchor,
+)
+"""What every store is given."""
+
+
+def store_at(
+    url: str,
+    clock: Clock | None = None,
+    *,
+    audit_file: str | None = None,
+    spool: str | bool | None = None,
+    approval_ttl: float = APPROVAL_TTL,
+) -> Store:
+    """Give the store of a URL, not yet open."""
+    return Store(url, SCRIPTS, clock, audit_file=audit_file, spool=spool, approval_ttl=approval_ttl)

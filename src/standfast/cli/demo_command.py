@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from standfast.cli.door import DONE, FAILED, shared
-from standfast.cli.progress import bars
+from standfast.cli.group import DONE, FAILED, shared
+from standfast.cli.progress_bar import bars
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.errors import ConfigurationError
 
@@ -90,9 +90,9 @@ def _receiver_says(account: Account) -> Table:
         ("effects", str(account.effects), "what was done, first time or again"),
         ("repeats recognised", str(account.recognised), "the same Idempotency-Key: not done again"),
         ("doubled, recorded", str(recorded), "possible_duplicate stands in the job's history"),
-        ("doubled without a record", _wrong(account.doubled_without_record), "nobody could have known"),
+        ("doubled without a record", _wrong(account.doubled_without_record), "no record says so"),
         ("dead without a record", _wrong(account.dead_without_record), "done, and the letter says it cannot be"),
-        ("never asked for", _wrong(account.never_asked_for), "effects of jobs that nobody enqueued"),
+        ("never asked for", _wrong(account.never_asked_for), "effects of jobs that were never enqueued"),
     ]
     return Table(rows, ("books", "number", "meaning"), "What the receiver wrote down")
 

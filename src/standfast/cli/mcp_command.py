@@ -12,13 +12,13 @@ import click
 
 from standfast.application import Standfast
 from standfast.cli import logs
-from standfast.cli.door import shared
+from standfast.cli.group import shared
 from standfast.cli.version import version
 from standfast.cli.worker_command import application
 from standfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from standfast.mcp import Identity
+    from standfast.mcp.agent_identity import Identity
 
 LAST_WORD = 5.0
 """Seconds that a server which is told to stop gives what runs in it."""
@@ -40,7 +40,8 @@ def mcp(*, app: str | None, session: str | None, worker: bool, url: str | None, 
     every start is a session of its own. Put the whole line into your client's configuration as the command.
     """
     try:
-        from standfast.mcp import door, identity  # noqa: PLC0415 - an extra, and slow to import
+        from standfast.mcp.agent_identity import identity  # noqa: PLC0415
+        from standfast.mcp.agent_server import agent_server  # noqa: PLC0415 - an extra, and slow to import
     except ModuleNotFoundError as error:
         if error.name != "mcp":
             raise
@@ -48,7 +49,7 @@ def mcp(*, app: str | None, session: str | None, worker: bool, url: str | None, 
     sf = application(app, url)
     logs.start(sf.settings.log.value, as_json=as_json)
     who = identity(session)
-    served = door(sf, who, version=version())
+    served = agent_server(sf, who, version=version())
     asyncio.run(_serve(sf, served, who, worker=worker))
 
 

@@ -15,7 +15,7 @@ import click
 
 from standfast.application import Standfast
 from standfast.cli import logs
-from standfast.cli.door import shared
+from standfast.cli.group import shared
 from standfast.cli.worker_command import application, for_suspects
 from standfast.errors import ConfigurationError
 from standfast.spine.accept import user
@@ -95,7 +95,7 @@ async def _serve(sf: Standfast, server: Server, host: str, port: int, suspects: 
     serving = uvicorn.Server(config)
 
     def stop(number: int, _: None) -> None:
-        server.parting.end()
+        server.shutdown.begin()
         serving.handle_exit(number, None)
 
     serving.capture_signals = lambda: _ending(stop)  # type: ignore[method-assign]

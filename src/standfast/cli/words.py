@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 NEARLY = 1.01
 """One per cent short of two hours is told as two hours, not as 119 minutes."""
+
+
+def now() -> datetime:
+    """Give the moment that ages are told from."""
+    return datetime.now(UTC)
 
 
 def span(seconds: float) -> str:

@@ -12,7 +12,7 @@ import click
 
 from standfast.application import Standfast
 from standfast.cli import logs
-from standfast.cli.door import shared
+from standfast.cli.group import shared
 from standfast.cli.parameters import duration, names
 from standfast.errors import ConfigurationError
 from standfast.settings import without_password
@@ -46,7 +46,7 @@ def worker(
     worker_lost.
 
     APP:SF names the application: a module of the present directory, and the Standfast object in it. Without one only
-    HTTP jobs are run; lost jobs are recovered, old ones expire, and what nobody needs is pruned, all the same.
+    HTTP jobs are run; lost jobs are recovered, old ones expire, and what is not needed is pruned, all the same.
     """
     if tell is not None:
         # What the application starts has nothing to tell.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,6 +22,8 @@ from standfast.wings.tokens.words import Grant
 
 Ends = Callable[[Call, Any], Drawn | Elsewhere]
 MISFIT = 422
+ASKED = "asked"
+ASKED_FOR = "Nothing ran yet: the policy wants a person to approve it first. The approval was asked for; this is it."
 
 
 class Action(NamedTuple):
@@ -32,57 +35,27 @@ class Action(NamedTuple):
     ends: Ends
 
 
-def back(page: str, done: str) -> Ends:
-    """Lead to a page, which says what was done."""
+class Back(msgspec.Struct, frozen=True):
+    """Leads to a page, which says what was done: the address names the message, and never has its words."""
 
-    def ends(call: Call, said: Any) -> Elsewhere:
+    page: str
+    name: str
+    says: str
+
+    def __call__(self, call: Call, said: Any) -> Elsewhere:
+        """Give the page, with what the call and its answer name in it."""
         named = {name: part(value) for name, value in {**_names(said), **call.path}.items()}
-        return Elsewhere(f"{page.format_map(named)}?done={done}")
+        return Elsewhere(f"{self.page.format_map(named)}?done={self.name}")
 
-    return ends
+
+def messages(actions: Iterable[Action]) -> dict[str, str]:
+    """Give what pages say after something was done, by the name that an address has for it."""
+    ends = (each.ends for each in actions)
+    return {ASKED: ASKED_FOR, **{each.name: each.says for each in ends if isinstance(each, Back)}}
 
 
 def _names(said: Any) -> dict[str, Any]:
     return {"id": said["id"]} if isinstance(said, dict) and "id" in said else {}
-
-
-def _planned(call: Call, said: Any) -> Drawn:
-    return Drawn("plan.html", {"plan": said, "filter": call.body.filter.filter()})
-
-
-def _minted(_: Call, said: Any) -> Drawn:
-    return Drawn("token.html", {"made": said})
-
-
-def _tried(call: Call, said: Any) -> Drawn:
-    return Drawn("policy_check.html", {"found": said, "text": call.body.text})
-
-
-def _letter(verb: str) -> Action:
-    return Action(f"/dead-letters/{{id}}/{verb}", "POST", f"/dead-letters/{{id}}/{verb}", back("/jobs/{id}", verb))
-
-
-ACTIONS = (
-    Action("/jobs/{id}/retry", "POST", "/jobs/{id}/retry", back("/jobs/{id}", "retry")),
-    Action("/jobs/{id}/cancel", "POST", "/jobs/{id}/cancel", back("/jobs/{id}", "cancel")),
-    *(_letter(verb) for verb in ("replay", "amend", "resolve", "discard", "quarantine")),
-    Action("/dead-letters/plan", "POST", "/dead-letters/plan", _planned),
-    Action("/redrives", "POST", "/redrives", back("/redrives/{id}", "redrive")),
-    Action("/redrives/{id}/pause", "POST", "/redrives/{id}/pause", back("/redrives/{id}", "redrive-pause")),
-    Action("/redrives/{id}/resume", "POST", "/redrives/{id}/resume", back("/redrives/{id}", "redrive-resume")),
-    Action("/redrives/{id}/cancel", "POST", "/redrives/{id}/cancel", back("/redrives/{id}", "redrive-cancel")),
-    Action("/approvals/{id}/approve", "POST", "/approvals/{id}/approve", back("/approvals/{id}", "approve")),
-    Action("/approvals/{id}/deny", "POST", "/approvals/{id}/deny", back("/approvals/{id}", "deny")),
-    Action("/queues/{name:path}/pause", "POST", "/queues/{name}/pause", back("/queues/{name}", "pause")),
-    Action("/queues/{name:path}/resume", "POST", "/queues/{name}/resume", back("/queues/{name}", "resume")),
-    Action("/schedules/{name:path}/pause", "POST", "/schedules/{name}/pause", back("/schedules", "schedule-pause")),
-    Action("/schedules/{name:path}/resume", "POST", "/schedules/{name}/resume", back("/schedules", "schedule-resume")),
-    Action("/schedules/{name:path}/remove", "DELETE", "/schedules/{name}", back("/schedules", "schedule-remove")),
-    Action("/workflows/{id}/cancel", "POST", "/workflows/{id}/cancel", back("/workflows/{id}", "workflow-cancel")),
-    Action("/policy/check", "POST", "/policy/check", _tried),
-    Action("/tokens", "POST", "/tokens", _minted),
-    Action("/tokens/{name:path}/revoke", "DELETE", "/tokens/{name}", back("/tokens", "revoke")),
-)
 
 
 def endpoint(sf: Standfast, gate: Gatekeeper, action: Action, route: Route) -> Callable[[Request], Awaitable[Response]]:
@@ -106,7 +79,7 @@ def endpoint(sf: Standfast, gate: Gatekeeper, action: Action, route: Route) -> C
 def _instead(problem: Problem, route: Route, fields: Mapping[str, str]) -> Drawn | Elsewhere:
     """Lead to the approval that was asked for, or show the form again as it was filled in."""
     if "approval" in problem.more:
-        return Elsewhere(f"/approvals/{part(problem.more['approval'])}?done=asked")
+        return Elsewhere(f"/approvals/{part(problem.more['approval'])}?done={ASKED}")
     if problem.status != MISFIT or route.body is None:
         raise problem
     kept = {name: text for name, text in fields.items() if name.startswith("filter.")}

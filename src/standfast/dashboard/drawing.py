@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
+from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from standfast.dashboard.statics import versioned
 from standfast.printable import printable as on_one_line
@@ -38,7 +39,7 @@ def draw(template: str, context: dict[str, Any]) -> str:
 @cache
 def _environment() -> Environment:
     made = Environment(
-        loader=PackageLoader("standfast.dashboard"),
+        loader=_templates(),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=shown,
@@ -59,6 +60,13 @@ def _environment() -> Environment:
     }
     made.globals |= {"counted": counted, "static": versioned, "longest_shown": LONGEST_SHOWN}
     return made
+
+
+def _templates() -> BaseLoader:
+    """Find templates in the frame, and in every wing that has some: their names stand once."""
+    wings = (each for each in files("standfast.wings").iterdir() if (each / "templates").is_dir())
+    nouns = (PackageLoader(f"standfast.wings.{each.name}") for each in wings)
+    return ChoiceLoader([PackageLoader("standfast.dashboard"), *nouns])
 
 
 def shown(value: Any) -> Any:

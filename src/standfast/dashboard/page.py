@@ -11,8 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from standfast.application import Standfast
 from standfast.dashboard.drawing import draw
-from standfast.dashboard.messages import DONE
-from standfast.dashboard.shared_cache import Beside, Told
+from standfast.dashboard.shared_cache import CachedAnswer, SharedCache
 from standfast.errors import StandfastError
 from standfast.server import cookies
 from standfast.server.auth import Gatekeeper, check_right
@@ -32,16 +31,16 @@ class Visit(NamedTuple):
     path: Mapping[str, str]
     query: Mapping[str, str]
     request: Request
-    beside: Beside
+    cache: SharedCache
 
     @property
     def root(self) -> str:
         """Where the dashboard is mounted: what every address of it begins with."""
         return root_of(self.request)
 
-    async def counted(self) -> Told:
+    async def counted(self) -> CachedAnswer:
         """Give the counts of the whole, of now or a moment ago, and how old they are."""
-        return await self.beside.told("stats", self.sf.stats)
+        return await self.cache.get("stats", self.sf.stats)
 
     async def stats(self) -> dict[str, Any]:
         """Give the counts of the whole, of now or a moment ago."""
@@ -49,11 +48,11 @@ class Visit(NamedTuple):
 
     async def health(self) -> dict[str, Any]:
         """Give how the whole is doing, of now or a moment ago."""
-        return cast("dict[str, Any]", (await self.beside.told("health", self.sf.health)).value)
+        return cast("dict[str, Any]", (await self.cache.get("health", self.sf.health)).value)
 
     async def queues(self) -> dict[str, dict[str, Any]]:
         """Give every queue with its rules, of now or a moment ago."""
-        return cast("dict[str, dict[str, Any]]", (await self.beside.told("queues", self.sf.queues.describe)).value)
+        return cast("dict[str, dict[str, Any]]", (await self.cache.get("queues", self.sf.queues.describe)).value)
 
     def asked(self, *names: str) -> dict[str, str]:
         """Give what a form of ours asked for; an empty field asks for nothing."""
@@ -96,12 +95,14 @@ class Page(NamedTuple):
     also: Right | None = None
 
 
-def endpoint(sf: Standfast, gate: Gatekeeper, beside: Beside, page: Page) -> Callable[[Request], Awaitable[Response]]:
+def endpoint(
+    sf: Standfast, gate: Gatekeeper, cache: SharedCache, page: Page
+) -> Callable[[Request], Awaitable[Response]]:
     """Give what serves a page."""
 
     async def shown(request: Request, grant: Grant) -> Drawn | Elsewhere:
         check_right(grant, page.right, page.also)
-        return await page.shows(Visit(sf, grant, request.path_params, request.query_params, request, beside))
+        return await page.shows(Visit(sf, grant, request.path_params, request.query_params, request, cache))
 
     return served(gate, shown)
 
@@ -139,7 +140,7 @@ def drawn(request: Request, found: Drawn, grant: Grant | None = None) -> Respons
         "may": frozenset() if grant is None else frozenset(str(right) for right in Right if grant.may(right)),
         "csrf": cookies.csrf_of(request),
         "signs_out": cookies.shown(request) is not None,
-        "done": DONE.get(request.query_params.get("done", "")),
+        "done": request.app.state.messages.get(request.query_params.get("done", "")),
     }
     text = draw(found.template, {**about, **found.context})
     return Response(text, found.status, NOT_KEPT, media_type="text/html")

@@ -22,7 +22,7 @@ MOST_GOING = 8
 Ask = Callable[[], Awaitable[Any]]
 
 
-class Told(NamedTuple):
+class CachedAnswer(NamedTuple):
     """An answer, how many seconds old it is, and how long it took."""
 
     age: float
@@ -35,21 +35,21 @@ class Told(NamedTuple):
         return self.age < max(FRESH, SHARE * self.took)
 
 
-class Beside:
+class SharedCache:
     """Asks each question once at a time, however many want to know."""
 
     def __init__(self) -> None:
         self._known: dict[object, tuple[float, float, Any]] = {}
         self._going: dict[object, asyncio.Task[Any]] = {}
 
-    async def told(self, key: object, ask: Ask) -> Told:
+    async def get(self, key: object, ask: Ask) -> CachedAnswer:
         """Give the answer: a fresh one, or an old one where a fresh one takes long; the first is waited for."""
         found = await self._looked(key, ask, None if self._recent(key) is None else PATIENCE)
         while found is None:
             found = await self._looked(key, ask, None)
         return found
 
-    async def perhaps(self, key: object, ask: Ask, patience: float | None = PATIENCE) -> Told | None:
+    async def get_soon(self, key: object, ask: Ask, patience: float | None = PATIENCE) -> CachedAnswer | None:
         """Give the answer and its age; None if there is none yet and it takes longer than somebody would wait.
 
         While many others are under way it is not asked at all, and a page that is drawn anew tries again.
@@ -58,7 +58,7 @@ class Beside:
             return self._recent(key)
         return await self._looked(key, ask, patience)
 
-    async def _looked(self, key: object, ask: Ask, patience: float | None) -> Told | None:
+    async def _looked(self, key: object, ask: Ask, patience: float | None) -> CachedAnswer | None:
         known = self._recent(key)
         if known is None or not known.fresh:
             await self._asked(key, ask, patience)
@@ -74,12 +74,12 @@ class Beside:
         for each in done:
             each.result()  # what cannot be asked for is said on the page
 
-    def _recent(self, key: object) -> Told | None:
+    def _recent(self, key: object) -> CachedAnswer | None:
         if key not in self._known:
             return None
         at, took, value = self._known[key]
         age = time.monotonic() - at
-        return Told(age, value, took) if age < STALE else None
+        return CachedAnswer(age, value, took) if age < STALE else None
 
     def _keep(self, key: object, began: float, done: asyncio.Task[Any]) -> None:
         self._going.pop(key, None)

@@ -12,43 +12,16 @@ from starlette.routing import Route as Path
 from standfast.application import Standfast
 from standfast.dashboard import actions, signing_in, statics
 from standfast.dashboard import page as pages
-from standfast.dashboard.actions import ACTIONS
-from standfast.dashboard.page import NOT_KEPT, Page
-from standfast.dashboard.shared_cache import Beside
+from standfast.dashboard.page import NOT_KEPT
+from standfast.dashboard.shared_cache import SharedCache
+from standfast.dashboard.sitemap import ACTIONS, PAGES
 from standfast.errors import StoreUnavailable
 from standfast.server.auth import Gatekeeper
 from standfast.server.problems import RETRY_AFTER, Problem
 from standfast.server.route import Route
-from standfast.wings.approvals import pages as approvals
-from standfast.wings.audit import pages as record
-from standfast.wings.health import pages as overview
 from standfast.wings.health.series import Series, columns
 from standfast.wings.jobs import many
-from standfast.wings.jobs import pages as jobs
-from standfast.wings.letters import pages as letters
 from standfast.wings.tokens.words import Right
-from standfast.wings.workflows import pages as flows
-
-PAGES = (
-    Page("/", overview.overview),
-    Page("/queues", overview.queues),
-    Page("/queues/{name:path}", overview.queue),
-    Page("/jobs", jobs.listed, also=Right.READ_OWN),
-    Page("/jobs/{id}", jobs.one, also=Right.READ_OWN),
-    Page("/dead-letters", letters.listed),
-    Page("/redrives", letters.redrives),
-    Page("/redrives/{id}", letters.redrive),
-    Page("/approvals", approvals.listed),
-    Page("/approvals/{id}", approvals.one),
-    Page("/workflows", flows.workflows),
-    Page("/workflows/{id}", flows.workflow),
-    Page("/schedules", flows.schedules),
-    Page("/workers", overview.workers),
-    Page("/audit", record.audit),
-    Page("/audit/verify", record.verified),
-    Page("/policy", record.policy),
-    Page("/tokens", record.tokens, Right.ADMINISTER),
-)
 
 
 class Site:
@@ -57,7 +30,8 @@ class Site:
     def __init__(self, sf: Standfast, gate: Gatekeeper, routes: Sequence[Route]) -> None:
         self._gate = gate
         self._series = Series(sf)
-        self._beside = Beside()
+        self._cache = SharedCache()
+        self.messages = actions.messages(ACTIONS)
         verbs = {(each.method, each.path): each for each in routes}
         forms = [
             Path(each.path, actions.endpoint(sf, gate, each, verbs[each.method, each.route]), methods=["POST"])
@@ -71,7 +45,7 @@ class Site:
             Path("/live/series", self._lines, methods=["GET"]),
             Path("/jobs/many", many.endpoint(sf, gate), methods=["POST"]),
             *forms,
-            *(Path(each.path, pages.endpoint(sf, gate, self._beside, each), methods=["GET"]) for each in PAGES),
+            *(Path(each.path, pages.endpoint(sf, gate, self._cache, each), methods=["GET"]) for each in PAGES),
         ]
 
     async def _lines(self, request: Request) -> Response:
@@ -97,4 +71,4 @@ class Site:
     async def close(self) -> None:
         """Let go of what samples and asks."""
         await self._series.close()
-        await self._beside.close()
+        await self._cache.close()

@@ -10,8 +10,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import Receive, Scope, Send
 
 from standfast.application import Standfast
-from standfast.mcp.door import door
-from standfast.mcp.identity import of_token
+from standfast.mcp.agent_identity import of_token
+from standfast.mcp.agent_server import agent_server
 from standfast.wings.tokens.words import Grant
 
 CHECKED = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -67,7 +67,7 @@ class Desk:
         if grant not in self._connections:
             if len(self._connections) >= MOST:
                 await self.close()
-            served = door(self._sf, of_token(grant), version=self._version)
+            served = agent_server(self._sf, of_token(grant), version=self._version)
             served.streamable_http_app(stateless_http=True, json_response=True, transport_security=CHECKED)
             self._connections[grant] = Connection(served.session_manager)
         return self._connections[grant]

@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 from standfast.application import Standfast
 from standfast.errors import StandfastError
-from standfast.mcp.identity import Identity
+from standfast.mcp.agent_identity import Identity
 from standfast.mcp.outside import fenced, shown_to_agents
 from standfast.server import visible as reached
 from standfast.server.seen import left_out

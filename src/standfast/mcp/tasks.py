@@ -17,8 +17,8 @@ from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 from standfast.lifecycle import State
+from standfast.mcp.agent import PATIENCE, Agent, impatient
 from standfast.mcp.outside import answer, reworded
-from standfast.mcp.tools import PATIENCE, Tools, impatient
 from standfast.views import JobView
 from standfast.wings.calls.replies import NOT_YOURS, reply
 
@@ -58,8 +58,8 @@ class Tasks(Extension):
 
     identifier = IDENTIFIER
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
 
     def methods(self) -> Sequence[MethodBinding]:
         """Give the methods a task is followed by."""
@@ -78,14 +78,14 @@ class Tasks(Extension):
         answered = reworded(answered)
         said = answered.structured_content
         if params.name == "run" and said is not None and await _went_away(ctx):
-            await self._tools.keep_reply(said.get("operation_id"))
+            await self._agent.keep_reply(said.get("operation_id"))
         if not takes_long or said is None or said["status"] not in UNFINISHED or said.get("reason_code") == NOT_YOURS:
             return answered
-        job = await self._tools.look(said["operation_id"])
-        return answered if job is None else _task(job, self._tools.left_out, created=True)
+        job = await self._agent.look(said["operation_id"])
+        return answered if job is None else _task(job, self._agent.left_out, created=True)
 
     async def _get(self, _: ServerRequestContext[Any, Any], wanted: Wanted) -> HandlerResult:
-        return _task(await self._job(wanted), self._tools.left_out)
+        return _task(await self._job(wanted), self._agent.left_out)
 
     async def _update(self, _: ServerRequestContext[Any, Any], wanted: Wanted) -> HandlerResult:
         """Take note of answers to questions that were never asked: what a job waits for is a person's to give."""
@@ -94,12 +94,12 @@ class Tasks(Extension):
 
     async def _cancel(self, _: ServerRequestContext[Any, Any], wanted: Wanted) -> HandlerResult:
         job = await self._job(wanted)
-        if not await self._tools.cancel(job.id):
+        if not await self._agent.cancel(job.id):
             raise MCPError(code=INVALID_PARAMS, message="the task is another session's; nothing was cancelled")
         return EmptyResult(result_type="complete")
 
     async def _job(self, wanted: Wanted) -> JobView:
-        job = await self._tools.look(wanted.task_id)
+        job = await self._agent.look(wanted.task_id)
         if job is None:
             raise MCPError(code=INVALID_PARAMS, message="there is no such task; it may have been pruned")
         return job

@@ -16,28 +16,24 @@ from standfast.application import Standfast
 from standfast.errors import StandfastError
 from standfast.server import openapi
 from standfast.server.api import endpoint
+from standfast.server.api_routes import ROUTES
 from standfast.server.auth import Gatekeeper, HostAuth
 from standfast.server.front import Front
-from standfast.server.parting import Kept, Parting
 from standfast.server.problems import Problem, of_error, unknown_route
 from standfast.server.route import Route
+from standfast.server.shutdown import Shutdown, UntilShutdown
 from standfast.server.tracing import continued
 from standfast.wings.health import metrics
-from standfast.wings.health import routes as overview
 from standfast.wings.ingest import routes as ingest
-from standfast.wings.jobs import routes as jobs
-from standfast.wings.letters import routes as letters
-from standfast.wings.notices import routes as notices
+from standfast.wings.jobs.routes import TAKES_IN
+from standfast.wings.notices.routes import Readers
 from standfast.wings.tokens.words import Grant
-from standfast.wings.workflows import routes as flows
 
 if TYPE_CHECKING:
     from standfast.dashboard.site import Site
     from standfast.mcp.desk import Desk
 
 API = "/api/v1"
-ROUTES: tuple[Route, ...] = (*jobs.ROUTES, *letters.ROUTES, *overview.ROUTES, *flows.ROUTES, *notices.ROUTES)
-"""Everything the API does."""
 
 
 class Chosen(PathConvertor):
@@ -60,7 +56,7 @@ class Server:
 
     def __init__(self, sf: Standfast, *, hosts: tuple[str, ...] = (), auth: HostAuth | None = None) -> None:
         self.gate = Gatekeeper(sf, auth)
-        self.parting = Parting()
+        self.shutdown = Shutdown()
         self._sf = sf
         paths = [Path(address(each), endpoint(sf, self.gate, each), methods=[each.method]) for each in ROUTES]
         beside = [
@@ -72,22 +68,23 @@ class Server:
         ]
         self._desk = _desk(sf, self.gate)
         if self._desk is not None:
-            beside.append(Path("/mcp", Kept(self._desk, self.parting)))
+            beside.append(Path("/mcp", UntilShutdown(self._desk, self.shutdown)))
         self._site = _site(sf, self.gate)
         beside += self._site.paths
         handlers = {404: self._nowhere, 405: self._nowhere}
         known = (*hosts, *sf.settings.hosts)
-        inside = Starlette(routes=[*paths, *beside], exception_handlers=handlers)
-        inside.state.parting = self.parting
-        inside.state.trying = asyncio.Lock()  # policies are tried one after the other: each takes a processor
-        inside.state.readers = notices.Readers(self.gate, self.parting, sf.settings.readers)
-        taking_in = {("POST", f"{API}/jobs"): endpoint(sf, self.gate, jobs.TAKES_IN)}
+        self.router = Starlette(routes=[*paths, *beside], exception_handlers=handlers)
+        self.router.state.shutdown = self.shutdown
+        self.router.state.trying = asyncio.Lock()  # policies are tried one after the other: each takes a processor
+        self.router.state.messages = self._site.messages
+        self.router.state.readers = Readers(self.gate, self.shutdown, sf.settings.readers)
+        taking_in = {("POST", f"{API}/jobs"): endpoint(sf, self.gate, TAKES_IN)}
         straight = None if sf.tracing else taking_in  # a trace is continued on the long way
-        self.app: ASGIApp = Front(continued(inside, sf.tracing), known, straight)
+        self.app: ASGIApp = Front(continued(self.router, sf.tracing), known, straight)
 
     async def close(self) -> None:
         """Let go of what serves agents and people."""
-        self.parting.end()
+        self.shutdown.begin()
         await self._site.close()
         if self._desk is not None:
             await self._desk.close()

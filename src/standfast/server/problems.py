@@ -82,19 +82,19 @@ class Known(msgspec.Struct, frozen=True):
 KNOWN: dict[type[StandfastError], Known] = {
     IdempotencyConflict: Known(422, "idempotency-conflict", "Use a new key for a new job; nothing was written."),
     PayloadRejected: Known(422, "payload-rejected", "Mend the request and send it again; nothing was written."),
-    LowDisk: Known(507, "low-disk", "The store's disk is nearly full. Wait until somebody frees space.", RETRY_AFTER),
+    LowDisk: Known(507, "low-disk", "The store's disk is nearly full. Wait until space is freed.", RETRY_AFTER),
     Backpressure: Known(429, "backpressure", "The queue is full. Wait, then send the same key again.", RETRY_AFTER),
     StoreUnavailable: Known(
         503, "store-unavailable", "Send the same request with the same Idempotency-Key again.", RETRY_AFTER
     ),
     WrongAddress: Known(
-        503, "store-misconfigured", "Somebody must mend the server's own settings first; nothing was written."
+        503, "store-misconfigured", "The server's own settings must be corrected first; nothing was written."
     ),
     NotALetter: Known(409, "not-a-letter", "Look at the job: it is not, or no longer, dead or held."),
     UnknownJob: Known(404, "unknown-job", "Check the id; finished jobs are pruned after a while."),
     UnknownQueue: Known(404, "unknown-queue", "List the queues with GET /api/v1/queues."),
     UnknownRequest: Known(404, "unknown-request", "Check the id; it never existed here, or it is long over."),
-    ApprovalRefused: Known(403, "approval-refused", "Somebody else must answer, or it must be asked for anew."),
+    ApprovalRefused: Known(403, "approval-refused", "Another person must answer, or it must be asked for anew."),
     PolicyDenied: Known(403, "policy-denied", "Do not ask again; the policy's owners can say more."),
     ApprovalRequired: Known(409, "approval-required", "A person must approve this first; see /api/v1/approvals."),
     PlanDrifted: Known(409, "plan-drifted", "Plan again and look at what changed; nothing was started."),

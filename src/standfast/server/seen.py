@@ -1,4 +1,4 @@
-"""What somebody may see: a job whole or without its secrets, and of the whole only the queues that a token reaches."""
+"""What a token may see: a job whole or without its secrets, and of the whole only the queues that it reaches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OF_OTHERS = frozenset({"payload", "coalesced", "idempotency_key"})
 
 
 def reads_secrets(grant: Grant) -> bool:
-    """Tell whether somebody is shown things as they are: who may read payloads, or sees nothing but their own."""
+    """Tell whether a token is shown things as they are: it may read payloads, or sees nothing but its own."""
     return grant.may(Right.READ_PAYLOADS) or own_only(grant)
 
 
@@ -37,7 +37,7 @@ def seen(job: JobView, grant: Grant) -> Found:
 
 
 def is_others_too(job: JobView, grant: Grant | None) -> bool:
-    """Tell whether somebody who may read only their own would read in a job what others brought."""
+    """Tell whether a token that reads only its own would read in a job what others brought."""
     return grant is not None and own_only(grant) and len(job.requesters) > 1
 
 
@@ -51,7 +51,7 @@ def shown(found: Found, grant: Grant) -> Found:
 
 
 def without_secrets(found: Found, grant: Grant, job: JobView | None = None) -> Found:
-    """Give a thing to somebody who may not read payloads: secrets hidden, hashes keyed, payloads left out if so set."""
+    """Give a thing to a token that may not read payloads: secrets hidden, hashes keyed, payloads left out if so set."""
     hidden: Found = redacted(found, keyed_hashes=True, without=left_out(grant, job))
     return hidden
 
@@ -91,7 +91,7 @@ def workflow_shown(found: Found, grant: Grant) -> Found:
 
 
 def own_only(grant: Grant) -> bool:
-    """Tell whether somebody may read only what they brought themselves."""
+    """Tell whether a token may read only what its person brought."""
     return not grant.may(Right.READ)
 
 

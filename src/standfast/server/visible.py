@@ -1,4 +1,4 @@
-"""What somebody names by its id, if they may know of it: to everybody else there is none. The same at every door."""
+"""What a caller names by its id, if its token may know of it; else it is unknown. The same at every door."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]
     Plain completions take the short way. What that leaves, because the token moved on or a job is more than plain,
     takes the long way with all others, where a job that stands at its target under this token counts as landed.
     """
-    done = yield from _complete(round_, [each for each in transitions if each.plain])
+    plain = [each for each in transitions if each.plain] if round_.riders.shortcuts else []
+    done = yield from _complete(round_, plain)
     left = [each for each in transitions if not (each.plain and each.n in done)]
     if not left:
         return [True] * len(transitions)

@@ -16,12 +16,12 @@ from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 
 
-@writes(room=ROOM_TO_ACCEPT, newcomers=iter)
+@writes(room=ROOM_TO_ACCEPT, newcomers=iter, leads=True)
 def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Accepted]]:
     """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
     if not jobs:
         return []
-    if all(job.plain for job in jobs):
+    if round_.riders.shortcuts and all(job.plain for job in jobs):
         known = yield from known_queues({job.queue for job in jobs})
         if all(facts.max_depth is None for facts in known.values()):
             yield from store(round_, jobs, known)

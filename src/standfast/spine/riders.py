@@ -44,6 +44,11 @@ class Further(NamedTuple):
 class Riders(msgspec.Struct, frozen=True, kw_only=True):
     """What wings do at each moment of a round."""
 
+    shortcuts: bool = True
+    """Whether plain jobs pass all of them by; a test switches this off, and holds both ways equal."""
+    names: Callable[[Round, Sequence[NewJob], Sequence[str]], Script[None]] | None = None
+    """Lock the threads of these newcomers, with these other names, before any row is touched."""
+
     # --- a job comes in
 
     expects: tuple[Callable[[Round, Sequence[NewJob]], Script[None]], ...] = ()

@@ -101,7 +101,7 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempts:
-    """Runs handlers. `entered` is told of each attempt whose handler is about to be entered."""
+    """Runs handlers. `entered` is told of each attempt whose handler is about to be entered; `fetch` reads results."""
 
     def __init__(self, registry: Registry, around: Around, entered: Callable[[Running], None]) -> None:
         self._registry = registry

@@ -1,11 +1,70 @@
 -- Statements of the spine. How they are written: store/statements.py.
 
+-- columns: standfast.job.Claim
+from j: n, token, queue, handler, worker, attempts, max_attempts, round_start, lease, timeout, replay_mode, claimed_at, entered_at,
+  expires_at, landed, pending, due_at, progress_start, failed_looks, suspect
+from b: id, payload, idempotency_key
+gate: j.thread_gate
+details: json(b.details)
+coalesced: json(b.coalesced)
+occupies: json(j.occupies)
+ledger: json(CASE WHEN j.token > :since THEN (
+    SELECT nullif(json_group_array(json_array(:columns(ClaimedEntry))), '[]') FROM effect AS f WHERE f.n = j.n) END)
+first_seen_at: coalesce(b.first_seen_at, b.created_at)
+replays: CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END
+refusals: CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
+    WHERE h.n = j.n AND h.entry->>'refused' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
+      AND o.entry->>'refused' IS NULL AND (o.entry->>'class' IS NOT NULL OR o.entry->>'reason_code' = 'replayed')), -1)) ELSE 0 END
+progressed: CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END
+later: handler_risk, parents
+
+-- columns: standfast.job.Claim (postgres)
+details: b.details::json
+coalesced: b.coalesced::json
+occupies: j.occupies::json
+ledger: CASE WHEN j.token > :since THEN (SELECT json_agg(json_build_array(:columns(ClaimedEntry))) FROM effect AS f WHERE f.n = j.n) END
+refusals: CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
+    WHERE h.n = j.n AND h.entry::json->>'refused' = 'true' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
+      AND o.entry::json->>'refused' IS NULL AND (o.entry::json->>'class' IS NOT NULL OR o.entry::json->>'reason_code' = 'replayed')), -1)) ELSE 0 END
+
+-- columns: standfast.job.Entry as ClaimedEntry
+from f: name, state, verdict, late
+receipt: CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN NULL ELSE f.receipt END
+left_out: CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN octet_length(f.receipt) ELSE 0 END
+later: at, attempt
+
+-- columns: standfast.wings.jobs.reads.JobRow
+from job_row: n, id, queue, handler, state, priority, payload, details, attempts, round_start, budget, max_attempts, rules, deferrals,
+  token, generation, created_at, first_seen_at, entered_at, due_at, ready_at, claimed_at, finished_at, worker, idempotency_key,
+  thread_key, thread_gate, coalesced, parked_on, workflow, expires_at, result, warning, failure, triage, fingerprint, superseded_by,
+  policy_snapshot, replays, handler_risk
+
+-- columns: standfast.worker.upkeep.Held
+from j: n, token, queue, cancelling
+id: b.id
+gate: j.thread_gate
+
+-- columns: standfast.worker.upkeep.Expired
+from j: n, token, queue, entered_at, expires_at, handler, attempts
+from b: id, payload, details
+gate: j.thread_gate
+max_age: q.max_age
+first_seen_at: coalesce(b.first_seen_at, b.created_at)
+replays: coalesce((SELECT e.replays FROM ending AS e WHERE e.n = j.n), 0)
+handler_risk: (SELECT h.risk FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
+replay_mode: (SELECT h.replay_mode FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
+
+-- columns: standfast.worker.losses.Loss
+from worker: held, company
+worker: worker.id
+certain: worker.died_at IS NOT NULL
+
 -- name: lock_jobs (postgres only)
 -- locks: jobs
 -- answers: none
 -- SQLite has one writer at a time.
 SELECT count(*) FROM (
-  SELECT n FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n FOR UPDATE
+  SELECT n FROM job WHERE n IN :integers(numbers) ORDER BY n FOR UPDATE
 ) AS locked
 
 -- name: next_numbers
@@ -21,27 +80,16 @@ SELECT json_agg(nextval('job_number'))::text FROM generate_series(1, :count::int
 -- name: insert_bodies
 -- locks: jobs
 -- A job handed in again after an unknown commit is already here: its id says so.
-INSERT INTO body (n, id, payload, idempotency_key, details, created_at) VALUES :rows
-ON CONFLICT (id) DO NOTHING
-
--- name: insert_bodies (postgres)
-INSERT INTO body (n, id, payload, idempotency_key, details, created_at)
-SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::double precision FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO body (n, id, payload, idempotency_key, details, created_at) :rows(bigint, text, text, text, text, double precision)
 ON CONFLICT (id) DO NOTHING
 
 -- name: date_bodies
 -- locks: jobs
-WITH fresh (n, at) AS (VALUES :rows)
+WITH fresh (n, at) AS (:rows(bigint, double precision))
 UPDATE body SET first_seen_at = fresh.at FROM fresh WHERE body.n = fresh.n
 
--- name: date_bodies (postgres)
-UPDATE body SET first_seen_at = (r->>1)::double precision FROM jsonb_array_elements(:rows::jsonb) AS r WHERE n = (r->>0)::bigint
-
 -- name: bodies_of
-SELECT n, id FROM body WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: bodies_of (postgres)
-SELECT n, id FROM body WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+SELECT n, id FROM body WHERE n IN :integers(numbers)
 
 -- name: insert_jobs
 -- locks: jobs
@@ -86,11 +134,7 @@ FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
 -- name: queue_rules
 -- remembered: yes
 SELECT name, rules, paused, (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
-FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
-
--- name: queue_rules (postgres)
-SELECT name, rules, paused, (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
-FROM queue WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb)))
+FROM queue WHERE name IN :texts(queues)
 
 -- name: claims_so_far
 SELECT claims FROM queue WHERE name = :queue
@@ -183,12 +227,12 @@ SELECT (SELECT coalesce(json_agg(n ORDER BY place), '[]')::text FROM chosen),
 -- The handlers and priorities of suspects: as `lanes`, of few jobs.
 SELECT DISTINCT handler, priority FROM job INDEXED BY job_suspect
 WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
-  AND handler IN (SELECT value FROM json_each(:handlers))
+  AND handler IN :texts(handlers)
 
 -- name: suspect_lanes (postgres)
 SELECT DISTINCT handler, priority FROM job
 WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
-  AND handler = ANY (ARRAY(SELECT jsonb_array_elements_text(:handlers::jsonb)))
+  AND handler IN :texts(handlers)
 
 -- name: claim_suspects
 -- locks: jobs
@@ -197,7 +241,7 @@ WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queu
 SELECT json_group_array(n) FROM (
   SELECT n FROM job INDEXED BY job_suspect
   WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
-    AND handler IN (SELECT value FROM json_each(:handlers))
+    AND handler IN :texts(handlers)
   ORDER BY ready_at, n LIMIT :wanted
 )
 
@@ -205,7 +249,7 @@ SELECT json_group_array(n) FROM (
 WITH chosen AS MATERIALIZED (
   SELECT n, ready_at FROM job
   WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL AND queue = :queue
-    AND handler = ANY (ARRAY(SELECT jsonb_array_elements_text(:handlers::jsonb)))
+    AND handler IN :texts(handlers)
   ORDER BY ready_at, n LIMIT :wanted FOR UPDATE SKIP LOCKED
 )
 SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
@@ -222,49 +266,23 @@ UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, toke
   claimed_at = :now, lease = coalesce(asked_lease, :lease),
   replay_mode = :replay_mode, timeout = :timeout,
   max_attempts = max(round_start, coalesce(progress_start, 0)) + coalesce(budget, :attempts)
-WHERE n IN (SELECT value FROM json_each(:numbers)) AND handler = :handler
+WHERE n IN :integers(numbers) AND handler = :handler
 
 -- name: take_jobs (postgres)
 UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, token = token + 1, worker = :worker,
   claimed_at = :now, lease = coalesce(asked_lease, :lease),
   replay_mode = :replay_mode, timeout = :timeout::double precision,
   max_attempts = greatest(round_start, progress_start) + coalesce(budget, :attempts)
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND handler = :handler
+WHERE n IN :integers(numbers) AND handler = :handler
 
 -- name: held_claims
--- Field order is that of the Claim struct. CROSS JOIN keeps the order of the numbers. Effects are read from a token on: a first attempt has none yet.
--- A receipt with more than so many bytes stays here until a handler asks for it.
-SELECT json_group_array(json_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
-  j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
-  json(b.details), j.thread_gate, json(b.coalesced), j.landed, json(j.occupies), json(CASE WHEN j.token > :since THEN (
-    SELECT nullif(json_group_array(json_array(f.name, f.state, iif(f.state = 'done' AND octet_length(f.receipt) > :most, NULL, f.receipt),
-      f.verdict, f.late, iif(f.state = 'done' AND octet_length(f.receipt) > :most, octet_length(f.receipt), 0))), '[]')
-    FROM effect AS f WHERE f.n = j.n) END), coalesce(b.first_seen_at, b.created_at),
-  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at,
-  CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
-    WHERE h.n = j.n AND h.entry->>'refused' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
-      AND o.entry->>'refused' IS NULL AND (o.entry->>'class' IS NOT NULL OR o.entry->>'reason_code' = 'replayed')), -1)) ELSE 0 END,
-  j.progress_start, j.failed_looks,
-  CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END, j.suspect))
+-- CROSS JOIN keeps the order of the numbers. Effects are read from a token on: a first attempt has none yet. A receipt with
+-- more than so many bytes stays here until a handler asks for it.
+SELECT json_group_array(json_array(:columns(Claim)))
 FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
 
 -- name: held_claims (postgres)
--- Field order is that of the Claim struct. Effects are read from a token on: a first attempt has none yet.
-SELECT coalesce(json_agg(json_build_array(j.n, j.token, b.id, j.queue, j.handler, j.worker, b.payload, j.attempts, j.max_attempts,
-  j.round_start, j.lease, j.timeout, j.replay_mode, j.claimed_at, j.entered_at, j.expires_at, b.idempotency_key,
-  b.details::json, j.thread_gate, b.coalesced::json, j.landed, j.occupies::json, CASE WHEN j.token > :since THEN (
-    SELECT json_agg(json_build_array(f.name, f.state,
-      CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN NULL ELSE f.receipt END,
-      f.verdict, f.late, CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN octet_length(f.receipt) ELSE 0 END))
-    FROM effect AS f WHERE f.n = j.n) END,
-  coalesce(b.first_seen_at, b.created_at),
-  CASE WHEN j.token > :since THEN coalesce((SELECT g.replays FROM ending AS g WHERE g.n = j.n), 0) ELSE 0 END, j.pending, j.due_at,
-  CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) FROM history AS h
-    WHERE h.n = j.n AND h.entry::json->>'refused' = 'true' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
-      AND o.entry::json->>'refused' IS NULL AND (o.entry::json->>'class' IS NOT NULL OR o.entry::json->>'reason_code' = 'replayed')), -1)) ELSE 0 END,
-  j.progress_start, j.failed_looks,
-  CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END, j.suspect
-  ) ORDER BY e.place), '[]')::text
+SELECT coalesce(json_agg(json_build_array(:columns(Claim)) ORDER BY e.place), '[]')::text
 FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
 
@@ -300,21 +318,6 @@ LEFT JOIN job AS j ON j.n = (e.r->>0)::bigint AND j.token = (e.r->>1)::integer
 -- What may have landed once may have landed for good, however later attempts end.
 UPDATE job SET
   state = :target,
-  due_at = coalesce(:due_at, due_at),
-  ready_at = iif(:in_place, due_at, :ready_at),
-  finished_at = :finished_at,
-  attempts = attempts + :spends,
-  deferrals = deferrals + :defers,
-  landed = iif(landed = 'maybe', landed, coalesce(:landed, landed)),
-  parked_on = NULL,
-  occupies = NULL,
-  suspect = iif(:suspect IS NULL, suspect, nullif(:suspect, 0)),
-  worker = NULL
-WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: move_jobs (postgres)
-UPDATE job SET
-  state = :target,
   due_at = coalesce(:due_at::double precision, due_at),
   ready_at = CASE WHEN :in_place THEN due_at ELSE :ready_at::double precision END,
   finished_at = :finished_at::double precision,
@@ -325,20 +328,20 @@ UPDATE job SET
   occupies = NULL,
   suspect = CASE WHEN :suspect::integer IS NULL THEN suspect ELSE nullif(:suspect::integer, 0) END,
   worker = NULL
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+WHERE n IN :integers(numbers)
 
 -- name: complete_jobs
 -- locks: jobs
 -- Complete the first attempts of plain jobs; what is given back was moved now. The token fences, and whatever makes a job more than plain
 -- (a place of a gate, a thread, a workflow) stands in its row: such a job is left to move_jobs.
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
-WHERE n IN (SELECT value FROM json_each(:numbers))
+WHERE n IN :integers(numbers)
   AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
 RETURNING n
 
 -- name: complete_jobs (postgres)
 WITH held AS MATERIALIZED (
-  SELECT n FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+  SELECT n FROM job WHERE n IN :integers(numbers)
     AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
   ORDER BY n FOR NO KEY UPDATE)
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
@@ -352,37 +355,29 @@ UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, t
   asked_expiry = iif(asked_expiry > :now, asked_expiry, NULL),
   expires_at = nullif(min(iif(asked_expiry > :now, asked_expiry, 9e99),
     coalesce(:now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue), 9e99)), 9e99)
-WHERE n IN (SELECT value FROM json_each(:numbers))
+WHERE n IN :integers(numbers)
 
 -- name: open_round (postgres)
 UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, token = token + 1, cancelling = 0, failed_looks = 0,
   asked_expiry = CASE WHEN asked_expiry > :now THEN asked_expiry END,
   expires_at = least(CASE WHEN asked_expiry > :now THEN asked_expiry END,
     :now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue))
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+WHERE n IN :integers(numbers)
 
 -- name: keep_progress
 -- locks: jobs
 -- An attempt that got further opens a round: as many may follow it without getting further as a round has.
 UPDATE job SET max_attempts = attempts + max_attempts - max(round_start, coalesce(progress_start, 0)), progress_start = attempts
-WHERE n IN (SELECT value FROM json_each(:numbers))
+WHERE n IN :integers(numbers)
 
 -- name: keep_progress (postgres)
 UPDATE job SET max_attempts = attempts + max_attempts - greatest(round_start, progress_start), progress_start = attempts
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+WHERE n IN :integers(numbers)
 
 -- name: write_endings
 -- locks: jobs
 -- answers: none
-INSERT INTO ending (n, result, warning, failure, triage, superseded_by, fingerprint, policy_snapshot, replay_at) VALUES :rows
-ON CONFLICT (n) DO UPDATE
-SET result = excluded.result, warning = excluded.warning, failure = excluded.failure, triage = coalesce(excluded.triage, triage),
-  superseded_by = excluded.superseded_by, fingerprint = coalesce(excluded.fingerprint, fingerprint),
-  policy_snapshot = coalesce(excluded.policy_snapshot, policy_snapshot), replay_at = excluded.replay_at, refused_under = NULL
-
--- name: write_endings (postgres)
-INSERT INTO ending (n, result, warning, failure, triage, superseded_by, fingerprint, policy_snapshot, replay_at)
-SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, r->>5, r->>6, r->>7, (r->>8)::double precision FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO ending (n, result, warning, failure, triage, superseded_by, fingerprint, policy_snapshot, replay_at) :rows(bigint, text, text, text, text, text, text, text, double precision)
 ON CONFLICT (n) DO UPDATE
 SET result = excluded.result, warning = excluded.warning, failure = excluded.failure,
   triage = coalesce(excluded.triage, ending.triage), superseded_by = excluded.superseded_by,
@@ -392,14 +387,9 @@ SET result = excluded.result, warning = excluded.warning, failure = excluded.fai
 -- name: write_history
 -- locks: jobs
 -- answers: none
-WITH fresh (n, entry) AS (VALUES :rows)
+WITH fresh (n, entry) AS (:rows(bigint, text))
 INSERT INTO history (n, line, entry)
 SELECT n, 1 + coalesce((SELECT max(line) FROM history AS h WHERE h.n = fresh.n), 0), entry FROM fresh
-
--- name: write_history (postgres)
-INSERT INTO history (n, line, entry)
-SELECT (r->>0)::bigint, 1 + coalesce((SELECT max(line) FROM history AS h WHERE h.n = (r->>0)::bigint), 0), r->>1
-FROM jsonb_array_elements(:rows::jsonb) AS r
 
 -- name: write_journal
 -- locks: none
@@ -418,8 +408,7 @@ INSERT INTO counter (queue, name, value) VALUES :rows
 ON CONFLICT (queue, name) DO UPDATE SET value = value + excluded.value
 
 -- name: add_counters (postgres)
-INSERT INTO counted (queue, name, value)
-SELECT r->>0, r->>1, (r->>2)::bigint FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO counted (queue, name, value) :rows(text, text, bigint)
 
 -- name: try_journal (postgres only)
 -- locks: journal
@@ -456,7 +445,7 @@ ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.que
   process = excluded.process, died_at = NULL, ran = NULL, held = NULL, company = NULL
 
 -- name: held_by_worker
-SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.cancelling FROM job AS j JOIN body AS b ON b.n = j.n
+SELECT :columns(Held) FROM job AS j JOIN body AS b ON b.n = j.n
 WHERE j.worker = :id AND j.state = 'running'
 
 -- name: retire_worker
@@ -474,11 +463,6 @@ INSERT INTO upkeep (name, at) VALUES (:name, :now) ON CONFLICT (name) DO UPDATE 
 -- locks: upkeep
 -- A turn that one worker has until then, unless it gives it up or takes it again; `held` is what it has of it.
 INSERT INTO upkeep (name, at) VALUES (:name, :until) ON CONFLICT (name) DO UPDATE SET at = excluded.at
-WHERE upkeep.at <= :now OR upkeep.at = :held
-RETURNING at
-
--- name: take_upkeep (postgres)
-INSERT INTO upkeep (name, at) VALUES (:name, :until) ON CONFLICT (name) DO UPDATE SET at = excluded.at
 WHERE upkeep.at <= :now OR upkeep.at = :held::double precision
 RETURNING at
 
@@ -491,7 +475,7 @@ DELETE FROM upkeep WHERE name = :name
 -- Its claim counts as a beat for the job.
 SELECT json_group_array(n) FROM (
   SELECT j.n FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
-  WHERE j.state = 'running' AND (w.boot <> :boot OR w.process IN (SELECT value FROM json_each(:dead)) OR (:reclaim AND (w.id IS NULL OR max(w.beat_at, j.claimed_at) + j.lease < :now)))
+  WHERE j.state = 'running' AND (w.boot <> :boot OR w.process IN :texts(dead) OR (:reclaim AND (w.id IS NULL OR max(w.beat_at, j.claimed_at) + j.lease < :now)))
   LIMIT :limit
 )
 
@@ -499,7 +483,7 @@ SELECT json_group_array(n) FROM (
 SELECT coalesce(json_agg(n), '[]')::text FROM (
   SELECT j.n FROM job AS j LEFT JOIN worker AS w ON w.id = j.worker
   WHERE j.state = 'running'
-    AND (w.boot <> :boot OR w.process = ANY (ARRAY(SELECT jsonb_array_elements_text(:dead::jsonb)))
+    AND (w.boot <> :boot OR w.process IN :texts(dead)
       OR (:reclaim AND (w.id IS NULL OR greatest(w.beat_at, j.claimed_at) + j.lease < :now)))
   LIMIT :limit
 ) AS lapsed
@@ -509,25 +493,25 @@ SELECT coalesce(json_agg(n), '[]')::text FROM (
 -- waits: no
 -- What a worker held is counted when it is first found dead or late, before anything is taken from it: later there is less.
 UPDATE worker SET
-  died_at = iif(process IN (SELECT value FROM json_each(:dead)), :now, NULL),
+  died_at = iif(process IN :texts(dead), :now, NULL),
   held = (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
   company = (SELECT count(*) FROM worker AS o CROSS JOIN job AS j ON j.state = 'running' AND j.worker = o.id
              WHERE o.id = worker.id OR o.process = worker.process),
   ran = (SELECT json_group_object(what, number) FROM (
     SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
     WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler))
-WHERE company IS NULL AND (id IN (SELECT value FROM json_each(:workers)) OR process IN (SELECT value FROM json_each(:dead)))
+WHERE company IS NULL AND (id IN :texts(workers) OR process IN :texts(dead))
 
 -- name: note_lost (postgres)
 -- One that is just being heard of is left alone.
 WITH lost AS MATERIALIZED (
   SELECT id FROM worker
-  WHERE company IS NULL AND (id = ANY (ARRAY(SELECT jsonb_array_elements_text(:workers::jsonb)))
-    OR process = ANY (ARRAY(SELECT jsonb_array_elements_text(:dead::jsonb))))
+  WHERE company IS NULL AND (id IN :texts(workers)
+    OR process IN :texts(dead))
   ORDER BY id FOR UPDATE SKIP LOCKED
 )
 UPDATE worker SET
-  died_at = CASE WHEN process = ANY (ARRAY(SELECT jsonb_array_elements_text(:dead::jsonb))) THEN :now::double precision END,
+  died_at = CASE WHEN process IN :texts(dead) THEN :now::double precision END,
   held = (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
   company = (SELECT count(*) FROM worker AS o JOIN job AS j ON j.state = 'running' AND j.worker = o.id
              WHERE o.id = worker.id OR o.process = worker.process),
@@ -537,11 +521,7 @@ UPDATE worker SET
 FROM lost WHERE worker.id = lost.id
 
 -- name: lost_workers
--- Field order is that of Loss.
-SELECT id, held, company, died_at IS NOT NULL FROM worker WHERE id IN (SELECT value FROM json_each(:workers))
-
--- name: lost_workers (postgres)
-SELECT id, held, company, died_at IS NOT NULL FROM worker WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:workers::jsonb)))
+SELECT :columns(Loss) FROM worker WHERE id IN :texts(workers)
 
 -- name: stand_apart
 -- locks: workers
@@ -556,16 +536,7 @@ RETURNING id
 UPDATE worker SET apart = NULL WHERE id = :id
 
 -- name: expired_jobs
-SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age, j.handler, b.payload, b.details, j.attempts,
-  coalesce(b.first_seen_at, b.created_at), coalesce((SELECT e.replays FROM ending AS e WHERE e.n = j.n), 0),
-  (SELECT h.risk FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler), (SELECT h.replay_mode FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
-FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
-WHERE j.state = 'queued' AND j.expires_at <= :now LIMIT :limit
-
--- name: expired_jobs (postgres)
-SELECT j.n, j.token, b.id, j.queue, j.thread_gate, j.entered_at, j.expires_at, q.max_age, j.handler, b.payload, b.details, j.attempts,
-  coalesce(b.first_seen_at, b.created_at), coalesce((SELECT e.replays FROM ending AS e WHERE e.n = j.n), 0),
-  (SELECT h.risk FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler), (SELECT h.replay_mode FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
+SELECT :columns(Expired)
 FROM job AS j JOIN body AS b ON b.n = j.n JOIN queue AS q ON q.name = j.queue
 WHERE j.state = 'queued' AND j.expires_at <= :now ORDER BY j.expires_at LIMIT :limit
 
@@ -590,40 +561,23 @@ SELECT coalesce(json_agg(n), '[]')::text FROM (
 
 -- name: delete_jobs
 -- locks: jobs
-DELETE FROM job WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: delete_jobs (postgres)
-DELETE FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+DELETE FROM job WHERE n IN :integers(numbers)
 
 -- name: delete_bodies
 -- locks: jobs
-DELETE FROM body WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: delete_bodies (postgres)
-DELETE FROM body WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+DELETE FROM body WHERE n IN :integers(numbers)
 
 -- name: delete_endings
 -- locks: jobs
-DELETE FROM ending WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: delete_endings (postgres)
-DELETE FROM ending WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+DELETE FROM ending WHERE n IN :integers(numbers)
 
 -- name: delete_history
 -- locks: jobs
-DELETE FROM history WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: delete_history (postgres)
-DELETE FROM history WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+DELETE FROM history WHERE n IN :integers(numbers)
 
 -- name: delete_journal
 -- locks: journal
 -- Times rise with the numbers, so it looks at the oldest rows only. The newest stays: it tells how far numbers have come.
-DELETE FROM journal WHERE seq IN (
-  SELECT seq FROM (SELECT seq, at FROM journal ORDER BY seq LIMIT :limit) WHERE at < :before
-) AND seq < (SELECT max(seq) FROM journal)
-
--- name: delete_journal (postgres)
 -- Times rise with the numbers, so it looks at the oldest rows only. The newest stays: numbering goes on from it.
 DELETE FROM journal WHERE seq IN (
   SELECT seq FROM (SELECT seq, at FROM journal ORDER BY seq LIMIT :limit) AS old WHERE at < :before
@@ -647,17 +601,14 @@ ON CONFLICT (queue, worker) DO UPDATE
 SET claims = tally.claims + excluded.claims, claimed_at = greatest(tally.claimed_at, excluded.claimed_at)
 
 -- name: job_by_id
-SELECT * FROM job_row WHERE id = :id
+SELECT :columns(JobRow) FROM job_row WHERE id = :id
 
 -- name: job_by_id (postgres)
 -- An id that another job answers for gives that job.
-SELECT * FROM job_row WHERE id = coalesce((SELECT owner FROM alias WHERE alias.id = :id), :id)
+SELECT :columns(JobRow) FROM job_row WHERE id = coalesce((SELECT owner FROM alias WHERE alias.id = :id), :id)
 
 -- name: list_jobs
-SELECT * FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n DESC
-
--- name: list_jobs (postgres)
-SELECT * FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n DESC
+SELECT :columns(JobRow) FROM job_row WHERE n IN :integers(numbers) ORDER BY n DESC
 
 -- name: state_of
 SELECT b.id, j.state FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
@@ -669,10 +620,7 @@ UNION ALL
 SELECT b.id, j.state FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id
 
 -- name: known_ids
-SELECT id FROM body WHERE id IN (SELECT value FROM json_each(:ids))
-
--- name: known_ids (postgres)
-SELECT id FROM body WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+SELECT id FROM body WHERE id IN :texts(ids)
 
 -- name: begin_batch
 SAVEPOINT batch
@@ -685,21 +633,12 @@ ROLLBACK TO batch
 RELEASE batch
 
 -- name: letters_by_number
-SELECT * FROM job_row WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: letters_by_number (postgres)
-SELECT * FROM job_row WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+SELECT :columns(JobRow) FROM job_row WHERE n IN :integers(numbers)
 
 -- name: fence_jobs
 -- locks: jobs
 -- Whoever decided about these jobs as they were must decide again.
-UPDATE job SET token = token + 1 WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: fence_jobs (postgres)
-UPDATE job SET token = token + 1 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+UPDATE job SET token = token + 1 WHERE n IN :integers(numbers)
 
 -- name: jobs_by_ids
-SELECT * FROM job_row WHERE id IN (SELECT value FROM json_each(:ids))
-
--- name: jobs_by_ids (postgres)
-SELECT * FROM job_row WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+SELECT :columns(JobRow) FROM job_row WHERE id IN :texts(ids)

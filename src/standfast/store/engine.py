@@ -10,27 +10,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, TypeVar
 
 from standfast.clock import Clock
 from standfast.concurrency.threads import start
 from standfast.errors import ConfigurationError, StoreDamaged, StoreUnusable, WrongAddress
-from standfast.spine.close import close
-from standfast.store import requests, turns
-from standfast.store.answers import Reading
+from standfast.store import requests
+from standfast.store.database import Database, Handle
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
-from standfast.store.requests import Deadlines, Line, Reply, Request, deliver, items_of
-from standfast.store.room import ROOM_TO_ACCEPT
-from standfast.store.scripts import Write
+from standfast.store.leading import Leader
+from standfast.store.requests import Deadlines, Line, Reading, Reply, Request, deliver, items_of
+from standfast.store.scripts import RoundScripts, Write
 from standfast.store.steps import Round, Script
-from standfast.wings.audit.anchor import Anchor
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.reads import JournalRow
 
 log = logging.getLogger("standfast.store")
 
@@ -48,21 +41,16 @@ class Doubt(Exception):
     """COMMIT raised: the transaction may have landed."""
 
 
-Handle = TypeVar("Handle")
 T = TypeVar("T")
 
 
-class Engine(ABC, Generic[Handle]):
+class Engine(Database[Handle]):
     """One database, open for writing."""
 
-    TROUBLE: ClassVar[tuple[type[Exception], ...]]
-    """What may pass: the round is tried again until its callers' deadlines."""
-    FAULTS: ClassVar[tuple[type[Exception], ...]]
-    """What is the fault of one script."""
-
-    def __init__(self, clock: Clock, anchor: Anchor | None = None) -> None:
+    def __init__(self, clock: Clock, scripts: RoundScripts, audit_file: str | None = None) -> None:
         self._clock = clock
-        self.anchor = anchor or Anchor(None)
+        self._scripts = scripts
+        self.anchor = scripts.anchor(audit_file)
         self._line = Line()
         self._deadlines = Deadlines(self._line)
         self._listeners: list[Callable[[Hint], None]] = []
@@ -70,7 +58,8 @@ class Engine(ABC, Generic[Handle]):
         self._thread: threading.Thread | None = None
         self._closing = False
         self._round = threading.Lock()
-        """Held while the writer is in a round, and while it must not begin one."""
+        """Held while the writer, or a caller in its place, is in a round, and while none must begin."""
+        self._leader = Leader(self._line, self._round, self._lead)
         self.trouble: str | None = None
         """What the writer last met and has not yet got over, for health."""
 
@@ -114,16 +103,13 @@ class Engine(ABC, Generic[Handle]):
         return Request(script, items, self._put, seconds=seconds, single=single)
 
     def _put(self, request: Request[Any]) -> None:
-        self._line.put(request)
+        if not (self.CAN_BE_LED and self._leader.offer(request)):
+            self._line.put(request)
         self._deadlines.watch(request)
 
     def read(self, script: Script[T]) -> Reading[T]:
         """Run a reading script beside the writer."""
         return Reading(lambda: self._read(script))
-
-    async def journal(self, after: int, limit: int) -> list[JournalRow]:
-        """Read what was told after a journal row."""
-        return await self.read(reads.journal(after, limit))
 
     def inside(self, tx: object) -> Inside:
         """Write inside a transaction of the caller's, where that can be in the same database as the store."""
@@ -153,9 +139,10 @@ class Engine(ABC, Generic[Handle]):
         while pending or not (self._closing and self._line.empty()):
             if not pending:
                 self._line.sleep()
-                self._line.join(pending, MOST_ITEMS)
-            if pending:
-                with self._round:
+            with self._round:
+                if not pending:
+                    self._line.join(pending, MOST_ITEMS)
+                if pending:
                     pending = self._serve(pending)
 
     def _serve(self, pending: list[Request[Any]], *, alone: bool = False) -> list[Request[Any]]:
@@ -175,25 +162,48 @@ class Engine(ABC, Generic[Handle]):
             return self._after_trouble(pending, doubt.__cause__ or doubt, doubtful=True)
         except self.FAULTS as error:  # one script failed: nobody else may suffer for it
             return self._one_by_one(pending, error)
+        self._finish(answers, round_)
+        self._after_round()
+        return []
+
+    def _lead(self, pending: list[Request[Any]]) -> list[Request[Any]]:
+        """Run one round in a caller's turn, without waiting for anybody; give back what the writer must see to."""
+        if self._connection is None or self._closing:
+            return pending
+        doubtful = False
+        try:
+            answers, round_ = self._transact(pending, alone=True, waits=False)
+        except Doubt:
+            doubtful = True
+            self._drop_connection()
+        except self.TROUBLE + self.FAULTS as error:
+            log.debug("a round is left to the writer: %s", error)
+        else:
+            self._finish(answers, round_)
+            return []
+        for request in pending:
+            request.put_back(doubtful=doubtful)
+        return pending
+
+    def _finish(self, answers: list[Reply], round_: Round) -> None:
+        """Tell callers and workers what is on disk now."""
         self.trouble = None
         deliver(answers)
-        self._after_round()
         if round_.heads:
             self.anchor.drop(round_.heads)
         if round_.work:
             self._tell(round_.work)
             self._ring(round_.work)
-        return []
 
-    def _transact(self, pending: list[Request[Any]], *, alone: bool) -> tuple[list[Reply], Round]:
+    def _transact(self, pending: list[Request[Any]], *, alone: bool, waits: bool = True) -> tuple[list[Reply], Round]:
         connection = self._writer()
-        self._begin(connection, in_haste=alone or pending[0].held_up)
+        self._begin(connection, in_haste=alone or pending[0].held_up, waits=waits)
         with self._rolled_back_on_failure(connection):
             if not alone:
                 self._line.join(pending, MOST_ITEMS)
             round_ = self._new_round(connection)
             answers = self._run_scripts(connection, round_, self._admitted(connection, round_, pending))
-            self._drive(connection, close(round_))
+            self._drive(connection, self._scripts.close(round_))
         self._commit(connection)
         return answers, round_
 
@@ -205,12 +215,14 @@ class Engine(ABC, Generic[Handle]):
     def _run_scripts(self, connection: Handle, round_: Round, admitted: list[Request[Any]]) -> list[Reply]:
         """Run each script once for all its callers, in turn."""
         by_script: dict[Any, list[Request[Any]]] = {}
-        for request in sorted(admitted, key=lambda request: turns.turn(request.script)):
+        for request in admitted:
             by_script.setdefault(request.script.run, []).append(request)
-        calls = [(group[0].script, items_of(group)) for group in by_script.values()]
-        self._drive(connection, turns.lock(round_, calls))
+        places = self._scripts.places
+        groups = sorted(by_script.values(), key=lambda group: places.get(group[0].script.run, -1))
+        calls = [(group[0].script, items_of(group)) for group in groups]
+        self._drive(connection, self._scripts.lock(round_, calls))
         answers: list[Reply] = []
-        for (script, items), group in zip(calls, by_script.values(), strict=True):
+        for (script, items), group in zip(calls, groups, strict=True):
             results = self._drive(connection, script.run(round_, items))
             start = 0
             for request in group:
@@ -288,95 +300,5 @@ class Engine(ABC, Generic[Handle]):
         if connection is not None:
             self._let_go(connection)
 
-    # --- what each database does its own way
-
-    @abstractmethod
-    def open(self) -> None:
-        """Open the database, bring its schema forward, set the clock, start the writer."""
-
-    @abstractmethod
-    def abandon(self) -> None:
-        """Forget a paused engine in a forked child, whose writer is not there."""
-
-    @abstractmethod
-    def now(self) -> float:
-        """Give the present queue time."""
-
-    @abstractmethod
-    def skew(self) -> float:
-        """Give wall time minus queue time."""
-
-    @abstractmethod
-    def boot(self) -> str:
-        """Identify the boot that workers belong to: those of another one are gone for certain."""
-
-    @abstractmethod
-    def free_bytes(self) -> int:
-        """Give the disk space left."""
-
-    def room_to_accept(self) -> int:
-        """Give the free bytes that new work needs."""
-        return ROOM_TO_ACCEPT
-
-    @abstractmethod
-    def back_up(self, path: str) -> dict[str, int]:
-        """Copy the store to a new file while it goes on; give what the copy holds."""
-
-    @abstractmethod
-    def _open(self) -> Handle: ...
-
-    @abstractmethod
-    def _shut(self) -> None: ...
-
-    @abstractmethod
-    def _let_go(self, connection: Handle) -> None: ...
-
-    @abstractmethod
-    def _begin(self, connection: Handle, *, in_haste: bool = False) -> None: ...
-
     def _new_round(self, connection: Handle) -> Round:  # noqa: ARG002 - some look into the database first
-        return Round(self.now(), self.skew(), self.boot(), turns.riders())
-
-    def _without_room(self, connection: Handle, round_: Round, pending: list[Request[Any]]) -> list[Reply]:  # noqa: ARG002
-        """Give the requests that the disk has no room for, with what their callers are told."""
-        return []
-
-    @abstractmethod
-    def _rolled_back_on_failure(self, connection: Handle) -> AbstractContextManager[None]: ...
-
-    @abstractmethod
-    def _commit(self, connection: Handle) -> None:
-        """Commit, or raise Doubt."""
-
-    def _after_round(self) -> None:
-        """Tidy up, where there is anything to tidy; the callers have their answers."""
-
-    def wal(self) -> tuple[int, list[str]]:
-        """Give the size of the log that a file has beside it, and who keeps it from becoming smaller."""
-        return 0, []
-
-    @abstractmethod
-    def _drive(self, connection: Handle, script: Script[Any]) -> Any: ...
-
-    @abstractmethod
-    def _can_go_on_after(self, error: BaseException) -> bool:
-        """Tell whether the connection is as good as before."""
-
-    def _is_in_the_way(self, error: BaseException) -> bool:  # noqa: ARG002 - where one process writes at a time, nobody is
-        """Tell whether somebody else's transaction was in the way, and nothing else is wrong."""
-        return False
-
-    @abstractmethod
-    def _read(self, script: Script[T]) -> Future[T]: ...
-
-    @abstractmethod
-    def _pause_readers(self, seconds: float) -> bool: ...
-
-    @abstractmethod
-    def _resume_readers(self) -> None: ...
-
-    @abstractmethod
-    def _hear(self, heard: Callable[[Hint], None]) -> None: ...
-
-    @abstractmethod
-    def _ring(self, hint: Hint) -> None: ...
+        return Round(self.now(), self.skew(), self.boot(), self._scripts.riders)

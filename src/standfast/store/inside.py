@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from standfast.store.answers import Answer
+from standfast.concurrency.flows import Answer
 from standfast.store.scripts import Item, Result, Write
 
 

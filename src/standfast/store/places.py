@@ -11,6 +11,7 @@ from standfast.clock import Clock
 from standfast.errors import ConfigurationError
 from standfast.store.engine import Engine
 from standfast.store.finding import Finding
+from standfast.store.scripts import RoundScripts
 from standfast.store.sqlite import checkup
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
@@ -29,7 +30,7 @@ class Place(Protocol):
     def away(self) -> str | None:
         """What a spool calls the store that it keeps jobs for; None for a store on this host, which needs none."""
 
-    def engine(self, clock: Clock) -> Engine[Any]:
+    def engine(self, clock: Clock, scripts: RoundScripts) -> Engine[Any]:
         """Make the engine that opens it."""
 
     def there(self) -> bool:
@@ -94,9 +95,9 @@ class SqliteFile:
     def away(self) -> None:
         """Nothing: where the disk is gone, a spool is too."""
 
-    def engine(self, clock: Clock) -> SqliteEngine:
+    def engine(self, clock: Clock, scripts: RoundScripts) -> SqliteEngine:
         """Make the engine that opens the file."""
-        return SqliteEngine(Files(self.key or MEMORY), clock)
+        return SqliteEngine(Files(self.key or MEMORY), clock, scripts)
 
     def there(self) -> bool:
         """Tell whether the file is there."""

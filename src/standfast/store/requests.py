@@ -11,8 +11,9 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from standfast.concurrency.flows import Answer
+from standfast.concurrency.threads import within
 from standfast.errors import StoreClosed, StoreUnavailable, WrongAddress
-from standfast.store.answers import Answer
 from standfast.store.scripts import Write
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class Request(Answer[T]):
             raise TypeError("this is answered in a thread, and cannot be awaited as well")
         return self.future
 
-    def __await__(self) -> Generator[Any, Any, T]:
+    def waiting(self) -> Generator[Any, Any, T]:
         """Hand this in, and wait for the answer on this loop."""
         return self.start().__await__()
 
@@ -124,6 +125,46 @@ class Request(Answer[T]):
         return StoreUnavailable(
             "the store did not answer in time and may have written this; call again with the same key", definite=False
         )
+
+
+class Reading(Answer[T]):
+    """What a reading script finds. A store that may not answer at all is given `seconds`."""
+
+    __slots__ = ("_begin", "_seconds", "_silent")
+
+    def __init__(
+        self,
+        begin: Callable[[], Future[T]],
+        seconds: float | None = None,
+        silent: Callable[[], StoreUnavailable] | None = None,
+    ) -> None:
+        self._begin = begin
+        self._seconds = seconds
+        self._silent = silent
+        """Words the error for a caller whose time ran out."""
+
+    def waiting(self) -> Generator[Any, Any, T]:
+        """Wait for it on this loop."""
+        reading = asyncio.wrap_future(self._begin())
+        return reading.__await__() if self._seconds is None else self._in_time(reading, self._seconds).__await__()
+
+    async def _in_time(self, reading: asyncio.Future[T], seconds: float) -> T:
+        try:
+            return await within(reading, seconds)
+        except TimeoutError:
+            raise self._unanswered() from None
+
+    def result(self) -> T:
+        """Wait for it in this thread."""
+        reading = self._begin()
+        try:
+            return reading.result(self._seconds)
+        except TimeoutError:
+            reading.cancel()
+            raise self._unanswered() from None
+
+    def _unanswered(self) -> StoreUnavailable:
+        return self._silent() if self._silent else StoreUnavailable("the store did not answer in time", definite=True)
 
 
 Reply = tuple[Request[Any], Any]
@@ -190,12 +231,30 @@ class Line:
         self._closed = False
 
     def put(self, request: Request[Any]) -> None:
-        """Have a request served in the next round."""
+        """Have the writer serve a request in the next round."""
+        self.add(request)
+        if self._sleeping:
+            self.wake()
+
+    def add(self, request: Request[Any]) -> None:
+        """Have a request wait, for whoever comes for it."""
         if self._closed:
             raise StoreClosed
         self._waiting.append(request)
-        if self._sleeping:
-            self.wake()
+
+    def return_first(self, requests: Sequence[Request[Any]]) -> None:
+        """Have requests wait again that were not served, before all others."""
+        self._waiting.extendleft(reversed(requests))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the writer sleeps and nothing waits for it."""
+        return self._sleeping and not self._waiting
+
+    @property
+    def waiting_items(self) -> int:
+        """How much waits."""
+        return sum(request.size for request in [*self._waiting])
 
     def wake(self) -> None:
         """Let the writer look."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from standfast.job import NewJob
 from standfast.store.steps import Round, Script
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
 
 
 number_of: Callable[[Any], int] = attrgetter("n")
@@ -35,10 +37,10 @@ class Patience(Enum):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Write(Generic[Item, Result]):
+class Write(Generic[Item, Result_co]):
     """A writing script, and what the engine must know of it."""
 
-    run: Callable[[Round, Sequence[Item]], Script[list[Result]]]
+    run: Callable[[Round, Sequence[Item]], Script[list[Result_co]]]
     name: str
     patience: Patience = Patience.CALLER
     room: int = 0
@@ -55,8 +57,10 @@ class Write(Generic[Item, Result]):
     """Names other threads that are locked before any row."""
     number: Callable[[Any], int] | None = None
     """Gives the number of the job that an item locks, where it is known beforehand."""
+    leads: bool = False
+    """Whether its caller may run the round itself: see `store.leading`."""
 
-    def __call__(self, round_: Round, items: Sequence[Item]) -> Script[list[Result]]:
+    def __call__(self, round_: Round, items: Sequence[Item]) -> Script[list[Result_co]]:
         """Run inside another script."""
         return self.run(round_, items)
 
@@ -71,10 +75,52 @@ def writes(
     newcomers: Callable[[Any], Iterable[NewJob]] | None = None,
     gates: Callable[[Any], Script[list[str]]] | None = None,
     number: Callable[[Any], int] | None = None,
+    leads: bool = False,
 ) -> Callable[[Callable[[Round, Sequence[Item]], Script[list[Result]]]], Write[Item, Result]]:
     """Declare a script that writes; the options are those of `Write`."""
 
     def declare(run: Callable[[Round, Sequence[Item]], Script[list[Result]]]) -> Write[Item, Result]:
-        return Write(run, run.__name__, patience, room, reserve, apart, size, newcomers, gates, number)
+        return Write(run, run.__name__, patience, room, reserve, apart, size, newcomers, gates, number, leads)
 
     return declare
+
+
+class Anchor(Protocol):
+    """Where the links of the audit chain are noted outside of the store."""
+
+    path: str | None
+    problem: str | None
+    """Why the last one could not be noted; None if it could."""
+
+    def catch_up(self, ask: Callable[[Script[Any]], Any]) -> None:
+        """Note what a store that was just opened has more; `ask` reads there."""
+
+    def drop(self, heads: Sequence[Any]) -> None:
+        """Note links that were committed."""
+
+    def close(self) -> None:
+        """Note what was handed over, and end."""
+
+
+@dataclass(frozen=True)
+class RoundScripts:
+    """The scripts that an engine runs by itself, and the order of all others. The application gives them."""
+
+    riders: Any
+    """The wings that take part in every round."""
+    order: tuple[Write[Any, Any], ...]
+    """The turns of scripts in one transaction; what is not named comes first."""
+    lock: Callable[[Round, Sequence[tuple[Write[Any, Any], Sequence[Any]]]], Script[None]]
+    """Runs before all others, and locks what they name beforehand."""
+    close: Callable[[Round], Script[None]]
+    """Runs after all others."""
+    claim: Write[Any, Any]
+    contents: Callable[[], Script[dict[str, int]]]
+    """Counts everything there is, for a backup."""
+    anchor: Callable[[str | None], Anchor]
+    """Opens the file outside; None where there is none."""
+
+    @cached_property
+    def places(self) -> dict[Any, int]:
+        """Where each script stands in the order."""
+        return {script.run: place for place, script in enumerate(self.order)}

@@ -10,6 +10,7 @@ from standfast.clock import Clock
 from standfast.errors import StoreUnavailable
 from standfast.store.engine import Engine
 from standfast.store.places import Place
+from standfast.store.scripts import RoundScripts
 
 _lock = threading.Lock()
 _engines: dict[str, tuple[Engine[Any], int]] = {}
@@ -19,23 +20,23 @@ _spoiled: set[str] = set()
 """Stores whose engine was too busy to pause when this process was forked."""
 
 
-def acquire(place: Place, clock: Clock) -> Engine[Any]:
+def acquire(place: Place, clock: Clock, scripts: RoundScripts) -> Engine[Any]:
     """Give the open engine of this store; one in memory is a new store each time."""
     key = place.key
     if key is None:
-        return _opened(place, clock)
+        return _opened(place, clock, scripts)
     if key in _spoiled:
         raise StoreUnavailable(
             f"this process was forked while {key} was busy, and cannot use it; start a new one", definite=True
         )
     with _lock:
-        engine, users = _engines.get(key) or (_opened(place, clock), 0)
+        engine, users = _engines.get(key) or (_opened(place, clock, scripts), 0)
         _engines[key] = (engine, users + 1)
         return engine
 
 
-def _opened(place: Place, clock: Clock) -> Engine[Any]:
-    engine = place.engine(clock)
+def _opened(place: Place, clock: Clock, scripts: RoundScripts) -> Engine[Any]:
+    engine = place.engine(clock, scripts)
     engine.open()
     return engine
 

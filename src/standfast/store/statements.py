@@ -13,8 +13,7 @@ right after the name and are said once for all dialects:
     -- remembered: yes    what it reads changes only with statements that say so; SQLite's writer asks once
     -- changes: rules     what is remembered is read again
 
-`VALUES :rows` takes a batch of rows in SQLite; in PostgreSQL `:rows` is one JSON text, an array for each row.
-`:numbers` and their like are JSON arrays.
+`dialects.py` says how a statement is written for both, `columns.py` how `:columns(…)` are made.
 """
 
 from __future__ import annotations
@@ -27,7 +26,11 @@ from typing import NamedTuple
 
 import msgspec
 
-DIALECTS = ("sqlite", "postgres")
+from standfast.store import columns
+from standfast.store.columns import Columns, expand
+from standfast.store.dialects import TRANSLATED
+
+DIALECTS = tuple(TRANSLATED)
 FILE = "statements.sql"
 
 RANKS = (
@@ -69,14 +72,14 @@ class Statement(msgspec.Struct, frozen=True):
     remembered: bool = False
     changes_rules: bool = False
 
-    def for_rows(self, rows: int, columns: int) -> str:
+    def for_rows(self, rows: int, width: int) -> str:
         """Write the statement out for a batch of so many rows."""
-        return _for_rows(self.sql, rows, columns)
+        return _for_rows(self.sql, rows, width)
 
 
 @cache
-def _for_rows(sql: str, rows: int, columns: int) -> str:
-    row = "(" + ",".join("?" * columns) + ")"
+def _for_rows(sql: str, rows: int, width: int) -> str:
+    row = "(" + ",".join("?" * width) + ")"
     return sql.replace(":rows", ",".join([row] * rows))
 
 
@@ -86,9 +89,10 @@ class Written(NamedTuple):
     texts: dict[str, str]
     says: dict[str, str]
 
-    def in_dialect(self, dialect: str) -> Statement:
+    def in_dialect(self, dialect: str, known: dict[str, Columns]) -> Statement:
         """Give it as a dialect runs it."""
-        sql = self.texts.get(dialect, self.texts.get("", ""))
+        text = self.texts.get(dialect, self.texts.get("", ""))
+        sql = TRANSLATED[dialect](expand(text, known, dialect))
         return Statement(
             sql,
             gives_rows=not _WRITES.search(sql) or "RETURNING" in sql,
@@ -100,14 +104,25 @@ class Written(NamedTuple):
         )
 
 
+class Collection(NamedTuple):
+    """All that stands in some files of statements, by name."""
+
+    statements: dict[str, Written]
+    columns: dict[str, Columns]
+
+    def in_dialect(self, dialect: str) -> dict[str, Statement]:
+        """Give the statements as a dialect runs them."""
+        return {name: each.in_dialect(dialect, self.columns) for name, each in self.statements.items()}
+
+
 def load(dialect: str) -> dict[str, Statement]:
     """Give every statement of a dialect, by name."""
-    return {name: each.in_dialect(dialect) for name, each in _all_written().items()}
+    return _collected().in_dialect(dialect)
 
 
 @cache
-def _all_written() -> dict[str, Written]:
-    return written(*_texts())
+def _collected() -> Collection:
+    return collect(*_texts())
 
 
 def _texts() -> Iterator[str]:
@@ -119,23 +134,27 @@ def _texts() -> Iterator[str]:
             yield file.read_text(encoding="utf-8")
 
 
-def written(*texts: str) -> dict[str, Written]:
-    """Take files of statements apart, by name; refuse what would be loaded otherwise than its writer thought."""
-    found: dict[str, Written] = {}
+def collect(*texts: str) -> Collection:
+    """Take files of statements apart; refuse what would be loaded otherwise than its writer thought."""
+    found = Collection({}, {})
     for text in texts:
         before, *parts = f"\n{text}".split(_OPENING)
+        before, *lists = before.split(columns.OPENING)
         if _bare(before.splitlines()):
             raise ValueError(f"this stands before the first `-- name:` of its file: {before.strip()}")
+        for part in lists:
+            columns.read(found.columns, part)
         for part in parts:
-            if "\n-- name" in part:
-                raise ValueError(f"nobody knows a header in this: {part.strip()}")
-            _add(found, part.strip().splitlines())
-    for name, each in found.items():
+            _add(found.statements, part)
+    for name, each in found.statements.items():
         _check(name, each)
     return found
 
 
-def _add(found: dict[str, Written], lines: list[str]) -> None:
+def _add(found: dict[str, Written], part: str) -> None:
+    if "\n-- name" in part or columns.OPENING in part:
+        raise ValueError(f"nobody knows a header in this: {part.strip()}")
+    lines = part.strip().splitlines()
     header = _NAME.fullmatch(lines[0])
     if header is None:
         raise ValueError(f"nobody knows the header `-- name: {lines[0]}`")

@@ -86,16 +86,16 @@ class _WatchedEngine(Engine[Any]):
     """An engine whose commits are steps."""
 
     step: Steps
-    _scripts = ""
+    _running = ""
 
     def _run_scripts(self, connection: Any, round_: Round, requests: list[Request[Any]]) -> list[Reply]:
-        self._scripts = ", ".join(sorted({request.script.name for request in requests}))
+        self._running = ", ".join(sorted({request.script.name for request in requests}))
         return super()._run_scripts(connection, round_, requests)
 
     def _commit(self, connection: Any) -> None:
-        self.step("before commit", self._scripts)
+        self.step("before commit", self._running)
         super()._commit(connection)  # type: ignore[safe-super]  # the class made below has one
-        self.step("after commit", self._scripts)
+        self.step("after commit", self._running)
 
 
 def watch_commits(sf: Standfast, step: Steps) -> None:
@@ -119,9 +119,6 @@ class _WatchedReception(Reception):
 
     async def accept_together(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         return [self._told(receipt) for receipt in await super().accept_together(jobs)]
-
-    def accept_blocking(self, job: NewJob) -> Receipt:
-        return self._told(super().accept_blocking(job))
 
     def _told(self, receipt: Receipt) -> Receipt:
         if receipt.id is not None:

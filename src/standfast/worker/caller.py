@@ -21,14 +21,16 @@ from standfast.spine.registry import Registry
 from standfast.store.hints import STOPS
 from standfast.store.store import Store
 from standfast.telemetry import Tracing
+from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.scripts import Call, Called
 from standfast.wings.effects.verbs import Verifier
 from standfast.wings.jobs.reads import CALLER
 from standfast.wings.limits.gatekeeper import Doorkeeper
 from standfast.wings.limits.readiness import Readiness
 from standfast.wings.policy.verbs import Policies
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.queues.declarations import Declarations
-from standfast.worker import lifeline
+from standfast.worker import lifeline, upkeep
 from standfast.worker.executor import Executor
 from standfast.worker.heartbeat import LONGEST_BEAT, Heartbeat, beat_for
 from standfast.worker.reconcile import Comparison
@@ -104,7 +106,7 @@ class Caller:
         self._under_way.add(number)
         try:
             order = Call(job, self.id, self._doors.answer(job.queue), self._policy.known.mark, ready)
-            called = await self._store.calls.call(order)
+            called = await self._store.write(calls.call, order)
             self._policy.known.learn(called.policy)
             if called.rules is not None:
                 self._doors.learn(job.queue, called.rules.gate)
@@ -150,7 +152,7 @@ class Caller:
     async def _ask_gate(self, queue: str) -> None:
         """Ask a queue's gate before anything of it starts, once for all who wait for the answer."""
         if queue not in self._known:
-            self._doors.learn(queue, (await self._store.rules(queue)).gate)
+            self._doors.learn(queue, (await self._store.read(queue_scripts.rules(queue))).gate)
             self._known.add(queue)
         if self._doors.must_ask(queue):
             if queue not in self._asking:
@@ -197,7 +199,7 @@ class Caller:
             await self._executor.finish(grace)
         await aside(self._heartbeat.stop)
         with suppress(StoreUnavailable):  # it is off the list as soon as it is silent for a while
-            await self._store.retire(self.id, self._executor.stopwatch.counted(self._store.now()))
+            await self._store.write(upkeep.retire, self._executor.stopwatch.counted(self._store.now()))
 
 
 def _freed(_slots: Counter[str]) -> None:

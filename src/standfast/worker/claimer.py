@@ -57,6 +57,7 @@ class Claimer:
         self._start = start
         self._doors = doors
         self._readiness = readiness
+        self._requires = readiness.registry.requiring
         self._policy = policy or KnownPolicy()
         self._free = Counter(dict.fromkeys(lanes, slots))
         self._hungry = set(lanes)
@@ -126,7 +127,9 @@ class Claimer:
             self._claiming = asyncio.get_running_loop().create_task(self._claim(self._order(wants)))
 
     def _want(self, queue: str, slots: int, *, alone: bool = False) -> Want:
-        return Want(queue, self._lanes[queue], slots, self._doors.answer(queue), self._readiness.words(queue), alone)
+        said = self._doors.answer(queue) if queue in self._doors.gates else None
+        ready = self._readiness.words(queue) if self._requires(queue) else None
+        return Want(queue, self._lanes[queue], slots, said, ready, alone)
 
     # --- suspects
 
@@ -173,9 +176,10 @@ class Claimer:
 
         So is one with a handler whose probes were never asked. Those that said no are asked again beside its work.
         """
-        if self._readiness.must_wait(queue, lambda seconds: self.heard({queue: seconds})):
+        asks = self._requires(queue)
+        if asks and self._readiness.must_wait(queue, lambda seconds: self.heard({queue: seconds})):
             return False
-        if not self._doors.must_ask(queue):
+        if queue not in self._doors.gates or not self._doors.must_ask(queue):
             return True
         self._doors.ask(queue, lambda seconds: self.heard({queue: seconds}))
         return False
@@ -242,7 +246,8 @@ class Claimer:
         self._served |= brought.keys()
         for want in order.wants:
             self._free[want.queue] -= brought[want.queue]
-        self._policy.learn(catch.policy)
+        if catch.policy is not None:
+            self._policy.learn(catch.policy)
         self._start(catch.claims, catch.rules)
         if catch.suspects:
             self._suspects(catch.suspects)
@@ -254,9 +259,12 @@ class Claimer:
 
     def _unasked(self, order: Order, catch: Catch) -> set[str]:
         """Take note of the gates that the rules in force name; give the queues whose gate was not asked."""
+        gates = self._doors.gates
         for queue, rules in catch.rules.items():
-            self._doors.learn(queue, rules.gate)
-        return {want.queue for want in order.wants if want.admission is None and self._doors.must_ask(want.queue)}
+            if rules.gate is not None or queue in gates:
+                self._doors.learn(queue, rules.gate)
+        gated = [want.queue for want in order.wants if want.admission is None and want.queue in gates]
+        return {queue for queue in gated if self._doors.must_ask(queue)}
 
     def _look_at(self, queue: str, seconds: float) -> None:
         """Be hungry for a queue now, or at a time unless an earlier look is planned."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from standfast.lifecycle import Transition
+from standfast.spine.apply import apply
 from standfast.spine.run import Running
 from standfast.spine.tell import tell
 from standfast.store.store import Store
@@ -72,7 +73,7 @@ class Ends:
             self._hand_over(transitions)
 
     async def _apply(self, transitions: list[Transition]) -> None:
-        [landed] = await asyncio.gather(self._store.apply(transitions), return_exceptions=True)
+        [landed] = await asyncio.gather(self._store.write_all(apply, transitions), return_exceptions=True)
         if isinstance(landed, BaseException):
             await self._apply_each(transitions, landed)
             return

@@ -19,6 +19,7 @@ from standfast.rules import QueueRules
 from standfast.spine.error_place import with_place
 from standfast.spine.registry import Registry
 from standfast.spine.run import Attempts, Cut, Running, cut_short, thrown_away
+from standfast.spine.settle import age_reason
 from standfast.store.store import Store
 from standfast.telemetry import Tracing
 from standfast.wings.effects.verbs import Verifier
@@ -91,12 +92,18 @@ class Executor:
     def start(self, claim: Claim, rules: QueueRules) -> None:
         """Begin an attempt, unless the job came too late to be run at all."""
         running = self._take(claim, rules)
-        late = too_old(claim, rules, claim.claimed_at, self._roll(), self._policy.present(self._store))
-        if late is not None:
-            self._ends.settle(running, self._filed(claim, late))
+        if age_reason(claim.entered_at, claim.expires_at, rules.max_age, claim.claimed_at) is not None:
+            self._end_unentered(running)
             return
         # Each attempt starts from the worker's own context: what one handler sets there must not reach the next.
         running.task = asyncio.get_running_loop().create_task(self._whole(running), context=self._context.copy())
+
+    def _end_unentered(self, running: Running) -> None:
+        """Let a job die that came too late to be run."""
+        claim = running.claim
+        late = too_old(claim, running.rules, claim.claimed_at, self._roll(), self._policy.present(self._store))
+        if late is not None:
+            self._ends.settle(running, self._filed(claim, late))
 
     def refuse(self, claim: Claim, rules: QueueRules, why: str) -> None:
         """Give a claim back without entering its handler."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from standfast.errors import StoreUnavailable
 from standfast.job import Claim
 from standfast.store.store import Store
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Beat, WorkerCard
 
 log = logging.getLogger("standfast.worker")
@@ -67,7 +68,7 @@ class Heartbeat:
     def beat(self) -> None:
         """Renew now."""
         before = self._store.now()
-        beat = self._store.beat_blocking(self._card())
+        beat = self._store.write(upkeep.beat, self._card()).result()
         self._last = before
         self._report(beat)
 

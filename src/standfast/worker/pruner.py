@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from standfast.store.store import Store
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 
 EVERY = 60.0
@@ -17,5 +18,5 @@ class Pruner:
 
     async def prune(self) -> None:
         """Prune everything that may go now."""
-        while await self._store.prune(self._prune):
+        while await self._store.write(upkeep.prune, self._prune):
             pass  # each bite is a transaction of its own, so others come between

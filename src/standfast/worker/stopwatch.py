@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from standfast.timing import Timing
 from standfast.wings.health.timings import Counted
-from standfast.wings.health.words import Timing
 
 GIVEN_UP = 1800.0
 """Seconds without a beat after which others may have added up what a worker wrote: from then on it counts anew."""

@@ -16,9 +16,10 @@ from typing import Any
 
 from standfast.concurrency.loops import Loop
 from standfast.concurrency.threads import within
-from standfast.store.facades.apart import Turns
+from standfast.store.store import Store
 from standfast.worker.claimer import Claimer
 from standfast.worker.executor import Executor
+from standfast.worker.losses import Apart, stand_apart, stand_back
 
 log = logging.getLogger("standfast.worker")
 
@@ -64,10 +65,10 @@ class Suspects(Loop):
 class InThisWorker(Suspects):
     """Runs suspects in the worker itself, while it holds nothing else."""
 
-    def __init__(self, worker: str, turns: Turns, claimer: Claimer, executor: Executor) -> None:
+    def __init__(self, worker: str, store: Store, claimer: Claimer, executor: Executor) -> None:
         super().__init__()
         self._worker = worker
-        self._turns = turns
+        self._store = store
         self._claimer = claimer
         self._executor = executor
         self._patience = FIRST_TURN
@@ -79,14 +80,14 @@ class InThisWorker(Suspects):
     async def run(self, queues: Iterable[str]) -> None:
         """Run the suspects of queues. Where that is not possible now, they are told of again."""
         for queue in queues:
-            if not await self._turns.take(self._worker, queue):
+            if not await self._store.write(stand_apart, Apart(self._worker, queue)):
                 asyncio.get_running_loop().call_later(LOOK_AGAIN, self.hear, (queue,))
                 continue
             try:
                 done = await self._run_queue(queue)
             finally:
                 self._claimer.go_on()
-                await self._turns.leave(self._worker)
+                await self._store.write(stand_back, self._worker)
             if done:
                 self._patience = FIRST_TURN
             else:

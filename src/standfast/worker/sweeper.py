@@ -12,6 +12,7 @@ from standfast.job import Claim, Details, higher
 from standfast.lifecycle import Transition
 from standfast.outcome import Lapsed
 from standfast.rules import QueueRules
+from standfast.spine.apply import apply
 from standfast.spine.settle import age_reason
 from standfast.spine.tell import tell
 from standfast.store.store import Store
@@ -20,6 +21,8 @@ from standfast.wings.policy.facts import Facts
 from standfast.wings.policy.known import KnownPolicy, filed
 from standfast.wings.policy.rules import Broken, Policy
 from standfast.wings.policy.triage import Present
+from standfast.wings.queues import ages
+from standfast.worker import upkeep
 from standfast.worker.upkeep import Expired, Sweep, Swept
 
 _details = msgspec.json.Decoder(Details).decode
@@ -50,14 +53,14 @@ class Sweeper:
         """Sweep until nothing is left to decide."""
         sweep = msgspec.structs.replace(self._sweep, dead=self._dead())
         while True:
-            swept = await self._store.sweep(sweep)
-            while swept.ages_changed and await self._store.restamp():
+            swept = await self._store.write(upkeep.sweep, sweep)
+            while swept.ages_changed and await self._store.write(ages.restamp, None):
                 pass
             present = Present(self._known(swept), swept.now)
             decided = [*self._lapsed(swept, present), *self._expired(swept, present)]
             if not decided:
                 return
-            landed = await self._store.apply(decided)
+            landed = await self._store.write_all(apply, decided)
             claims = {claim.id: claim for claim in swept.lapsed}
             for end in compress(decided, landed):
                 if end.id in claims:

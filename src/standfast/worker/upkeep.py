@@ -20,6 +20,7 @@ from standfast.wings.health import timings
 from standfast.wings.health.timings import Counted
 from standfast.wings.letters import scripts as letters
 from standfast.wings.limits import scripts as limits
+from standfast.wings.notices.scripts import number_journal
 from standfast.wings.policy.scripts import Kept, kept
 from standfast.wings.queues import ages
 from standfast.wings.redrives import scripts as redrives
@@ -198,14 +199,6 @@ def _note_clock(round_: Round, times: dict[str, float]) -> Script[None]:
         yield "mark_upkeep", {"name": JUMPED, "now": round_.now}
     if before is None or abs(round_.skew - before) > NO_JUMP:
         yield "mark_upkeep", {"name": SKEW, "now": round_.skew}
-
-
-@writes()
-def number_journal(_round: Round, asked: Sequence[None]) -> Script[list[None]]:
-    """Give numbers to what was told since, in commit order, unless another transaction is at it."""
-    if (yield "try_journal", {}) != [(False,)]:
-        yield "number_journal", {}
-    return [None] * len(asked)
 
 
 def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Script[Swept]:

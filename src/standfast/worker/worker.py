@@ -25,6 +25,7 @@ from standfast.store.store import Store
 from standfast.telemetry import Tracing
 from standfast.wings.consent.verbs import Consent
 from standfast.wings.effects.verbs import Verifier
+from standfast.wings.jobs import reads
 from standfast.wings.letters.verbs import DeadLetters
 from standfast.wings.limits.gatekeeper import Doorkeeper
 from standfast.wings.limits.readiness import Readiness
@@ -33,7 +34,7 @@ from standfast.wings.queues.declarations import Declarations
 from standfast.wings.redrives.redriver import EVERY as REDRIVE_EVERY
 from standfast.wings.redrives.redriver import Redriver
 from standfast.wings.schedules.ticker import Timetable
-from standfast.worker import lifeline
+from standfast.worker import lifeline, upkeep
 from standfast.worker.claimer import Claimer
 from standfast.worker.executor import Executor
 from standfast.worker.heartbeat import LONGEST_BEAT, Heartbeat, beat_for
@@ -151,7 +152,7 @@ class Worker:
 
     def _made_suspects(self, argv: Sequence[str] | None) -> Suspects:
         """Make what runs suspects: in a process of their own, where there is a command for one."""
-        here = InThisWorker(self.id, self._store.turns, self._claimer, self._executor)
+        here = InThisWorker(self.id, self._store, self._claimer, self._executor)
         return here if argv is None else InAProcess(argv, self._grace, self._reap, self._claimer.look_everywhere, here)
 
     def _made_loops(self, beat: float, prune: Prune | None) -> list[Loop]:
@@ -199,7 +200,7 @@ class Worker:
             self._store.listen(self._hinted)
             for loop in self._loops:
                 loop.start()
-            self._claimer.learn(await self._store.queue_names())
+            self._claimer.learn(await self._store.read(reads.queue_names()))
             if self._suspects_only:
                 await self._claimer.stand_apart()
             else:
@@ -252,7 +253,7 @@ class Worker:
         await aside(self._watch.stop)
         await aside(self._heartbeat.stop)
         with suppress(StoreUnusable):  # there is no list to be taken off
-            await self._store.retire(self.id, self._executor.stopwatch.counted(self._store.now()))
+            await self._store.write(upkeep.retire, self._executor.stopwatch.counted(self._store.now()))
 
     async def run_due(self) -> Counter[str]:
         """Run what is due, repeats included, until nothing is, and stop: no timers, no waiting. For tests."""
@@ -260,7 +261,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         await aside(self._heartbeat.beat)
         await self._timetable.run_due()
-        self._claimer.learn(await self._store.queue_names())
+        self._claimer.learn(await self._store.read(reads.queue_names()))
         try:
             ran: Counter[str] = Counter()
             while True:
@@ -317,7 +318,7 @@ class Worker:
             self._heartbeat.hurry()  # so that everybody learns who serves it now
             self._claimer.kick()
         slept = round(self._store.now() - asyncio.get_running_loop().time())
-        seen = (await self._store.last_journal_number(), slept)
+        seen = (await self._store.read(reads.last_journal_number()), slept)
         if seen != self._seen:
             self._seen = seen
             self._claimer.look_everywhere()

@@ -12,7 +12,6 @@ import psycopg
 
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
-from standfast.store.answers import Reading
 from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
@@ -28,17 +27,14 @@ from standfast.store.postgres.driver import drive
 from standfast.store.postgres.foreign import Foreign
 from standfast.store.postgres.server import Server
 from standfast.store.postgres.session import Unanswered
+from standfast.store.requests import Reading
+from standfast.store.scripts import RoundScripts
 from standfast.store.steps import Script
-from standfast.wings.audit.anchor import Anchor
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.reads import JournalRow
-from standfast.worker import upkeep
 
 T = TypeVar("T")
 
 PATIENCE = 5.0
 """Seconds a caller waits for what it reads."""
-NUMBERING_PATIENCE = 5.0
 IN_THE_WAY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
 """What says that somebody else's transaction is in the way, and nothing is wrong with the server or the connection."""
 SAME_TIME = 0.001
@@ -58,8 +54,8 @@ class PostgresEngine(Engine[Connection]):
     )
     FAULTS = (psycopg.Error, *FAULTS)
 
-    def __init__(self, server: Server, clock: Clock, audit_file: str | None = None) -> None:
-        super().__init__(clock, Anchor(audit_file))
+    def __init__(self, server: Server, clock: Clock, scripts: RoundScripts, audit_file: str | None = None) -> None:
+        super().__init__(clock, scripts, audit_file)
         self._server = server
         self._opening = opening(server.address)
         self._opening_in_haste = opening(server.address, lock=SHORTEST_LOCK)
@@ -104,15 +100,7 @@ class PostgresEngine(Engine[Connection]):
 
     def inside(self, tx: object) -> Foreign:
         """Write inside a transaction of the caller's in this database."""
-        return Foreign(tx, self._server.address, self._server.identity, self._clock)
-
-    async def journal(self, after: int, limit: int) -> list[JournalRow]:
-        """Read what was told after a journal row; where that is nothing with a number yet, have it numbered first."""
-        rows = await self.read(reads.journal(after, limit))
-        if not rows and await self.read(reads.last_journal_number()) > after:
-            await self.call(upkeep.number_journal, [None], seconds=NUMBERING_PATIENCE)
-            rows = await self.read(reads.journal(after, limit))
-        return rows
+        return Foreign(tx, self._server.address, self._server.identity, self._clock, self._scripts)
 
     def _open(self) -> Connection:
         with reopening("postgres", str(self._server.address)):
@@ -126,7 +114,7 @@ class PostgresEngine(Engine[Connection]):
     def _let_go(self, connection: Connection) -> None:
         connection.close()
 
-    def _begin(self, connection: Connection, *, in_haste: bool = False) -> None:
+    def _begin(self, connection: Connection, *, in_haste: bool = False, waits: bool = True) -> None:  # noqa: ARG002
         """Begin, and take the server's time: the machine's own clock only says how much has passed since."""
         with rolled_back_on_failure(connection):
             rows = connection.begin(self._opening_in_haste if in_haste else self._opening)

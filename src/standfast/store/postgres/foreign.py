@@ -12,18 +12,16 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from standfast.clock import Clock
+from standfast.concurrency.flows import Answer, EitherWay
 from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError
-from standfast.spine.close import close
-from standfast.store import turns
-from standfast.store.answers import Answer, EitherWay
 from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.bell import channel, messages
 from standfast.store.postgres.connection import TELL_THE_TIME
 from standfast.store.postgres.identity import identity_sql
 from standfast.store.postgres.libraries import Awaited, Blocking, Given, Psycopg, SqlAlchemy, library_of
-from standfast.store.scripts import Item, Result, Write
+from standfast.store.scripts import Item, Result, RoundScripts, Write
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Script, text
 
@@ -50,11 +48,12 @@ class Facts(NamedTuple):
 class Foreign:
     """A transaction of the caller's, and which store its connection must lead to."""
 
-    def __init__(self, tx: object, address: Address, identity: str, clock: Clock) -> None:
+    def __init__(self, tx: object, address: Address, identity: str, clock: Clock, scripts: RoundScripts) -> None:
         self._theirs = library_of(tx)
         self._address = address
         self._identity = identity
         self._clock = clock
+        self._scripts = scripts
         facts = f"SELECT {identity_sql(address)}, ({TELL_THE_TIME})"
         facts += ", current_setting('synchronous_commit'), current_setting('search_path')"
         enter = f"SELECT readable_by, set_config('search_path', '{address.schema}', true) FROM {address.schema}.schema"  # noqa: S608 - the name was checked
@@ -85,9 +84,9 @@ class Foreign:
         self._check(facts)
         [(readable_by, _)] = yield "enter", {}
         check_readable("postgres", readable_by, str(self._address))
-        round_ = Round(self._clock.of_server(facts.now), 0.0, "", turns.riders())
+        round_ = Round(self._clock.of_server(facts.now), 0.0, "", self._scripts.riders)
         [result] = yield from script.run(round_, [item])
-        yield from close(round_)
+        yield from self._scripts.close(round_)
         for message in messages(round_.work):
             yield "notify", {"channel": channel(self._address), "message": message}
         yield "use_schema", {"path": facts.path}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import psycopg
 
+from standfast.store.consistency import CONSISTENT, INCONSISTENT, check_consistent
 from standfast.store.postgres.connection import LONGEST_CALL, Connection, rolled_back_on_failure
-from standfast.wings.health.consistency import CONSISTENT, INCONSISTENT, check_consistent
 
 CHECKER = "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'amcheck'"
 INDEXES = """

@@ -18,6 +18,7 @@ from standfast.store.postgres.engine import PostgresEngine
 from standfast.store.postgres.integrity import examine
 from standfast.store.postgres.server import Server
 from standfast.store.reached import ReachedServer
+from standfast.store.scripts import RoundScripts
 from standfast.store.spoolfile import spool_path
 
 
@@ -42,9 +43,9 @@ class PostgresSchema:
         database = given.get("dbname") or os.environ.get("PGDATABASE") or given.get("user")
         return f"{host or 'localhost'}:{port or 5432}/{database} (schema {self._address.schema})"
 
-    def engine(self, clock: Clock) -> PostgresEngine:
+    def engine(self, clock: Clock, scripts: RoundScripts) -> PostgresEngine:
         """Make the engine that connects to the server."""
-        return PostgresEngine(Server(self._address, self._reached), clock, self._audit_file)
+        return PostgresEngine(Server(self._address, self._reached), clock, scripts, self._audit_file)
 
     def there(self) -> bool:
         """Take the store for there: only asking the server could tell, and using it will."""

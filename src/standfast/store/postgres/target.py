@@ -13,10 +13,10 @@ import msgspec
 import psycopg
 
 from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.store.job_tables import BY_NUMBER, KEYS, Jobs, Row, Rows, Table
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import Connection, connect, opening, rolled_back_on_failure
 from standfast.store.postgres.migrate import migrate
-from standfast.wings.promote.tables import BY_NUMBER, KEYS, Jobs, Row, Rows, Table
 
 OURS = "SET LOCAL standfast.promoting TO 'yes'"
 MARK = "CREATE TABLE IF NOT EXISTS promotion (source text NOT NULL, state text NOT NULL, account text)"

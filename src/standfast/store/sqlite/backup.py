@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 
 from standfast.errors import ConfigurationError, StoreUnavailable
-from standfast.store.sqlite.connection import check_owner
+from standfast.store.sqlite.connection import check_owner, sync_directory
 
 Contents = Callable[[apsw.Connection], dict[str, int]]
 """Reads what a store holds, to compare the copy with."""
@@ -80,11 +80,7 @@ def check_free(path: Path) -> None:
 def _name(unfinished: Path, final: Path) -> None:
     """Give a finished file its name, unless somebody has taken it meanwhile, and put that on disk."""
     os.link(unfinished, final)
-    directory = os.open(final.resolve().parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(final.resolve().parent)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable, WrongAddress
+from standfast.store.consistency import CONSISTENT, INCONSISTENT, check_consistent
 from standfast.store.finding import Finding
 from standfast.store.sqlite.connection import (
     SETTINGS,
@@ -20,7 +21,6 @@ from standfast.store.sqlite.connection import (
     glance,
 )
 from standfast.store.sqlite.migrate import migrations
-from standfast.wings.health.consistency import CONSISTENT, INCONSISTENT, check_consistent
 
 OTHERS = 0o077
 """The permission bits of everybody but the owner."""

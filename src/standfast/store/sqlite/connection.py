@@ -25,8 +25,8 @@ LARGEST_WAL = 64 << 20
 """Bytes of a WAL beyond which it is cut when it is written over; a usual one has a quarter of them."""
 
 SETTINGS: dict[str, str | int] = {
+    "synchronous": 3,
     "journal_mode": "wal",
-    "synchronous": 2,
     "foreign_keys": 1,
     "trusted_schema": 0,
     "mmap_size": 0,
@@ -35,7 +35,11 @@ SETTINGS: dict[str, str | int] = {
     "wal_autocheckpoint": 4000,
     "journal_size_limit": LARGEST_WAL,
 }
-"""What every connection must answer when asked. `synchronous` 2 is FULL: NORMAL loses acknowledged jobs."""
+"""What every connection must answer when asked, in the order in which it is set.
+
+`synchronous` 3 is EXTRA: NORMAL loses acknowledged jobs, and under FULL a power cut can bring back the rollback journal
+of the switch to WAL, which empties the database that the WAL belongs to. Once in WAL mode, EXTRA costs what FULL costs.
+"""
 
 NOT_KEPT_BY_MEMORY = frozenset({"journal_mode", "mmap_size"})
 
@@ -94,7 +98,8 @@ def check_not_open_elsewhere(path: Path) -> None:
 def check_whole(path: Path) -> None:
     """Refuse a database that somebody took a part away from: SQLite would go on without the jobs that were in it.
 
-    A WAL never has anything before its database has, and its index is made after it and deleted before it.
+    A WAL never has anything before its database has, not even after a power cut; and its index is made after it and
+    deleted before it.
     """
     wal, index = Path(f"{path}-wal"), Path(f"{path}-shm")
     if _size(wal) and not _size(path):
@@ -120,11 +125,28 @@ def _inode(path: Path) -> int:
 
 def create_file(path: Path) -> None:
     """Create the file for its owner only, before SQLite sees it."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_directory(path.parent)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         return
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory that is still there after a power cut: SQLite syncs what is inside it, and not its own name."""
+    new = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for each in new:
+        sync_directory(each.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Put the names that stand in a directory on disk."""
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def connect(location: str, *, vfs: str | None = None, memory: bool = False, reader: bool = False) -> apsw.Connection:
@@ -227,6 +249,16 @@ def patience(longest: float | None = None) -> Callable[[int], bool]:
         return now - waited_since < (BUSY_SECONDS if longest is None else longest)
 
     return wait
+
+
+@contextmanager
+def no_patience(connection: apsw.Connection) -> Iterator[None]:
+    """Have a lock that another process holds be a BusyError at once."""
+    connection.set_busy_handler(None)
+    try:
+        yield
+    finally:
+        connection.set_busy_handler(patience())
 
 
 @contextmanager

@@ -20,14 +20,13 @@ from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
 from standfast.store.requests import Reply, Request
 from standfast.store.room import PLENTY
+from standfast.store.scripts import RoundScripts
 from standfast.store.sqlite.connection import LARGEST_WAL, closed_on_failure, rolled_back_on_failure
 from standfast.store.sqlite.facts import Facts
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.moving import check_usable, heed
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Rows, Script
-from standfast.wings.audit.anchor import Anchor
-from standfast.wings.jobs import reads
 
 log = logging.getLogger("standfast.store")
 
@@ -111,9 +110,10 @@ class SqliteEngine(Engine[apsw.Connection]):
         StandfastError,  # opening the file anew was refused
     )
     FAULTS = (apsw.Error, *FAULTS)
+    CAN_BE_LED = True
 
-    def __init__(self, files: Files, clock: Clock) -> None:
-        super().__init__(clock, Anchor(files.audit_path))
+    def __init__(self, files: Files, clock: Clock, scripts: RoundScripts) -> None:
+        super().__init__(clock, scripts, files.audit_path)
         self._files = files
         self._offset = 0.0
         self._facts = Facts()
@@ -167,7 +167,7 @@ class SqliteEngine(Engine[apsw.Connection]):
 
     def back_up(self, path: str) -> dict[str, int]:
         """Copy the store to a new file beside the writer."""
-        return self._files.back_up(path, lambda connection: drive(connection, reads.contents()))
+        return self._files.back_up(path, lambda connection: drive(connection, self._scripts.contents()))
 
     def _open(self) -> apsw.Connection:
         with reopening("sqlite", self._files.path):
@@ -179,8 +179,8 @@ class SqliteEngine(Engine[apsw.Connection]):
     def _let_go(self, connection: apsw.Connection) -> None:
         self._files.let_go_of_all(connection) if self._files.is_damaged else self._files.let_go(connection)
 
-    def _begin(self, connection: apsw.Connection, *, in_haste: bool = False) -> None:  # noqa: ARG002
-        self._files.begin(connection)
+    def _begin(self, connection: apsw.Connection, *, in_haste: bool = False, waits: bool = True) -> None:  # noqa: ARG002
+        self._files.begin(connection, waits=waits)
         self._facts.begin(connection)
 
     def _new_round(self, connection: apsw.Connection) -> Round:

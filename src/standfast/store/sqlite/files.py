@@ -32,6 +32,7 @@ from standfast.store.sqlite.connection import (
     connect,
     create_file,
     let_go,
+    no_patience,
     rolled_back_on_failure,
 )
 from standfast.store.sqlite.disk import Disk
@@ -207,13 +208,18 @@ class Files:
             migrate(connection, self.path)
         connection.execute("COMMIT")
 
-    def begin(self, connection: apsw.Connection) -> None:
-        """Win the write lock, in turn with other processes."""
+    def begin(self, connection: apsw.Connection, *, waits: bool = True) -> None:
+        """Win the write lock, in turn with other processes; raise BusyError at once where that must not wait."""
         if self._baton is None:
             connection.execute("BEGIN IMMEDIATE")
-            return
-        with self._baton.turn():
-            connection.execute("BEGIN IMMEDIATE")
+        elif waits:
+            with self._baton.turn():
+                connection.execute("BEGIN IMMEDIATE")
+        else:
+            with self._baton.turn_now() as is_ours, no_patience(connection):
+                if not is_ours:
+                    raise apsw.BusyError("another process waits for its turn")
+                connection.execute("BEGIN IMMEDIATE")
 
     def hear(self, heard: Callable[[Hint], None]) -> None:
         """Hear what other processes put into this store; a store in memory has none."""

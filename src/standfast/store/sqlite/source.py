@@ -13,11 +13,11 @@ import apsw
 
 from standfast.clock import Clock, SystemClock
 from standfast.errors import ConfigurationError, StoreUnavailable
+from standfast.store.job_tables import BY_NUMBER, KEYS, Jobs, Row, Rows, Table
 from standfast.store.sqlite import moving
 from standfast.store.sqlite.connection import let_go, rolled_back_on_failure
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.moving import Moving
-from standfast.wings.promote.tables import BY_NUMBER, KEYS, Jobs, Row, Rows, Table
 
 HEARD_OF_WITHIN = 60.0
 """Seconds after which a promotion that has said nothing counts as interrupted."""

@@ -7,6 +7,7 @@ told like any other, also if that worker is killed before it could tell; and nob
 from __future__ import annotations
 
 from standfast.store.store import Store
+from standfast.wings.alerts import scripts as alert_scripts
 from standfast.wings.alerts.surfaces import Notify
 
 ALERTS = "notify"
@@ -32,14 +33,14 @@ class Cursors:
         """Begin at the end of the journal where nothing is begun yet. It may be another store than before."""
         self._read.clear()
         if self._names:
-            self._store.agents.begin_following_blocking(self._names)
+            self._store.write(alert_scripts.begin, self._names).result()
 
     async def place(self, name: str) -> tuple[int, int]:
         """Give how far a cursor is written down, and how far this process has read."""
-        written = await self._store.agents.followed(name)
+        written = await self._store.read(alert_scripts.followed(name))
         if written is None:  # the store was made anew, and nothing is published there yet
             self._read.pop(name, None)
-            await self._store.agents.begin_following(name)
+            await self._store.write(alert_scripts.begin, [name])
             return await self.place(name)
         return written, max(written, self._read.get(name, 0))
 

@@ -22,11 +22,13 @@ from standfast.redact import redacted_text
 from standfast.rules import QueueRules
 from standfast.spine.accept import Acceptor
 from standfast.store.store import Store
+from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.cursors import ALERTS, Cursors
 from standfast.wings.alerts.loudness import loud
 from standfast.wings.alerts.scripts import Alert, Cause, Found, Telling
 from standfast.wings.alerts.surfaces import KINDS, Notify
 from standfast.wings.jobs.reads import JobRow, JournalRow
+from standfast.wings.notices.journal import journal
 
 log = logging.getLogger("standfast.notify")
 
@@ -62,14 +64,14 @@ class Follower:
     async def _read_on(self) -> bool:
         """Take the next rows; tell whether there may be more."""
         written, at = await self._cursors.place(ALERTS)
-        rows = await self._store.journal(at, ROWS_AT_ONCE)
+        rows = await journal(self._store, at, ROWS_AT_ONCE)
         if not rows:
             return False
         if rows[0].seq > at + 1 and at > 0:
             log.warning("%d transactions were pruned before they were followed for alerts", rows[0].seq - at - 1)
         causes = await self._causes(rows)
         if causes or rows[-1].seq - written >= AHEAD:
-            await self._store.agents.follow(Found(ALERTS, rows[-1].seq, causes, settle=self._notify.settle))
+            await self._store.write(alerts.follow, Found(ALERTS, rows[-1].seq, causes, settle=self._notify.settle))
         self._cursors.read_to(ALERTS, rows[-1].seq)
         return len(rows) == ROWS_AT_ONCE
 
@@ -77,7 +79,7 @@ class Follower:
         told = {job: (row.seq, kind) for row in rows for kind, job in _stopped(row)}
         if not told:
             return ()
-        found = [self._cause(row, *told[row.id]) for row in await self._store.agents.letters(sorted(told))]
+        found = [self._cause(row, *told[row.id]) for row in await self._store.read(alerts.letters(sorted(told)))]
         return tuple(cause for cause in found if cause is not None)
 
     def _cause(self, row: JobRow, seq: int, kind: str) -> Cause | None:
@@ -96,8 +98,8 @@ class Follower:
 
     async def _tell(self) -> bool:
         """Have the queue carry out what is due; tell whether there may be more, and room for it."""
-        due = await self._store.agents.due_alerts(self._store.now())
-        return bool(due) and any(await self._store.agents.tell([self._telling(each) for each in due]))
+        due = await self._store.read(alerts.due(self._store.now()))
+        return bool(due) and any(await self._store.write_all(alerts.tell, [self._telling(each) for each in due]))
 
     def _telling(self, alert: Alert) -> Telling:
         jobs = self._jobs(alert) if alert.number > alert.told else []

@@ -9,6 +9,7 @@ from __future__ import annotations
 from standfast.clock import Clock
 from standfast.spine.ids import IDS
 from standfast.store.store import Store
+from standfast.wings.alerts import conditions as scripts
 from standfast.wings.alerts.conditions import Observation, Open
 from standfast.wings.alerts.rules import Changes, Standing, changes, conditions
 from standfast.wings.alerts.words import AlertKind
@@ -32,20 +33,19 @@ class Lookout:
 
     async def look(self) -> None:
         """Look once, unless somebody else just did; write what has begun, and what is over."""
-        lookout = self._store.lookout
-        last = await lookout.last_turn()
+        last = await self._store.read(scripts.last_turn())
         if last is not None and last > self._store.now():
             return
-        held = await lookout.take_turn(TURN)
+        held = await self._store.write(scripts.take_turn, TURN)
         if held is None:
             return
         _, facts = await observed(self._store)
         now = self._store.now()
-        open_ = {each.id: each for each in await lookout.standing()}
+        open_ = {each.id: each for each in await self._store.read(scripts.standing())}
         standing = [_standing(each) for each in open_.values()]
         found = changes(standing, conditions(facts), now, begin=last is not None and now - last <= GAP)
         if found:
-            await lookout.observe(self._observation(held, found, open_))
+            await self._store.write(scripts.observe, self._observation(held, found, open_))
 
     def _observation(self, held: float, found: Changes, open_: dict[str, Open]) -> Observation:
         return Observation(

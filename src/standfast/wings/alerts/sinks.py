@@ -16,7 +16,8 @@ from standfast.clock import Clock
 from standfast.errors import StoreUnavailable
 from standfast.outcome import Failed
 from standfast.redact import redacted_text
-from standfast.store.facades.looking_out import Lookout
+from standfast.store.store import Store
+from standfast.wings.alerts import conditions
 from standfast.wings.alerts.conditions import Word
 
 LONGEST_REASON = 200
@@ -29,8 +30,8 @@ Sent = dict[str, Any] | Failed
 class Sinks:
     """Notes how deliveries went."""
 
-    def __init__(self, lookout: Lookout, clock: Clock) -> None:
-        self._lookout = lookout
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
         self._clock = clock
         self._failed: dict[str, float] = {}
         """When it was last said of each sink that it fails; those that took something since are not here."""
@@ -57,11 +58,11 @@ class Sinks:
 
     async def _took(self, name: str) -> None:
         self._failed.pop(name, None)
-        if any(failing == name for failing, *_ in await self._lookout.sinks()):
-            await self._lookout.note_sink(Word(name))
+        if any(failing == name for failing, *_ in await self._store.read(conditions.sinks())):
+            await self._store.write(conditions.note_sinks, Word(name))
 
     async def _refused(self, name: str, why: str) -> None:
         now = self._clock.elapsed()
         if now - self._failed.get(name, -NOTED_EVERY) >= NOTED_EVERY:
-            await self._lookout.note_sink(Word(name, redacted_text(why, longest=LONGEST_REASON)))
+            await self._store.write(conditions.note_sinks, Word(name, redacted_text(why, longest=LONGEST_REASON)))
             self._failed[name] = now

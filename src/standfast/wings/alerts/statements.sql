@@ -1,5 +1,11 @@
 -- Statements of alerts. How they are written: store/statements.py.
 
+-- columns: standfast.wings.alerts.scripts.Alert
+from alert: fingerprint, surfaces, sample, opened_at, number, told
+
+-- columns: standfast.wings.alerts.conditions.Open
+from c: id, kind, queue, subject, message, value, threshold, started_at, clear_since, ended_at, told
+
 -- name: begin_at_end
 -- locks: followers
 INSERT INTO follower (name, seq)
@@ -14,17 +20,11 @@ ON CONFLICT (name) DO NOTHING
 -- name: raise_alert
 -- locks: alerts
 INSERT INTO alert (fingerprint, surfaces, sample, opened_at, tell_at, number)
-VALUES (:fingerprint, :surfaces, :sample, :now, :tell_at, :number)
-ON CONFLICT (fingerprint) DO UPDATE SET number = alert.number + excluded.number, surfaces = excluded.surfaces, sample = excluded.sample
-
--- name: raise_alert (postgres)
-INSERT INTO alert (fingerprint, surfaces, sample, opened_at, tell_at, number)
 VALUES (:fingerprint, :surfaces, :sample, :now, :tell_at, :number::integer)
 ON CONFLICT (fingerprint) DO UPDATE SET number = alert.number + excluded.number, surfaces = excluded.surfaces, sample = excluded.sample
 
 -- name: due_alerts
--- Field order is that of Alert.
-SELECT fingerprint, surfaces, sample, opened_at, number, told FROM alert WHERE tell_at <= :now ORDER BY tell_at LIMIT :limit
+SELECT :columns(Alert) FROM alert WHERE tell_at <= :now ORDER BY tell_at LIMIT :limit
 
 -- name: alert_told
 -- locks: alerts
@@ -82,38 +82,17 @@ ON CONFLICT (name) DO UPDATE SET failed_at = excluded.failed_at, why = excluded.
 DELETE FROM sink WHERE name = :name
 
 -- name: open_conditions
--- Field order is that of Open, here and below.
-SELECT id, kind, queue, subject, message, value, threshold, started_at, clear_since, ended_at, told
-FROM condition WHERE ended_at IS NULL AND kind IN (SELECT value FROM json_each(:kinds)) ORDER BY started_at, id LIMIT :limit
-
--- name: open_conditions (postgres)
-SELECT id, kind, queue, subject, message, value, threshold, started_at, clear_since, ended_at, told
-FROM condition WHERE ended_at IS NULL AND kind = ANY (ARRAY(SELECT jsonb_array_elements_text(:kinds::jsonb))) ORDER BY started_at, id LIMIT :limit
+SELECT :columns(Open) FROM condition AS c WHERE ended_at IS NULL AND kind IN :texts(kinds) ORDER BY started_at, id LIMIT :limit
 
 -- name: untold_conditions
-SELECT id, kind, queue, subject, message, value, threshold, started_at, clear_since, ended_at, told
-FROM condition WHERE told < 2 AND (told = 0 AND coalesce(ended_at, :now) > :since OR told = 1 AND ended_at IS NOT NULL)
-  AND kind IN (SELECT value FROM json_each(:kinds))
-ORDER BY started_at, id LIMIT :limit
-
--- name: untold_conditions (postgres)
-SELECT id, kind, queue, subject, message, value, threshold, started_at, clear_since, ended_at, told
-FROM condition WHERE told < 2 AND (told = 0 AND coalesce(ended_at, :now::double precision) > :since OR told = 1 AND ended_at IS NOT NULL)
-  AND kind = ANY (ARRAY(SELECT jsonb_array_elements_text(:kinds::jsonb)))
+SELECT :columns(Open) FROM condition AS c WHERE told < 2 AND (told = 0 AND coalesce(ended_at, :now::double precision) > :since OR told = 1 AND ended_at IS NOT NULL)
+  AND kind IN :texts(kinds)
 ORDER BY started_at, id LIMIT :limit
 
 -- name: hurting_conditions
-SELECT c.id, c.kind, c.queue, c.subject, c.message, c.value, c.threshold, c.started_at, c.clear_since, c.ended_at, c.told
+SELECT :columns(Open)
 FROM condition AS c LEFT JOIN pain AS p ON p.kind = c.kind AND p.queue = c.queue AND p.subject = c.subject
-WHERE c.ended_at IS NULL AND c.clear_since IS NULL AND c.kind IN (SELECT value FROM json_each(:kinds))
-  AND (p.at IS NULL OR p.at <= :before AND NOT EXISTS (
-    SELECT 1 FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = p.job AND (j.state IN ('queued', 'running') OR j.finished_at > :before)))
-ORDER BY c.started_at, c.id LIMIT :limit
-
--- name: hurting_conditions (postgres)
-SELECT c.id, c.kind, c.queue, c.subject, c.message, c.value, c.threshold, c.started_at, c.clear_since, c.ended_at, c.told
-FROM condition AS c LEFT JOIN pain AS p ON p.kind = c.kind AND p.queue = c.queue AND p.subject = c.subject
-WHERE c.ended_at IS NULL AND c.clear_since IS NULL AND c.kind = ANY (ARRAY(SELECT jsonb_array_elements_text(:kinds::jsonb)))
+WHERE c.ended_at IS NULL AND c.clear_since IS NULL AND c.kind IN :texts(kinds)
   AND (p.at IS NULL OR p.at <= :before AND NOT EXISTS (
     SELECT 1 FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = p.job AND (j.state IN ('queued', 'running') OR j.finished_at > :before)))
 ORDER BY c.started_at, c.id LIMIT :limit

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from standfast.job import NewJob
 from standfast.spine.accept import Acceptor
 from standfast.store.store import Store
+from standfast.wings.alerts import conditions
 from standfast.wings.alerts.conditions import Open, Pain, Told
 from standfast.wings.alerts.follower import QUEUE
 from standfast.wings.alerts.rules import PAIN_EVERY, pain, told
@@ -37,16 +38,16 @@ class Teller:
             while await self._tell():
                 pass
         if self._notify.pain is not None:
-            hurting = await self._store.lookout.hurting(self._store.now(), PAIN_EVERY)
+            hurting = await self._store.read(conditions.hurting(self._store.now(), PAIN_EVERY))
             signals = [self._pain(alert) for alert in hurting if alert.subject != PAIN]
             if signals:
-                await self._store.lookout.hurt(signals)
+                await self._store.write_all(conditions.hurt, signals)
 
     async def _tell(self) -> bool:
         """Tell what is untold; tell whether there may be more: not where others were first, or there is no room."""
-        untold = await self._store.lookout.untold(self._store.now())
+        untold = await self._store.read(conditions.untold(self._store.now()))
         tellings = [each for alert in untold for each in self._tellings(alert)]
-        return bool(tellings) and any(await self._store.lookout.tell(tellings))
+        return bool(tellings) and any(await self._store.write_all(conditions.tell, tellings))
 
     def _tellings(self, alert: Open) -> list[Told]:
         """Lay out what nobody was told of an alert; its end only after its beginning."""

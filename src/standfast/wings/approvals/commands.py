@@ -7,12 +7,11 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import DONE, REFUSED, look, shared
+from standfast.cli.group import DONE, REFUSED, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago
+from standfast.cli.words import ago, now
 from standfast.spine.accept import user
 from standfast.wings.approvals.words import Standing
-from standfast.wings.jobs.commands import now
 
 COLUMNS = ("id", "state", "for", "does", "asked by", "approvers", "expires", "why")
 GONE_ON = frozenset({"replayed", "resolved", "started"})
@@ -77,7 +76,7 @@ def _tell(answer: dict[str, Any], *, as_json: bool) -> None:
 
 def _row(approval: dict[str, Any], at: datetime) -> list[str | Cell]:
     what = approval["job"] or f"redrive {approval['redrive']}"
-    people = [approval["asked_by"] or "the policy", ", ".join(approval["approver_groups"]) or "anybody else"]
+    people = [approval["asked_by"] or "the policy", ", ".join(approval["approver_groups"]) or "any other person"]
     style = "bold magenta" if approval["state"] == "pending" else "dim"
     return [
         approval["id"],

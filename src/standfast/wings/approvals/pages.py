@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from standfast.dashboard.page import Drawn, Visit
+from standfast.dashboard.actions import Action, Back
+from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.server import visible as reached
 from standfast.server.seen import all_shown, seen, shown
 from standfast.views import JobView
@@ -51,3 +52,15 @@ async def _amendments(visit: Visit, letter: JobView) -> list[dict[str, Any]]:
 
 async def _redrive(visit: Visit, id: str | None) -> dict[str, Any] | None:  # noqa: A002 - as everywhere
     return None if id is None else shown(await visit.sf.dead_letters.redrives.progress(id), visit.grant)
+
+
+PAGES = (Page("/approvals", listed), Page("/approvals/{id}", one))
+ACTIONS = (
+    Action(
+        "/approvals/{id}/approve",
+        "POST",
+        "/approvals/{id}/approve",
+        Back("/approvals/{id}", "approve", "Approved: what was asked for is performed."),
+    ),
+    Action("/approvals/{id}/deny", "POST", "/approvals/{id}/deny", Back("/approvals/{id}", "deny", "Denied.")),
+)

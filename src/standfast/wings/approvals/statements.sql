@@ -1,10 +1,12 @@
 -- Statements of approvals. How they are written: store/statements.py.
 
--- name: open_approvals
-SELECT id, state, bound, expires_at, groups, requesters FROM approval WHERE n IN (SELECT value FROM json_each(:numbers)) AND state IN ('pending', 'approved')
+-- columns: standfast.wings.approvals.words.Approval
+from a: id, n, redrive, state, asked_by, reason, requesters, groups, bound, rule, asked_at, expires_at, answered_by, answered_at, answer
+job: b.id
+queue: j.queue
 
--- name: open_approvals (postgres)
-SELECT id, state, bound, expires_at, groups, requesters FROM approval WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state IN ('pending', 'approved')
+-- name: open_approvals
+SELECT id, state, bound, expires_at, groups, requesters FROM approval WHERE n IN :integers(numbers) AND state IN ('pending', 'approved')
 
 -- name: set_requesters
 -- locks: approvals
@@ -12,32 +14,16 @@ UPDATE approval SET requesters = :requesters WHERE id = :id AND state = 'pending
 
 -- name: file_approvals
 -- locks: approvals
-INSERT INTO approval (id, n, redrive, state, asked_by, reason, requesters, groups, bound, rule, asked_at, expires_at) VALUES :rows
-ON CONFLICT DO NOTHING
-
--- name: file_approvals (postgres)
-INSERT INTO approval (id, n, redrive, state, asked_by, reason, requesters, groups, bound, rule, asked_at, expires_at)
-SELECT r->>0, (r->>1)::bigint, r->>2, r->>3, r->>4, r->>5, r->>6, r->>7, r->>8, r->>9, (r->>10)::double precision,
-  (r->>11)::double precision
-FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO approval (id, n, redrive, state, asked_by, reason, requesters, groups, bound, rule, asked_at, expires_at) :rows(text, bigint, text, text, text, text, text, text, text, text, double precision, double precision)
 ON CONFLICT DO NOTHING
 
 -- name: approval_standings
 -- locks: approvals
-SELECT id, state FROM approval WHERE id IN (SELECT value FROM json_each(:ids))
-
--- name: approval_standings (postgres)
 -- Whoever decides by these keeps them until its commit.
-SELECT id, state FROM approval WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb))) ORDER BY id FOR UPDATE
+SELECT id, state FROM approval WHERE id IN :texts(ids) ORDER BY id FOR UPDATE
 
 -- name: answer_approval
 -- locks: approvals
-UPDATE approval SET state = :target, answered_by = coalesce(:by, answered_by), answered_at = iif(:by IS NULL, answered_at, :now),
-  answer = coalesce(:reason, answer)
-WHERE id = :id AND state = :source
-RETURNING id
-
--- name: answer_approval (postgres)
 UPDATE approval SET state = :target, answered_by = coalesce(:by::text, answered_by), answered_at = CASE WHEN :by::text IS NULL THEN answered_at ELSE :now END,
   answer = coalesce(:reason::text, answer)
 WHERE id = :id AND state = :source
@@ -45,50 +31,36 @@ RETURNING id
 
 -- name: void_approvals
 -- locks: approvals
-UPDATE approval SET state = 'void', answer = :why WHERE n IN (SELECT value FROM json_each(:numbers)) AND state IN ('pending', 'approved') RETURNING n
-
--- name: void_approvals (postgres)
-UPDATE approval SET state = 'void', answer = :why WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state IN ('pending', 'approved') RETURNING n
+UPDATE approval SET state = 'void', answer = :why WHERE n IN :integers(numbers) AND state IN ('pending', 'approved') RETURNING n
 
 -- name: set_replay_status
 -- locks: jobs
 UPDATE ending SET replay_at = NULL, refused_under = NULL, triage = json_set(triage, '$.replay_status', :status, '$.replay_at', NULL,
   '$.approver_group', coalesce(:groups->>0, triage->>'approver_group'),
   '$.approver_groups', json(coalesce(nullif(:groups, '[]'), triage->'approver_groups', '[]')))
-WHERE n IN (SELECT value FROM json_each(:numbers))
+WHERE n IN :integers(numbers)
 
 -- name: set_replay_status (postgres)
 UPDATE ending SET replay_at = NULL, refused_under = NULL,
   triage = (triage::jsonb || jsonb_build_object('replay_status', :status::text, 'replay_at', NULL,
   'approver_group', coalesce(:groups::jsonb->>0, triage::jsonb->>'approver_group'),
   'approver_groups', coalesce(nullif(:groups::jsonb, '[]'), triage::jsonb->'approver_groups', '[]')))::text
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+WHERE n IN :integers(numbers)
 
 -- name: approval_by_id
--- Field order is that of the Approval struct, as in the next two.
-SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
-  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+SELECT :columns(Approval)
 FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n WHERE a.id = :id
 
 -- name: list_approvals
-SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
-  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
-FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n
-WHERE (:state IS NULL OR a.state = :state)
-  AND (:queues IS NULL OR j.queue IN (SELECT value FROM json_each(:queues))) ORDER BY a.asked_at DESC, a.id LIMIT :limit
-
--- name: list_approvals (postgres)
-SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
-  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+SELECT :columns(Approval)
 FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n
 WHERE (:state::text IS NULL OR a.state = :state)
-  AND (:queues::text IS NULL OR j.queue = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb))))
+  AND (:queues::text IS NULL OR j.queue IN :texts(queues))
 ORDER BY a.asked_at DESC, a.id LIMIT :limit
 
 -- name: due_approvals
 -- What nobody answered in time, and what was approved and its replay did not start.
-SELECT a.id, a.n, a.redrive, b.id, j.queue, a.state, a.asked_by, a.reason, a.requesters, a.groups, a.bound, a.rule,
-  a.asked_at, a.expires_at, a.answered_by, a.answered_at, a.answer
+SELECT :columns(Approval)
 FROM approval AS a LEFT JOIN body AS b ON b.n = a.n LEFT JOIN job AS j ON j.n = a.n
 WHERE a.id IN (SELECT id FROM approval WHERE state = 'pending' AND expires_at <= :now
   UNION ALL SELECT id FROM approval WHERE state = 'approved' AND answered_at <= :before)

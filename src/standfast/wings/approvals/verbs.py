@@ -10,19 +10,25 @@ import msgspec
 from standfast.errors import ApprovalRefused, ConfigurationError, NotALetter, UnknownRequest
 from standfast.lifecycle import LETTERS, State
 from standfast.settings import APPROVAL_TTL
+from standfast.spine.apply import apply
 from standfast.spine.ids import IDS, id_of
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.approvals import rules
+from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.people import because, person
 from standfast.wings.approvals.scripts import Ask, Said
 from standfast.wings.approvals.words import Answer, Approval, Bound, Filing, Standing, bound_to
 from standfast.wings.audit.words import Decision
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.reads import JobRecord
 from standfast.wings.jobs.view import job_view, moments, one_of
 from standfast.wings.letters.returning import Returning, ruled, standing, told, wanted_by
 from standfast.wings.policy.permit import AGENT
 from standfast.wings.policy.rulings import Permit, Ruling, built_in, facts_at
+from standfast.wings.redrives import redrive_reads
+from standfast.wings.redrives import scripts as redrives
+from standfast.wings.tokens import scripts as tokens
 
 LEAVE_TO_APPROVER = 10.0
 """Seconds after a yes until any worker carries out what the approver's own process should have."""
@@ -74,7 +80,6 @@ class Approvals:
         ttl: float = APPROVAL_TTL,
     ) -> None:
         self._store = store
-        self._desk = store.governance
         self._ready = ready
         self._returning = returning
         self._permit = permit
@@ -91,7 +96,7 @@ class Approvals:
         With `queues`, those of letters of these; a redrive is of no one queue. `more` tells whether there are others.
         """
         await self._ready()
-        found = await self._desk.approvals(one_of("state", state, Standing), queues, limit + 1)
+        found = await self._store.read(approvals.listed(one_of("state", state, Standing), queues, limit + 1))
         listed = Listed(self._shown(each) for each in found[:limit])
         listed.more = len(found) > limit
         return listed
@@ -99,13 +104,13 @@ class Approvals:
     async def of(self, job: str) -> str | None:
         """Give the approval that a letter waits for, by its id; None if it waits for none."""
         await self._ready()
-        record = await self._store.job(id_of(job))
-        return None if record is None else await self._desk.open_for(record.row.n)
+        record = await self._store.read(reads.job(id_of(job), self._store.boot()))
+        return None if record is None else await self._store.read(approvals.open_for(record.row.n))
 
     async def asked_by_agent(self, record: JobRecord) -> bool:
         """Tell whether a letter waits for an approval that no rule of the policy wants: an agent's question alone."""
-        waiting = await self._desk.open_for(record.row.n)
-        found = None if waiting is None else await self._desk.approval(waiting)
+        waiting = await self._store.read(approvals.open_for(record.row.n))
+        found = None if waiting is None else await self._store.read(approvals.one(waiting))
         return found is not None and found.rule == AGENT
 
     async def get(self, id: str) -> dict[str, Any]:
@@ -151,13 +156,13 @@ class Approvals:
         """Hold a letter until somebody answers, and give the approval's id. Asking again gives the same one."""
         filing = self.filing(record, letter, ruling, by=by, reason=reason)
         move = rules.asked_for(standing(record.row), filing, record.row.attempts)
-        if move is not None and (await self._store.apply([move])) == [True]:
-            return await self._desk.open_for(record.row.n) or filing.id
-        found = await self._store.job(letter.id)
+        if move is not None and (await self._store.write_all(apply, [move])) == [True]:
+            return await self._store.read(approvals.open_for(record.row.n)) or filing.id
+        found = await self._store.read(reads.job(letter.id, self._store.boot()))
         if found is None or State(found.row.state) not in LETTERS:
             raise NotALetter(f"job {letter.id} is no letter any more: somebody else was first")
         row = found.row
-        waiting = await self._desk.ask(Ask(row.n, row.token, row.id, row.queue, filing))
+        waiting = await self._store.write(approvals.ask, Ask(row.n, row.token, row.id, row.queue, filing))
         if waiting is None:
             return await self.file(found, letter, ruling, by=by, reason=reason)
         return waiting
@@ -181,7 +186,7 @@ class Approvals:
         """Let go what nobody answered in time, and carry out what was approved and did not start. Any worker can."""
         await self._ready()
         now = self._store.now()
-        for approval in await self._desk.due(now, now - LEAVE_TO_APPROVER):
+        for approval in await self._store.read(approvals.due(now, now - LEAVE_TO_APPROVER)):
             if approval.state == Standing.APPROVED:
                 await self._carried_out(approval)
             else:
@@ -199,7 +204,7 @@ class Approvals:
         self._check_open(approval)
         why = rules.may_not_approve(approval, by, {*_texts(groups), *await self._groups_of(by)})
         if why is None and token is not None:
-            made = await self._store.tokens.made_since(token, approval.asked_at)
+            made = await self._store.read(tokens.made_since(token, approval.asked_at))
             why = rules.made_for_the_occasion(approval, [each.created_by for each in made])
         if why is not None:
             raise ApprovalRefused(f"approval {approval.id} was not given: {why}")
@@ -209,14 +214,14 @@ class Approvals:
         case = await self._case(approval)
         if case is None:
             gone = Answer(approval.id, Standing.PENDING, Standing.VOID, reason=GONE)
-            if not await self._desk.say(Said(gone)):
+            if not await self._store.write(approvals.say, Said(gone)):
                 return None  # somebody's yes was carried out just now
             raise ApprovalRefused(f"approval {approval.id} takes no answer: {GONE}")
         against = await self._against(approval, case, by)
         if against is not None:
             return against
         answer = Answer(approval.id, Standing.PENDING, Standing.APPROVED, by)
-        if not await self._desk.say(Said(answer, _decision(approval, "approve", "approved", by=by))):
+        if not await self._store.write(approvals.say, Said(answer, _decision(approval, "approve", "approved", by=by))):
             return None
         return await self._perform(approval, case, by)
 
@@ -259,7 +264,9 @@ class Approvals:
             return _outcome(approval, str(approval.state), approval.answer or "")
         case = await self._case(approval)
         if case is None:  # gone for good, or the approver's own process carried it out just now
-            await self._desk.say(Said(Answer(approval.id, Standing.APPROVED, Standing.VOID, reason=GONE)))
+            await self._store.write(
+                approvals.say, Said(Answer(approval.id, Standing.APPROVED, Standing.VOID, reason=GONE))
+            )
             return await self._told(approval.id)
         by = approval.answered_by or ""
         return await self._against(approval, case, None) or await self._perform(approval, case, by)
@@ -270,7 +277,7 @@ class Approvals:
         way = await self._returning.way_back(case.record, case.letter, by=by, reason=reason)
         move = ruled(way, case.letter, case.ruling)
         answers = Answer(approval.id, Standing.APPROVED, Standing.USED)
-        [landed] = await self._store.apply([move.carrying(answers)])
+        [landed] = await self._store.write_all(apply, [move.carrying(answers)])
         if not landed:
             present = await self._approval(approval.id)
             if present.state == Standing.APPROVED and present.job is not None:
@@ -282,30 +289,34 @@ class Approvals:
     async def _turn_down(self, approval: Approval, answer: Answer, decision: Decision) -> bool:
         """Answer with a no, and let the letter die or the redrive end with it; tell whether it was the first answer."""
         if approval.redrive is not None:
-            return await self._desk.withdraw(Said(answer, decision))
-        record = await self._store.job(approval.job or "")
+            return await self._store.write(redrives.withdraw, Said(answer, decision))
+        record = await self._store.read(reads.job(approval.job or "", self._store.boot()))
         attempts = 0 if record is None else record.row.attempts
         move = None if record is None else rules.turned_down(standing(record.row), answer, decision, attempts)
         if move is None:
-            return await self._desk.say(Said(answer, decision))
-        [landed] = await self._store.apply([move])
+            return await self._store.write(approvals.say, Said(answer, decision))
+        [landed] = await self._store.write_all(apply, [move])
         return landed
 
     async def _approve_redrive(self, approval: Approval, by: str) -> dict[str, Any]:
         if await self._snapshot(approval) != approval.bound.snapshot:
             why = rules.void_because([rules.WORDS["snapshot"]])
             void = Answer(approval.id, Standing.PENDING, Standing.VOID, reason=why)
-            await self._desk.withdraw(Said(void, _decision(approval, "deny", "void", by=by, reason=why)))
+            await self._store.write(
+                redrives.withdraw, Said(void, _decision(approval, "deny", "void", by=by, reason=why))
+            )
             raise ApprovalRefused(f"approval {approval.id} is void: {why}; nothing was replayed: plan again")
         answer = Answer(approval.id, Standing.PENDING, Standing.USED, by)
-        first = await self._desk.let_go(Said(answer, _decision(approval, "approve", "approved", by=by)))
+        first = await self._store.write(
+            redrives.carry_out, Said(answer, _decision(approval, "approve", "approved", by=by))
+        )
         if not first:
             return await self.approve(approval.id, by=by)
         return _outcome(approval, "started", f"approved by {by}")
 
     async def _snapshot(self, approval: Approval) -> str:
         """Give the policy in force, as it is asked about the first letter of the redrive."""
-        record = await self._desk.first_letter(approval.redrive or "")
+        record = await self._store.read(redrive_reads.first_letter(approval.redrive or ""))
         if record is None:
             return approval.bound.snapshot
         letter = job_view(record, now=self._store.now(), skew=self._store.skew())
@@ -317,14 +328,14 @@ class Approvals:
         await self._ready()
         if not isinstance(id, str):
             raise ConfigurationError(f"an approval is named by its id, a text, not by {id!r}")
-        found = await self._desk.approval(id)
+        found = await self._store.read(approvals.one(id))
         if found is None:
             raise UnknownRequest.named("approval", id)
         return found
 
     async def _case(self, approval: Approval) -> Case | None:
         """Read the letter of an approval, and ask the policy about it afresh; None if it is a letter no more."""
-        record = await self._store.job(approval.job or "")
+        record = await self._store.read(reads.job(approval.job or "", self._store.boot()))
         if record is None or State(record.row.state) not in LETTERS:
             return None
         letter = job_view(record, now=self._store.now(), skew=self._store.skew())

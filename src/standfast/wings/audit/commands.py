@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import DONE, FAILED, USAGE, look, shared
+from standfast.cli.group import DONE, FAILED, USAGE, look, shared
 from standfast.cli.terminal import Cell, Table, as_text, show, show_json, show_line
 from standfast.cli.words import counted
 from standfast.wings.audit.verbs import Decisions
@@ -20,7 +20,7 @@ TOLD_APART = frozenset({"seq", "at", "kind", "job", "by", "queue"})
 
 @click.group()
 def audit() -> None:
-    """Look at every decision that acted, and see that nobody changed the record."""
+    """Look at every decision that acted, and check that the record is unchanged."""
 
 
 @audit.command("log")

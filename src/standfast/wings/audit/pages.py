@@ -1,16 +1,15 @@
-"""Pages about who may do what, and who did: audit, policy, tokens."""
+"""The page of decisions: who did what, and whether the record is whole."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from standfast.dashboard.page import Drawn, Visit
+from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.server import visible as reached
 from standfast.server.auth import check_whole
 from standfast.server.seen import all_shown, shown
 from standfast.wings.audit.words import KINDS
-from standfast.wings.tokens.words import Role
 
 PAGE = 50
 PHRASES = {
@@ -64,7 +63,7 @@ async def audit(visit: Visit) -> Drawn:
 
 
 async def _reaches(visit: Visit, job: str | None) -> bool:
-    """Tell whether somebody may read decisions: all of them, or those about a job of a queue that their token names."""
+    """Tell whether a visitor may read decisions: all, or those about a job of a queue that their token names."""
     if visit.grant.queues is None:
         return True
     return job is not None and await reached.perhaps_job(visit.sf, visit.grant, job) is not None
@@ -79,13 +78,4 @@ async def verified(visit: Visit) -> Drawn:
     return Drawn("audit.html", {**listed.context, "verdict": verdict, "took": time.monotonic() - started})
 
 
-async def policy(visit: Visit) -> Drawn:
-    """Show the policy in force, which names all queues."""
-    check_whole(visit.grant)
-    return Drawn("policy.html", {"policy": await visit.sf.policy.show()})
-
-
-async def tokens(visit: Visit) -> Drawn:
-    """Show who has a token, without the secrets."""
-    check_whole(visit.grant)
-    return Drawn("tokens.html", {"tokens": await visit.sf.tokens.list(), "roles": list(Role)})
+PAGES = (Page("/audit", audit), Page("/audit/verify", verified))

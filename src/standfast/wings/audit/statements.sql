@@ -1,11 +1,11 @@
 -- Statements of audit. How they are written: store/statements.py.
 
+-- columns: standfast.wings.audit.words.Link
+from audit: seq, at, entries, previous, hash
+
 -- name: chain_head
 -- locks: chain
 -- There is one writer at a time, and what it reads is the head until its commit.
-SELECT store, seq, hash FROM chain
-
--- name: chain_head (postgres)
 -- Whoever writes a link holds this until its commit: the links of many hosts are one chain. It is locked last of all.
 SELECT store, seq, hash FROM chain FOR UPDATE
 
@@ -20,11 +20,7 @@ ON CONFLICT (only_one) DO NOTHING
 
 -- name: write_links
 -- locks: chain
-INSERT INTO audit (seq, at, entries, previous, hash) VALUES :rows
-
--- name: write_links (postgres)
-INSERT INTO audit (seq, at, entries, previous, hash)
-SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4 FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO audit (seq, at, entries, previous, hash) :rows(bigint, text, text, text, text)
 
 -- name: move_head
 -- locks: chain
@@ -34,17 +30,14 @@ UPDATE chain SET seq = :seq, hash = :hash
 SELECT store, seq, hash FROM chain
 
 -- name: read_links
-SELECT seq, at, entries, previous, hash FROM audit
+SELECT :columns(Link) FROM audit
 WHERE seq > :after AND (:job = '' OR instr(entries, :job) > 0) AND (:kind = '' OR instr(entries, :kind) > 0)
 ORDER BY seq LIMIT :limit
 
 -- name: read_links (postgres)
-SELECT seq, at, entries, previous, hash FROM audit
+SELECT :columns(Link) FROM audit
 WHERE seq > :after AND (:job = '' OR position(:job IN entries) > 0) AND (:kind = '' OR position(:kind IN entries) > 0)
 ORDER BY seq LIMIT :limit
 
 -- name: link_hashes
-SELECT seq, hash FROM audit WHERE seq IN (SELECT value FROM json_each(:numbers))
-
--- name: link_hashes (postgres)
-SELECT seq, hash FROM audit WHERE seq = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+SELECT seq, hash FROM audit WHERE seq IN :integers(numbers)

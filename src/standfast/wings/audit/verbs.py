@@ -12,6 +12,8 @@ import msgspec
 from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError, StandfastError
 from standfast.store.store import Store
+from standfast.wings.audit import anchor
+from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.rules import UNBEGUN, Problem, Walk, compare, first, follow, judge, late_beginning, misfit
 from standfast.wings.audit.words import KINDS, Head, Link, decisions_of
 from standfast.wings.jobs.view import one_of
@@ -30,7 +32,7 @@ class Audit:
     """Every decision that acted, in one chain: `entries`, `verify`, `export`. Reading it changes nothing."""
 
     def __init__(self, store: Store, ready: Callable[[], Awaitable[None]]) -> None:
-        self._trail = store.trail
+        self._store = store
         self._ready = ready
 
     async def entries(
@@ -58,7 +60,7 @@ class Audit:
         """List the last decisions, so many of them, oldest first."""
         await self._ready()
         _check_page(0, number)
-        head = await self._trail.head()
+        head = await self._store.read(audit.peek())
         end, reach = 0 if head is None else head.head.seq, max(number, AT_ONCE)
         while True:
             found = [entry async for links in self._links(max(0, end - reach), job, kind) for entry in _all(links)]
@@ -69,7 +71,7 @@ class Audit:
 
     async def _links(self, after: int, job: str | None = None, kind: str | None = None) -> AsyncIterator[list[Link]]:
         """Read the links behind a number, in bites."""
-        while links := await self._trail.links(after, AT_ONCE, job, kind):
+        while links := await self._store.read(audit.links(after, AT_ONCE, job, kind)):
             yield links
             after = links[-1].seq
 
@@ -82,15 +84,16 @@ class Audit:
         are noted outside, but not from the beginning, and says what that leaves open.
         """
         await self._ready()
-        noted_so_far = self._trail.noted_so_far()  # first: what is noted later may be of links that come after the walk
+        path = self._store.anchor.path
+        noted_so_far = anchor.size(path)  # first: what is noted later may be of links that come after the walk
         walk, store, noted = await self._walk()
-        begins, last, outside = await self._compare_anchors(noted_so_far, noted)
-        misfits = [misfit(*each) for each in self._trail.misfits(noted_so_far)]
+        begins, last, outside = await self._compare_anchors(path, noted_so_far, noted)
+        misfits = [misfit(*each) for each in (anchor.misfits(path, noted_so_far) if path and noted_so_far else ())]
         problem = first((judge(walk, store, noted), outside, *misfits))
         head = None if walk.head == UNBEGUN else walk.head.hash
         anchored = {"anchored": last, "anchored_from": begins}
         answer = {"ok": problem is None, "entries": walk.entries, "head": head, **anchored}
-        late = late_beginning(walk.head, begins, noted=self._trail.path is not None)
+        late = late_beginning(walk.head, begins, noted=path is not None)
         answer |= {} if late is None else {"begins_late": late}
         return answer if problem is None else {**answer, "problem": msgspec.to_builtins(problem)}
 
@@ -98,7 +101,7 @@ class Audit:
         """See what the store has noted, then follow the chain as far as it goes; others may add links meanwhile."""
         walk, before = Walk(), None
         while True:
-            said = await self._trail.head()
+            said = await self._store.read(audit.peek())
             store, noted = (None, UNBEGUN) if said is None else (said.store, said.head)
             async for links in self._links(walk.head.seq):
                 walk = follow(walk, links)
@@ -108,13 +111,15 @@ class Audit:
                 return walk, store, noted
             before = noted  # there are more links than were noted: see whether somebody is just writing them
 
-    async def _compare_anchors(self, noted_so_far: int, noted: Head) -> tuple[int | None, int | None, Problem | None]:
+    async def _compare_anchors(
+        self, path: str | None, upto: int, noted: Head
+    ) -> tuple[int | None, int | None, Problem | None]:
         """Compare what was noted outside; give the first and the last number there, and the first that differs."""
         ends: set[int] = set()
         problems: list[Problem | None] = []
-        for anchors in self._trail.anchors(noted_so_far):
-            numbers = [anchor.seq for anchor in anchors]
-            problems.append(compare(noted, anchors, await self._trail.hashes(numbers)))
+        for heads in anchor.noted(path, upto) if path and upto else ():
+            numbers = [head.seq for head in heads]
+            problems.append(compare(noted, heads, await self._store.read(audit.hashes(numbers))))
             ends = {min(ends | {*numbers}), max(ends | {*numbers})}
         return min(ends, default=None), max(ends, default=None), first(problems)
 

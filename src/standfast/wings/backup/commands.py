@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from standfast import settings
-from standfast.cli.door import look, shared
+from standfast.application import store_at
+from standfast.cli.group import look, shared
 from standfast.cli.terminal import show_json, show_line
 from standfast.cli.words import counted
 
@@ -33,7 +34,7 @@ def restore(*, file: str, run: bool, url: str | None, as_json: bool) -> None:
     """
     from standfast.wings.backup import verbs as backups  # noqa: PLC0415 - loaded only when asked for
 
-    told = backups.restore(settings.load(url, os.environ).url.value, file, run=run)
+    told = backups.restore(settings.load(url, os.environ).url.value, file, store_at, run=run)
     told["path"] = settings.without_password(told["path"])
     held = f" ({told['held']} held: look with standfast dead list)" if told["held"] else ""
     _tell(told, f"restored to {told['path']}", held, as_json=as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from standfast.errors import ConfigurationError
@@ -10,12 +11,18 @@ from standfast.store.sqlite import backup
 from standfast.store.sqlite.engine import drive
 from standfast.store.sqlite.holders import users_of
 from standfast.store.store import Store
+from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs import reads
+from standfast.wings.letters import births
 from standfast.wings.letters.births import Holding
+from standfast.wings.tokens import session_scripts
+
+StoreAt = Callable[[str], Store]
+"""Gives the store of a URL, not yet open."""
 
 
-def restore(url: str, path: str, holding: Holding | None, decided: Decision) -> dict[str, int]:
+def restore(url: str, path: str, holding: Holding | None, decided: Decision, store_at: StoreAt) -> dict[str, int]:
     """Restore a backup to a store that must not exist yet; give what the backup holds.
 
     What was decided since the backup is missing in its chain: a link of its own says why.
@@ -28,19 +35,18 @@ def restore(url: str, path: str, holding: Holding | None, decided: Decision) -> 
     Path(target).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with backup.opened(path) as source, backup.new_file(target) as unfinished:
         held = backup.copy(source, unfinished, lambda connection: drive(connection, reads.contents()))
-        _settle(unfinished, holding, decided)
+        _settle(store_at(unfinished), unfinished, holding, decided)
     return held
 
 
-def _settle(path: str, holding: Holding | None, decided: Decision) -> None:
+def _settle(store: Store, path: str, holding: Holding | None, decided: Decision) -> None:
     """Open the copy once: bring its schema forward, hold what would run, and sign every browser out."""
-    store = Store(path)
     store.open()
     try:
-        while holding is not None and store.hold_restored_blocking(holding):
+        while holding is not None and store.write(births.hold_restored, holding).result():
             pass  # in bites, so that no transaction grows without bound
-        store.browser_sessions.close_all_blocking()
-        store.trail.add_blocking([decided])
+        store.write(session_scripts.close_all, None).result()
+        store.write_all(audit.note, [decided]).result()
     finally:
         store.close()
         for rest in backup.beside(Path(path)):

@@ -6,14 +6,9 @@ WHERE j.state IN ('queued', 'running') LIMIT :limit
 
 -- name: hold_jobs
 -- locks: jobs
-UPDATE job SET state = 'held', finished_at = :now, ready_at = NULL, parked_on = NULL, occupies = NULL, worker = NULL, landed = :landed,
-  token = token + 1
-WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: hold_jobs (postgres)
 UPDATE job SET state = 'held', finished_at = :now, ready_at = NULL, parked_on = NULL, occupies = NULL, worker = NULL, landed = :landed::text,
   token = token + 1
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+WHERE n IN :integers(numbers)
 
 -- name: contents
 -- What a backup must hold as well: the rows of each table, and the jobs in each state.

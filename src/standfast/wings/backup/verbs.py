@@ -12,6 +12,7 @@ from standfast.failure.fingerprint import fingerprint
 from standfast.spine.accept import user
 from standfast.store.store import Store
 from standfast.wings.audit.words import Decision
+from standfast.wings.backup.restore import StoreAt
 from standfast.wings.backup.restore import restore as restore_store
 from standfast.wings.letters.births import Holding
 from standfast.wings.policy.triage import triage
@@ -26,17 +27,17 @@ TABLES = ("jobs", "bodies", "endings", "history", "keys", "journal")
 
 async def back_up(store: Store, path: str | Path) -> dict[str, Any]:
     """Copy the store to a new file, verified, while work goes on; give what the copy holds."""
-    held = await aside(store.back_up, str(path))
+    held = await aside(store.premises.back_up, str(path))
     return _told(path, held)
 
 
-def restore(url: str, path: str | Path, *, run: bool = False) -> dict[str, Any]:
+def restore(url: str, path: str | Path, store_at: StoreAt, *, run: bool = False) -> dict[str, Any]:
     """Make a store of a backup; an existing one is never overwritten.
 
     What was queued or running comes back `held`, for it may have run since; with `run` it runs again. What was
     completed stays so, and keys still answer.
     """
-    held = restore_store(url, str(path), None if run else _holding(path), _decided(path))
+    held = restore_store(url, str(path), None if run else _holding(path), _decided(path), store_at)
     return {**_told(url, held), "held": 0 if run else sum(held.get(state, 0) for state in RUNS)}
 
 

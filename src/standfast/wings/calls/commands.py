@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import DONE, FAILED, REFUSED, USAGE, Command, ask_of, shared
+from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, Command, ask_of, shared
 from standfast.cli.parameters import duration, payload_from
 from standfast.cli.terminal import show_json, show_line
 from standfast.cli.worker_command import application

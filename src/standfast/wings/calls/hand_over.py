@@ -17,9 +17,11 @@ from standfast.outcome import Failed
 from standfast.rules import QueueRules
 from standfast.spine.accept import receipt
 from standfast.store.store import Store
+from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.scripts import HandedOver
 from standfast.wings.jobs.settling import settle
 from standfast.wings.policy.known import KnownPolicy, filed
+from standfast.wings.queues import scripts as queue_scripts
 
 _details = msgspec.json.Decoder(Details).decode
 
@@ -50,13 +52,13 @@ def judged(error: object) -> Failed:
 
 async def hand_over(store: Store, policy: KnownPolicy, job: NewJob, failed: Failed) -> Receipt:
     """Store a job with the attempt that failed, and what follows from it, as a worker would have decided."""
-    rules = await store.rules(job.queue)
-    mode, timeout, risk = await store.calls.declared(job.queue, job.handler)
+    rules = await store.read(queue_scripts.rules(job.queue))
+    mode, timeout, risk = await store.read(calls.declared(job.queue, job.handler))
     timeout = rules.timeout if timeout is None else timeout
     claim = as_claimed(job, rules, store.now(), replay_mode=mode, timeout=timeout, handler_risk=risk)
     end = settle(claim, failed, rules, random.random(), policy.present(store))  # noqa: S311 - jitter
     handed = HandedOver(job, _filed(store, claim, end), rules, mode, timeout)
-    return receipt(await store.calls.hand_over(handed), job)
+    return receipt(await store.write(calls.hand_over, handed), job)
 
 
 def as_claimed(job: NewJob, rules: QueueRules, now: float, **declared: Any) -> Claim:

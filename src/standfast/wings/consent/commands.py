@@ -7,12 +7,11 @@ from typing import Any
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import look, shared
+from standfast.cli.group import look, shared
 from standfast.cli.parameters import duration
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago, counted
+from standfast.cli.words import ago, counted, now
 from standfast.printable import escaped
-from standfast.wings.jobs.commands import now
 
 GRANTS = ("session", "handler", "mode", "by", "until", "used", "why")
 ASKS = ("job", "session", "handler", "asked")
@@ -59,7 +58,7 @@ def list_consents(*, session: str | None, url: str | None, as_json: bool) -> Non
 @click.option("--reason", help="Why; it is kept in the audit.")
 @shared
 def grant(*, session: str, handler: str, url: str | None, as_json: bool, **given: Any) -> None:
-    """Say yes, as the operating-system user; what waits for it goes on. Exits 2 if nobody declared such a handler."""
+    """Say yes, as the operating-system user; what waits for it goes on. Exits 2 if no such handler is declared."""
     _tell(look(url, lambda sf: sf.consent.grant(session or None, handler, **given)), as_json=as_json)
 
 
@@ -70,7 +69,7 @@ def grant(*, session: str, handler: str, url: str | None, as_json: bool, **given
 @click.option("--reason", help="Why; it is kept in the audit.")
 @shared
 def deny(*, session: str, handler: str, url: str | None, as_json: bool, **given: Any) -> None:
-    """Say no, which wins over every yes; what waits for an answer dies. Exits 2 if nobody declared such a handler."""
+    """Say no, which wins over every yes; what waits for an answer dies. Exits 2 if no such handler is declared."""
     _tell(look(url, lambda sf: sf.consent.grant(session or None, handler, mode="deny", **given)), as_json=as_json)
 
 

@@ -1,21 +1,25 @@
 -- Statements of consent. How they are written: store/statements.py.
 
+-- columns: standfast.wings.consent.words.Grant
+from consent: id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+
+-- columns: standfast.wings.consent.scripts.Ask
+from a: n, job, session, queue, handler, first, asked_at
+from j: token, state
+id: b.id
+gate: j.thread_gate
+
 -- name: asks_consent
 SELECT 1 FROM handler WHERE queue = :queue AND name = :handler AND consent <> 0
 
 -- name: lock_consents
 -- locks: consent
--- Field order is that of Grant, here and wherever one is read. There is one writer at a time.
-SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
-FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id
-
--- name: lock_consents (postgres)
--- Field order is that of Grant, here and wherever one is read. Whoever spends one keeps them until its commit.
-SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+-- Whoever spends one keeps them until its commit.
+SELECT :columns(Grant)
 FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id FOR UPDATE
 
 -- name: consents_of
-SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+SELECT :columns(Grant)
 FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id
 
 -- name: consents_used
@@ -34,14 +38,7 @@ UPDATE consent SET used = used + 1 WHERE id = :id AND used < uses RETURNING id
 
 -- name: give_consents
 -- locks: consent
-INSERT INTO consent (id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at) VALUES :rows
-ON CONFLICT (id) DO NOTHING
-
--- name: give_consents (postgres)
-INSERT INTO consent (id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at)
-SELECT r->>0, r->>1, r->>2, r->>3, r->>4, r->>5, r->>6, (r->>7)::double precision, (r->>8)::double precision, (r->>9)::integer,
-  (r->>10)::integer, (r->>11)::double precision
-FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO consent (id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at) :rows(text, text, text, text, text, text, text, double precision, double precision, integer, integer, double precision)
 ON CONFLICT (id) DO NOTHING
 
 -- name: revoke_consents
@@ -58,12 +55,7 @@ UPDATE consent SET revoked_at = :now WHERE id IN (
 RETURNING id
 
 -- name: list_consents
-SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
-FROM consent WHERE (:session IS NULL OR session = :session) AND expires_at > :now AND revoked_at IS NULL
-ORDER BY granted_at DESC, id LIMIT :limit
-
--- name: list_consents (postgres)
-SELECT id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
+SELECT :columns(Grant)
 FROM consent WHERE (:session::text IS NULL OR session = :session) AND expires_at > :now AND revoked_at IS NULL
 ORDER BY granted_at DESC, id LIMIT :limit
 
@@ -81,29 +73,20 @@ INSERT INTO consent_ask (n, job, session, queue, handler, first, asked_at)
 SELECT b.n, CASE WHEN b.generation > 0 THEN b.id || '~g' || b.generation ELSE b.id END, coalesce(b.details::json->>'session', ''),
   j.queue, j.handler, (j.attempts = 0 AND j.landed IS DISTINCT FROM 'maybe' AND coalesce(e.replays, 0) = 0)::integer, :now
 FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n
-WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+WHERE b.n IN :integers(numbers)
 ON CONFLICT (n) DO NOTHING
 
 -- name: drop_asks
 -- locks: consent
-DELETE FROM consent_ask WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: drop_asks (postgres)
-DELETE FROM consent_ask WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+DELETE FROM consent_ask WHERE n IN :integers(numbers)
 
 -- name: list_asks
--- Field order is that of Ask, as in the next one.
-SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
-FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
-WHERE (:session IS NULL OR a.session = :session) ORDER BY a.asked_at, a.n LIMIT :limit
-
--- name: list_asks (postgres)
-SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
+SELECT :columns(Ask)
 FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
 WHERE (:session::text IS NULL OR a.session = :session) ORDER BY a.asked_at, a.n LIMIT :limit
 
 -- name: answered_asks
-SELECT a.n, a.job, a.session, a.queue, a.handler, a.first, a.asked_at, b.id, j.token, j.state, j.thread_gate
+SELECT :columns(Ask)
 FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
 WHERE EXISTS (SELECT 1 FROM consent AS c WHERE c.session = a.session AND c.expires_at > :now AND c.revoked_at IS NULL
   AND (c.handler = '*' OR (c.queue = a.queue AND c.handler = a.handler)) AND (c.uses IS NULL OR c.used < c.uses

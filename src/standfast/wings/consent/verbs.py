@@ -14,14 +14,18 @@ from standfast.printable import printable
 from standfast.rules import seconds as read_seconds
 from standfast.settings import CONSENT_LIFETIME
 from standfast.spine.accept import checked_name, user
+from standfast.spine.apply import apply
 from standfast.spine.ids import IDS
 from standfast.spine.registry import Handler, Registry
 from standfast.spine.run import Running
 from standfast.store.store import Store
 from standfast.wings.audit.words import Decision
+from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.verbs import Target, meant
+from standfast.wings.consent import scripts as consents
 from standfast.wings.consent.scripts import Ask, Given, Taking
 from standfast.wings.consent.words import EVERY, MODES, NOBODY, TIMED, Attempt, Grant, Mode, Ruling, Use
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.rules import release
 from standfast.wings.jobs.settling import outlived
 from standfast.wings.jobs.view import job_view, moments
@@ -51,9 +55,9 @@ async def consented(store: Store, claim: Claim) -> Unconsented | NotEntered | No
     """
     asking = attempt_of(claim)
     try:
-        said: Ruling = await store.agents.consent_to(asking, store.now())
+        said: Ruling = await store.read(consents.judged(asking, store.now()))
         if said.spends:
-            said = await store.agents.enter(asking)
+            said = await store.write(consents.enter, asking)
     except StoreUnavailable:
         return NotEntered("nobody could be asked for consent")
     whose = _whose(asking.session)
@@ -129,7 +133,7 @@ class Consent:
             expires_at=now + self._span(mode, seconds),
             uses=_uses(mode, uses),
         )
-        await self._store.agents.give(Given(given, _decision(given)))
+        await self._store.write(consents.give, Given(given, _decision(given)))
         await self.sweep()
         return self._shown(given) | ({} if warning is None else {"warning": warning})
 
@@ -138,7 +142,7 @@ class Consent:
         await self._ready()
         whose, target = _session(session), await self._target(handler)
         attempt = Attempt(whose, target.queue, target.handler, "", first=True)
-        said = await self._store.agents.consent_to(attempt, self._store.now())
+        said = await self._store.read(consents.judged(attempt, self._store.now()))
         about = {"session": whose or None, "handler": _named(target)}
         return {"verdict": said.verdict, **about, **({} if said.grant is None else {"grant": said.grant})}
 
@@ -157,19 +161,21 @@ class Consent:
         why = None if reason is None else _said("reason", reason)
         decision = Decision(kind="revoke", by=who, reason=why, outcome="revoked", detail=detail)
         queue, name = (None, None) if target is None else target
-        return await self._store.agents.take_back(Taking(whose, queue, name, decision))
+        return await self._store.write(consents.take_back, Taking(whose, queue, name, decision))
 
     async def list(self, session: str | None = None) -> Grants:
         """List what counts now, the newest first: of one session, or of all."""
         await self._ready()
         whose = None if session is None else _session(session)
-        return [self._shown(each) for each in await self._store.agents.grants(whose, self._store.now(), MOST_LISTED)]
+        return [
+            self._shown(each) for each in await self._store.read(consents.listed(whose, self._store.now(), MOST_LISTED))
+        ]
 
     async def asks(self, session: str | None = None) -> Grants:
         """List the jobs that are held until somebody consents, the oldest first: of one session, or of all."""
         await self._ready()
         moment = moments(self._store.skew())
-        found = await self._store.agents.asks(None if session is None else _session(session), MOST_LISTED)
+        found = await self._store.read(consents.asks(None if session is None else _session(session), MOST_LISTED))
         return [
             {
                 "job_id": each.id,
@@ -185,8 +191,10 @@ class Consent:
     async def sweep(self) -> int:
         """Let go on what somebody consented to since it was held, and let die what was denied. Any worker can."""
         went = 0
-        while moves := [await self._answered(*each) for each in await self._store.agents.answered(self._store.now())]:
-            landed = sum(await self._store.apply(moves))
+        while moves := [
+            await self._answered(*each) for each in await self._store.read(consents.answered(self._store.now()))
+        ]:
+            landed = sum(await self._store.write_all(apply, moves))
             if not landed:  # somebody else was first with all of them
                 return went
             went += landed
@@ -197,7 +205,8 @@ class Consent:
         if said.verdict == "allowed" and said.grant is not None:
             uses = [Use(said.grant, ask.job)] if said.spends else []
             return release(job, by="consent", reason=f"consent {said.grant}").carrying(*uses)
-        record, present = await self._store.job(ask.id), self._policy.present(self._store)
+        record = await self._store.read(reads.job(ask.id, self._store.boot()))
+        present = self._policy.present(self._store)
         letter = record and job_view(record, now=self._store.now(), skew=self._store.skew())
         facts = facts_at(letter, self._store.now() + self._store.skew()) if letter else UNKNOWN
         message = f"{ask.queue}/{ask.handler} is denied to {_whose(ask.session)}"
@@ -208,12 +217,12 @@ class Consent:
     async def _target(self, handler: Any) -> Target:
         if handler == EVERY:
             return BLANKET
-        return await meant(handler, self._registry, self._store.calls.places)
+        return await meant(handler, self._registry, lambda name: self._store.read(calls.places(name)))
 
     async def _undeclared(self, handler: Any, target: Target) -> str | None:
         """Say that no process has declared a handler; refuse one that is not even written out as queue/handler."""
         here = target == BLANKET or target.handler in self._registry.built_in or self._registry.find(*target)
-        if here or target in await self._store.calls.places(_named(target)):
+        if here or target in await self._store.read(calls.places(_named(target))):
             return None
         if handler == _named(target):
             return UNDECLARED.format(handler=handler)

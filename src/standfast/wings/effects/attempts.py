@@ -28,11 +28,10 @@ from standfast.wings.effects.rules import (
     in_doubt,
     resumes,
     scope,
-    sightings,
     with_looks,
 )
-from standfast.wings.effects.scripts import Looked
-from standfast.wings.effects.verbs import Seen, Verifier
+from standfast.wings.effects.verbs import Seen, Verifier, keep
+from standfast.wings.workflows.results import fetch_result
 
 
 class AttemptEffects:
@@ -41,11 +40,11 @@ class AttemptEffects:
     def __init__(self, store: Store, verifier: Verifier) -> None:
         self._store = store
         self._verifier = verifier
-        self.new_job = partial(Job, keeper=Keeper(self._ledger, store.flows.result_blocking))
+        self.new_job = partial(Job, keeper=Keeper(self._ledger, partial(fetch_result, store)))
         """Makes the job that a handler is given."""
 
     def _ledger(self, claim: Claim, declared: Sequence[str] = ()) -> Ledger:
-        return Ledger(self._store.notes, claim, payload.kept, declared)
+        return Ledger(self._store, claim, payload.kept, declared)
 
     async def enter(self, running: Running, handler: Handler, job: Job) -> Outcome | None:
         """Look before a repeat, and give the job its ledger; give how the attempt ends if it is not to run."""
@@ -74,10 +73,8 @@ class AttemptEffects:
     async def _keep(self, running: Running, seen: Seen) -> NotEntered | None:
         """Keep what a look saw before the handler is entered, which then finds it in its ledger."""
         claim = running.claim
-        kept = sightings(seen.looks)
-        looked = Looked(claim.n, claim.token, claim.id, claim.attempts, kept, bool(claim.failed_looks))
         try:
-            owned = await self._store.notes.keep_looks(looked)
+            owned = await keep(self._store, claim, seen)
         except StoreUnavailable:
             return NotEntered("store_unavailable")
         progressed = claim.progressed or int(closes(claim.ledger, seen.looks))

@@ -15,7 +15,7 @@ from standfast.job import UNKEPT, Entry, Note, label_of
 from standfast.wings.effects.values import as_returned
 
 if TYPE_CHECKING:
-    from standfast.wings.effects.ledger import Answer, Ledger
+    from standfast.wings.effects.ledger import Ledger
 
 
 class Block:
@@ -23,7 +23,7 @@ class Block:
 
     def __init__(self, ledger: Ledger, name: str) -> None:
         self._ledger = ledger
-        self._writing: tuple[Note, Awaitable[Answer]] | None = None
+        self._writing: tuple[Note, Awaitable[Entry | None]] | None = None
         self._in_loop = False
         self.entry = name
         """Its key in the ledger."""
@@ -70,16 +70,16 @@ class Block:
         if note is None:
             return
         if self._in_loop:
-            self._writing = (note, self._ledger.start(note))
+            self._writing = (note, self._ledger.write(note).start())
         else:
-            self._ledger.write_blocking(note)
+            self._write(note)
         self._take(Entry(self.entry, "done", note.receipt, note.verdict))
 
     async def __aenter__(self) -> Self:
         self._in_loop = True
         with self._ledger.entering(self.entry) as note:
             if note is not None:
-                self._take(await self._ledger.write(note))
+                self._take(self._ledger.written(note, await self._ledger.write(note)))
             if self._left_out:
                 self._read(await self._ledger.fetch(self.entry))
         return self
@@ -87,7 +87,7 @@ class Block:
     def __enter__(self) -> Self:
         with self._ledger.entering(self.entry) as note:
             if note is not None:
-                self._take(self._ledger.write_blocking(note))
+                self._take(self._write(note))
         return self
 
     async def __aexit__(
@@ -96,11 +96,10 @@ class Block:
         self._ledger.leave(self.entry)
         if self._writing is not None:
             note, writing = self._writing
-            [answer] = await writing
-            self._ledger.written(note, answer)
+            self._ledger.written(note, await writing)
         last = self._ledger.last_note(self, error)
         if last is not None:
-            self._take(await self._ledger.write(last))
+            self._take(self._ledger.written(last, await self._ledger.write(last)))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -108,7 +107,11 @@ class Block:
         self._ledger.leave(self.entry)
         last = self._ledger.last_note(self, error)
         if last is not None:
-            self._take(self._ledger.write_blocking(last))
+            self._take(self._write(last))
+
+    def _write(self, note: Note) -> Entry | None:
+        """Write a note, and wait in this thread until it is on disk."""
+        return self._ledger.written(note, self._ledger.write(note).result())
 
     def _take(self, entry: Entry | None) -> None:
         self.done = entry is not None and entry.state == "done"
@@ -118,7 +121,7 @@ class Block:
 
     def _text(self) -> str | None:
         if self._left_out:
-            self._read(self._ledger.fetch_blocking(self.entry))
+            self._read(self._ledger.fetch(self.entry).result())
         return self._kept
 
     def _read(self, receipt: str | None) -> None:

@@ -78,7 +78,7 @@ class Job(ClaimedJob):
         """Do the same in a plain function."""
         _check_callable(name, function, "job.once_sync")
         block = self.ledger.call(name, digest(function, args, kwargs), declared=True)
-        return cast("R", _call_blocking(block, function, args, kwargs))
+        return cast("R", _call_function(block, function, args, kwargs))
 
     @overload
     def step(
@@ -102,7 +102,7 @@ class Job(ClaimedJob):
         """Do the same in a plain function."""
         _check_callable(name, function, "job.step_sync")
         block = self.ledger.call(name, digest(function, args, kwargs), declared=False)
-        return cast("R", _call_blocking(block, function, args, kwargs))
+        return cast("R", _call_function(block, function, args, kwargs))
 
     @property
     def ledger(self) -> Ledger:
@@ -140,7 +140,7 @@ async def _call(block: Block, function: Callable[..., Any], args: tuple[Any, ...
     return effect.returned(function)
 
 
-def _call_blocking(block: Block, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_function(block: Block, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     with block as effect:
         if not effect.done:
             effect.record(function(*args, **kwargs))

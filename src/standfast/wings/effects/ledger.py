@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
+from standfast.concurrency.flows import Answer
 from standfast.errors import (
     ConfigurationError,
     LeaseLost,
@@ -18,15 +19,16 @@ from standfast.errors import (
 )
 from standfast.failure import Verdict
 from standfast.job import DOUBTED, OTHER_ARGUMENTS, STEP, UNKEPT, Claim, Entry, Note, label_of
+from standfast.store.requests import Request
+from standfast.store.store import Store
 from standfast.wings.effects.block import Block
+from standfast.wings.effects.scripts import for_note, receipt
 
 LONGEST_NAME = 200
 MOST_ENTRIES = 10_000
 """Effects and steps that one job keeps: progress opens a round, and this ends what would go on for ever."""
 CAME_TO_NOTHING = (Transient, Permanent)
 """What a block is left by when nothing came of its effect."""
-
-Answer = list[Entry | None]
 
 
 class Undeclared(ConfigurationError, Permanent):
@@ -41,22 +43,6 @@ class ArgumentsChanged(ConfigurationError, Permanent):
     reason_code = "arguments_changed"
 
 
-class Writes(Protocol):
-    """Where notes are written down, and receipts read that are too big to come with the job."""
-
-    def note(self, note: Note) -> Awaitable[Answer]:
-        """Write a note."""
-
-    def note_blocking(self, note: Note) -> Answer:
-        """Write a note from code without a loop."""
-
-    async def receipt(self, n: int, name: str) -> str | None:
-        """Read a receipt."""
-
-    def receipt_blocking(self, n: int, name: str) -> str | None:
-        """Read a receipt from code without a loop."""
-
-
 Encode = Callable[[Any], str]
 """Gives a value as the JSON that is kept of it; raises PayloadRejected where it cannot be kept."""
 
@@ -64,7 +50,7 @@ Encode = Callable[[Any], str]
 class Ledger:
     """The effects of one attempt: what earlier ones left, and what this one does."""
 
-    def __init__(self, store: Writes, claim: Claim, encode: Encode, declared: Iterable[str] = ()) -> None:
+    def __init__(self, store: Store, claim: Claim, encode: Encode, declared: Iterable[str] = ()) -> None:
         self._store = store
         self._claim = claim
         self.encode = encode
@@ -249,27 +235,13 @@ class Ledger:
         self._entries[note.name] = answer
         return answer
 
-    async def write(self, note: Note) -> Entry | None:
-        """Write a note, and wait until it is on disk."""
-        [answer] = await self._store.note(note)
-        return self.written(note, answer)
+    def write(self, note: Note) -> Request[Entry | None]:
+        """Write a note; what the store answers is handed to `written`."""
+        return self._store.write(for_note(note), note)
 
-    def start(self, note: Note) -> Awaitable[Answer]:
-        """Have a note written, without waiting for it."""
-        return self._store.note(note)
-
-    def write_blocking(self, note: Note) -> Entry | None:
-        """Do the same in this thread."""
-        [answer] = self._store.note_blocking(note)
-        return self.written(note, answer)
-
-    async def fetch(self, name: str) -> str | None:
+    def fetch(self, name: str) -> Answer[str | None]:
         """Read a receipt that was too big to come with the job."""
-        return await self._store.receipt(self._claim.n, name)
-
-    def fetch_blocking(self, name: str) -> str | None:
-        """Do the same in this thread."""
-        return self._store.receipt_blocking(self._claim.n, name)
+        return self._store.read(receipt(self._claim.n, name))
 
     @property
     def identity(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from standfast.job import DOUBTED, Entry, Note
 from standfast.lifecycle import Transition
 from standfast.store.room import LARGEST_TEXT, ROOM_TO_CLAIM
-from standfast.store.scripts import Patience, number_of, writes
+from standfast.store.scripts import Patience, Write, number_of, writes
 from standfast.store.steps import Round, Script, lock_jobs, text
 from standfast.wings.effects.findings import Findings, Sighting
 
@@ -66,6 +66,11 @@ def write(round_: Round, notes: Sequence[Note]) -> Script[list[Entry | None]]:
 
 intend = writes(room=ROOM_TO_CLAIM, reserve=LARGEST_TEXT, number=number_of)(write.run)
 """The same for intents: nothing is begun that cannot be written down soon, or whose receipt would find no room."""
+
+
+def for_note(note: Note) -> Write[Note, Entry | None]:
+    """Give the script that writes a note."""
+    return intend if note.state == "begun" else write
 
 
 def _apart(notes: Sequence[Note]) -> Iterable[list[int]]:

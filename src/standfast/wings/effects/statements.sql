@@ -1,22 +1,29 @@
 -- Statements of effects. How they are written: store/statements.py.
 
+-- columns: standfast.job.Entry
+from effect: name, state, verdict, late, at, attempt
+receipt: CASE WHEN octet_length(effect.receipt) > :most THEN NULL ELSE effect.receipt END
+left_out: CASE WHEN octet_length(effect.receipt) > :most THEN octet_length(effect.receipt) ELSE 0 END
+
+-- columns: standfast.wings.effects.scripts.Standing
+from f: state, receipt, verdict, late, token
+id: b.id
+running_under: CASE WHEN j.state = 'running' THEN j.token END
+
 -- name: count_looks
 -- locks: jobs
-UPDATE job SET failed_looks = iif(:failed, failed_looks + 1, 0) WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: count_looks (postgres)
 UPDATE job SET failed_looks = CASE WHEN :failed THEN failed_looks + 1 ELSE 0 END
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+WHERE n IN :integers(numbers)
 
 -- name: standing_effects
 -- For each effect: whose job it is and under which token that runs (null if it does not), and what the ledger has of it.
-SELECT b.id, iif(j.state = 'running', j.token, NULL), f.state, f.receipt, f.verdict, f.late, f.token
+SELECT :columns(Standing)
 FROM json_each(:effects) AS e LEFT JOIN job AS j ON j.n = e.value->>0 LEFT JOIN body AS b ON b.n = j.n
 LEFT JOIN effect AS f ON f.n = e.value->>0 AND f.name = e.value->>1
 ORDER BY e.key
 
 -- name: standing_effects (postgres)
-SELECT b.id, CASE WHEN j.state = 'running' THEN j.token END, f.state, f.receipt, f.verdict, f.late, f.token
+SELECT :columns(Standing)
 FROM jsonb_array_elements(:effects::jsonb) WITH ORDINALITY AS e(r, place)
 LEFT JOIN job AS j ON j.n = (e.r->>0)::bigint LEFT JOIN body AS b ON b.n = j.n
 LEFT JOIN effect AS f ON f.n = (e.r->>0)::bigint AND f.name = e.r->>1
@@ -24,16 +31,7 @@ ORDER BY e.place
 
 -- name: write_effects
 -- locks: jobs
-INSERT INTO effect (n, name, state, receipt, verdict, token, at, late, attempt, done_in) VALUES :rows
-ON CONFLICT (n, name) DO UPDATE
-SET state = excluded.state, receipt = excluded.receipt, verdict = excluded.verdict, token = excluded.token,
-  at = excluded.at, late = excluded.late, attempt = excluded.attempt, done_in = coalesce(effect.done_in, excluded.done_in)
-
--- name: write_effects (postgres)
-INSERT INTO effect (n, name, state, receipt, verdict, token, at, late, attempt, done_in)
-SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::integer, (r->>6)::double precision, (r->>7)::integer, (r->>8)::integer,
-  (r->>9)::integer
-FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO effect (n, name, state, receipt, verdict, token, at, late, attempt, done_in) :rows(bigint, text, text, text, text, integer, double precision, integer, integer, integer)
 ON CONFLICT (n, name) DO UPDATE
 SET state = excluded.state, receipt = excluded.receipt, verdict = excluded.verdict, token = excluded.token,
   at = excluded.at, late = excluded.late, attempt = excluded.attempt, done_in = coalesce(effect.done_in, excluded.done_in)
@@ -48,19 +46,7 @@ DELETE FROM effect WHERE (n, name) IN (SELECT (r->>0)::bigint, r->>1 FROM jsonb_
 -- name: write_verdicts
 -- locks: jobs
 -- What a look saw; an intent that is found done is closed. A person's word that it may be done again stays until then.
-INSERT INTO effect (n, name, state, receipt, verdict, token, at, attempt) VALUES :rows
-ON CONFLICT (n, name) DO UPDATE
-SET verdict = iif(effect.verdict = 'asked' AND excluded.verdict <> 'verified', effect.verdict, excluded.verdict),
-  receipt = CASE effect.state WHEN 'seen' THEN excluded.receipt WHEN 'done' THEN coalesce(effect.receipt, excluded.receipt)
-    ELSE coalesce(excluded.receipt, effect.receipt) END,
-  state = iif(effect.state = 'begun' AND excluded.verdict = 'verified', 'done', effect.state),
-  done_in = coalesce(effect.done_in, iif(effect.state = 'begun' AND excluded.verdict = 'verified', excluded.token, NULL)),
-  at = excluded.at, attempt = excluded.attempt
-
--- name: write_verdicts (postgres)
-INSERT INTO effect (n, name, state, receipt, verdict, token, at, attempt)
-SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::integer, (r->>6)::double precision, (r->>7)::integer
-FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO effect (n, name, state, receipt, verdict, token, at, attempt) :rows(bigint, text, text, text, text, integer, double precision, integer)
 ON CONFLICT (n, name) DO UPDATE
 SET verdict = CASE WHEN effect.verdict = 'asked' AND excluded.verdict <> 'verified' THEN effect.verdict ELSE excluded.verdict END,
   receipt = CASE effect.state WHEN 'seen' THEN excluded.receipt WHEN 'done' THEN coalesce(effect.receipt, excluded.receipt)
@@ -82,28 +68,15 @@ WHERE state = 'done' AND (n, name) IN (SELECT (r->>0)::bigint, r->>1 FROM jsonb_
 -- name: release_intents
 -- locks: jobs
 -- Whoever has a job run again takes it upon themselves that what was begun may be done again.
-UPDATE effect SET verdict = :asked WHERE n IN (SELECT value FROM json_each(:numbers)) AND state = 'begun'
-
--- name: release_intents (postgres)
 UPDATE effect SET verdict = :asked
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND state = 'begun'
+WHERE n IN :integers(numbers) AND state = 'begun'
 
 -- name: delete_effects
 -- locks: jobs
-DELETE FROM effect WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: delete_effects (postgres)
-DELETE FROM effect WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+DELETE FROM effect WHERE n IN :integers(numbers)
 
 -- name: effects_of
-SELECT n, name, state, iif(octet_length(receipt) > :most, NULL, receipt), verdict, late,
-  iif(octet_length(receipt) > :most, octet_length(receipt), 0), at, attempt
-FROM effect WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, name
-
--- name: effects_of (postgres)
-SELECT n, name, state, CASE WHEN octet_length(receipt) > :most THEN NULL ELSE receipt END, verdict, late,
-  CASE WHEN octet_length(receipt) > :most THEN octet_length(receipt) ELSE 0 END, at, attempt
-FROM effect WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n, name
+SELECT n, :columns(Entry) FROM effect WHERE n IN :integers(numbers) ORDER BY n, name
 
 -- name: receipt_of
 SELECT receipt FROM effect WHERE n = :n AND name = :name

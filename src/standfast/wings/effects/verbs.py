@@ -24,10 +24,12 @@ from standfast.rules import QueueRules, ReplayMode
 from standfast.spine import payload
 from standfast.spine.claimed_job import enter_session
 from standfast.spine.registry import Handler
+from standfast.store.store import Store
 from standfast.wings.effects.block import key_of
 from standfast.wings.effects.declared import effects_of
 from standfast.wings.effects.handler_job import Job, Keeper
-from standfast.wings.effects.rules import LONGEST_NOTE, Scope, combine, of_answer, of_ledger
+from standfast.wings.effects.rules import LONGEST_NOTE, Scope, combine, of_answer, of_ledger, sightings
+from standfast.wings.effects.scripts import Looked, keep_looks
 from standfast.wings.effects.templates import Untold
 from standfast.wings.effects.words import Effect, Trace
 from standfast.wings.http.sender import Sender
@@ -91,6 +93,12 @@ class Verifier:
             return replace(_answered(effect, looking), key="" if entry is None else entry.name)
         finally:
             looking.cancel()
+
+
+async def keep(store: Store, claim: Claim, seen: Seen) -> bool:
+    """Keep what a look saw before its attempt goes on; False if another attempt has the job by now."""
+    looked = Looked(claim.n, claim.token, claim.id, claim.attempts, sightings(seen.looks), bool(claim.failed_looks))
+    return await store.write(keep_looks, looked)
 
 
 async def _resolved(handler: Handler, job: Job) -> tuple[tuple[Effect, ...], Job]:

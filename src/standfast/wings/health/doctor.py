@@ -19,10 +19,10 @@ async def examine(
     store: Store, health: Health, held: Callable[[], Awaitable[Held | None]], verify: Health, *, full: bool
 ) -> dict[str, Any]:
     """Give every finding, and whether none of them is a problem."""
-    found = await aside(partial(store.checkup, full=full))
+    found = await aside(partial(store.premises.checkup, full=full))
     if (spooled := await held()) is not None:
         found.append(Finding("spool", spooled.path, spooled.issue))
-    if store.there():
+    if store.premises.there():
         found += [finding async for finding in _opened(store, health, verify)]
     return {"ok": not any(finding.problem for finding in found), "checks": [finding._asdict() for finding in found]}
 
@@ -35,7 +35,7 @@ async def _opened(store: Store, health: Health, verify: Health) -> AsyncIterator
         yield Finding("opens", "", str(error))
         return
     yield Finding("opens", "yes")
-    yield Finding("clock", f"boot {store.boot()}, {store.skew():+.1f} s between wall clock and queue time")
+    yield Finding("clock", f"boot {store.moment().boot}, {store.skew():+.1f} s between wall clock and queue time")
     for issue in judged["issues"]:
         yield Finding("health", "", issue)
     if not judged["issues"]:

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from standfast.timing import BOUNDS
 from standfast.wings.health.measures import Measures, QueueMeasures
-from standfast.wings.health.words import BOUNDS
 from standfast.wings.tokens.words import Grant
 
 __all__ = ["CONTENT_TYPE", "text"]

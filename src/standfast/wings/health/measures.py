@@ -8,11 +8,14 @@ import msgspec
 
 from standfast.rules import QueueRules
 from standfast.store.store import Store
+from standfast.timing import Timing
+from standfast.wings.alerts import conditions
 from standfast.wings.alerts.conditions import Open
 from standfast.wings.alerts.words import AlertKind
+from standfast.wings.audit import scripts as audit
+from standfast.wings.health import timings as timing_scripts
 from standfast.wings.health import verbs as overview
 from standfast.wings.health.rules import QueueFacts, growth_warning, stalled, starved, unmoved
-from standfast.wings.health.words import Timing
 from standfast.wings.limits import words as gates
 from standfast.wings.relay.verbs import Held
 
@@ -73,12 +76,12 @@ async def measured(store: Store, spooled: Held | None) -> Measures:
     """Measure everything."""
     facts, judged = await overview.observed(store)
     stats = await overview.stats(store, spooled)
-    timings, held = await store.lookout.measured()
+    timings, held = await store.read(timing_scripts.measured())
     head, alerts, skew, free = (
-        await store.trail.head(),
-        await store.lookout.standing(),
+        await store.read(audit.peek()),
+        await store.read(conditions.standing()),
         store.skew(),
-        store.free_bytes(),
+        store.premises.free_bytes(),
     )
     counts: dict[str, dict[str, Any]] = stats["queues"]
     return Measures(
@@ -95,7 +98,7 @@ async def measured(store: Store, spooled: Held | None) -> Measures:
         sweep_age=judged.sweep_age,
         spool=None if spooled is None else _spool(spooled),
         disk_free=free if free < BOUNDLESS else None,
-        wal_bytes=store.wal()[0] if free < BOUNDLESS else None,
+        wal_bytes=store.premises.wal()[0] if free < BOUNDLESS else None,
         audit_head=0 if head is None else head.head.seq,
         alerts=tuple(_alert(each, skew) for each in alerts),
         sinks=tuple((name, seconds) for name, seconds, _ in judged.failing_sinks),

@@ -1,5 +1,21 @@
 -- Statements of health. How they are written: store/statements.py.
 
+-- columns: standfast.wings.jobs.reads.WorkerRow
+from worker: id, host, pid, queues, declares, started_at, beat_at
+
+-- columns: standfast.wings.jobs.reads.Missing
+from worker: id, host, pid, process, beat_at
+dead: worker.died_at IS NOT NULL OR worker.boot <> :boot
+holds: (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id)
+ran: coalesce(worker.ran, (SELECT json_group_object(what, number) FROM (
+    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
+    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler)))
+
+-- columns: standfast.wings.jobs.reads.Missing (postgres)
+ran: coalesce(worker.ran, (SELECT coalesce(json_object_agg(what, number), '{}')::text FROM (
+    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
+    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler) AS held))
+
 -- name: queue_facts
 SELECT q.name, q.rules, q.paused, q.claimed_at, EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name) FROM queue AS q
 
@@ -69,11 +85,6 @@ FROM jsonb_array_elements_text(:queues::jsonb) AS q (name)
 -- Due, but no claim has come by since to make them claimable.
 SELECT queue, count(*), min(due_at) FROM (
   SELECT queue, due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now LIMIT :most
-) GROUP BY queue
-
--- name: late_jobs (postgres)
-SELECT queue, count(*), min(due_at) FROM (
-  SELECT queue, due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :now LIMIT :most
 ) AS late GROUP BY queue
 
 -- name: unknown_handlers
@@ -119,27 +130,12 @@ SELECT queue || '/' || name,
     'consent', consent = 1, 'when_landed', when_landed)::text FROM handler
 
 -- name: live_workers
-SELECT id, host, pid, queues, declares, started_at, beat_at FROM worker WHERE boot = :boot AND beat_at > :since AND died_at IS NULL
+SELECT :columns(WorkerRow) FROM worker WHERE boot = :boot AND beat_at > :since AND died_at IS NULL
 
 -- name: missing_workers
 -- Those that were found dead lately, and all others that have not left: whether they are alive is judged elsewhere.
--- With what they ran when they died, or hold now. Field order is that of Missing.
-SELECT id, host, pid, process, beat_at, died_at IS NOT NULL OR boot <> :boot,
-  (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
-  coalesce(ran, (SELECT json_group_object(what, number) FROM (
-    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
-    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler)))
-FROM worker
-WHERE coalesce(died_at, beat_at) > :since OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id)
-ORDER BY id
-
--- name: missing_workers (postgres)
-SELECT id, host, pid, process, beat_at, died_at IS NOT NULL OR boot <> :boot,
-  (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id),
-  coalesce(ran, (SELECT coalesce(json_object_agg(what, number), '{}')::text FROM (
-    SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
-    WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler) AS held))
-FROM worker
+-- With what they ran when they died, or hold now.
+SELECT :columns(Missing) FROM worker
 WHERE coalesce(died_at, beat_at) > :since OR EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id)
 ORDER BY id
 
@@ -198,19 +194,6 @@ SELECT queue, name, sum(value)::bigint FROM (
 
 -- name: queue_counts
 -- Each branch walks one partial index; counting stops at the bound.
-SELECT queue, 'running', count(*) FROM (SELECT queue FROM job WHERE state = 'running' LIMIT :most) GROUP BY queue
-UNION ALL
-SELECT queue, 'scheduled', count(*) FROM (
-  SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at > :now LIMIT :aside
-) GROUP BY queue
-UNION ALL
-SELECT queue, 'parked', count(*) FROM (
-  SELECT queue FROM job WHERE state = 'queued' AND parked_on IS NOT NULL LIMIT :aside
-) GROUP BY queue
-UNION ALL
-SELECT queue, 'waiting', count(*) FROM (SELECT queue FROM job WHERE state = 'waiting' LIMIT :aside) GROUP BY queue
-
--- name: queue_counts (postgres)
 SELECT queue, 'running', count(*) FROM (SELECT queue FROM job WHERE state = 'running' LIMIT :most) AS running GROUP BY queue
 UNION ALL
 SELECT queue, 'scheduled', count(*) FROM (
@@ -363,12 +346,6 @@ SELECT queue, sum(number)::bigint, bool_or(number >= most) FROM silent GROUP BY 
 -- name: recent_letters
 -- How many became letters lately and still are, by queue.
 SELECT q.name, (SELECT count(*) FROM (
-  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since LIMIT :most)) + (SELECT count(*) FROM (
-  SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since LIMIT :most))
-FROM queue AS q
-
--- name: recent_letters (postgres)
-SELECT q.name, (SELECT count(*) FROM (
   SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'dead' AND j.finished_at > :since LIMIT :most) AS dead) + (SELECT count(*) FROM (
   SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at > :since LIMIT :most) AS held)
 FROM queue AS q
@@ -381,19 +358,11 @@ SELECT queue, count(*) FROM (
 
 -- name: held_counts
 -- How many of the letters of each queue wait for an answer; counting stops at the bound.
-SELECT q.name, (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at IS NOT NULL LIMIT :most)) FROM queue AS q
-
--- name: held_counts (postgres)
 SELECT q.name, (SELECT count(*) FROM (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.state = 'held' AND j.finished_at IS NOT NULL LIMIT :most) AS held) FROM queue AS q
 
 -- name: write_timings
 -- locks: workers
-INSERT INTO timing (owner, part, queue, counts) VALUES :rows
-ON CONFLICT (owner, part, queue) DO UPDATE SET counts = excluded.counts
-
--- name: write_timings (postgres)
-INSERT INTO timing (owner, part, queue, counts)
-SELECT r->>0, (r->>1)::integer, r->>2, r->>3 FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO timing (owner, part, queue, counts) :rows(text, integer, text, text)
 ON CONFLICT (owner, part, queue) DO UPDATE SET counts = excluded.counts
 
 -- name: timings
@@ -406,7 +375,4 @@ WHERE t.owner = '' OR NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.id = t.owner
 
 -- name: delete_timings
 -- locks: workers
-DELETE FROM timing WHERE owner IN (SELECT value FROM json_each(:owners))
-
--- name: delete_timings (postgres)
-DELETE FROM timing WHERE owner = ANY (ARRAY(SELECT jsonb_array_elements_text(:owners::jsonb)))
+DELETE FROM timing WHERE owner IN :texts(owners)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from standfast.store.steps import Rows, Script, text
-from standfast.wings.health.words import Timing
+from standfast.timing import Timing
 
 MOST_COUNTED = 10_000
 """How far held letters of one queue are counted."""

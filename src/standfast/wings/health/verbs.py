@@ -13,8 +13,10 @@ from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
 from standfast.spine.registry import Declaration
 from standfast.store.store import Store
+from standfast.wings.alerts import conditions as condition_scripts
 from standfast.wings.alerts.rules import conditions
 from standfast.wings.alerts.verbs import shown
+from standfast.wings.health import pressure
 from standfast.wings.health.rules import (
     DENIALS_WITHIN,
     GROWTH_WITHIN,
@@ -26,17 +28,22 @@ from standfast.wings.health.rules import (
     status,
 )
 from standfast.wings.health.strain import issues as issues_of_strain
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.reads import CALLER, Facts, Missing, QueueRow, Tallies, WorkerRow
 from standfast.wings.jobs.view import moments
 from standfast.wings.limits import holds
 from standfast.wings.limits import words as gates
 from standfast.wings.limits.words import Closing, Row
+from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.force import of_store
 from standfast.wings.policy.scripts import MOST_COUNTED, Doings
+from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives.rules import issues_of_halts
 from standfast.wings.relay.verbs import Held, said
+from standfast.wings.schedules import scripts as schedules
 from standfast.wings.schedules.rules import OVERDUE_AFTER, Late
 from standfast.wings.schedules.rules import issues as issues_of_schedules
+from standfast.wings.workflows import graphs
 from standfast.wings.workflows.rules import issues as issues_of_workflows
 from standfast.worker import lifeline
 from standfast.worker.upkeep import BLOCKED, JUMPED
@@ -51,11 +58,13 @@ STUCK_SHOWN = 10
 
 async def observed(store: Store) -> tuple[Facts, StoreFacts]:
     """Read what health and alerts are judged by: as the store has it, and as the rules take it."""
-    facts = await store.facts(silent_after=SILENT_AFTER, unmoved_for=LATE_SWEEPS * SWEEP_EVERY)
+    facts = await store.read(
+        reads.facts(store.now(), store.boot(), silent_after=SILENT_AFTER, unmoved_for=LATE_SWEEPS * SWEEP_EVERY)
+    )
     now = store.now()
-    doings = await store.governance.doings(now, letters_within=GROWTH_WITHIN, refusals_within=DENIALS_WITHIN)
-    judged = _governed(_store_facts(facts, now, disk_low=store.disk_low()), doings)
-    failing = tuple((name, now - since, why) for name, since, why in await store.lookout.sinks())
+    doings = await store.read(policies.doings(now, letters_within=GROWTH_WITHIN, refusals_within=DENIALS_WITHIN))
+    judged = _governed(_store_facts(facts, now, disk_low=store.premises.disk_low()), doings)
+    failing = tuple((name, now - since, why) for name, since, why in await store.read(condition_scripts.sinks()))
     return facts, msgspec.structs.replace(judged, failing_sinks=failing)
 
 
@@ -63,18 +72,19 @@ async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
     """Judge the store by what it holds; any process gives the same answer, but for what waits on its own host."""
     facts, judged = await observed(store)
     found = issues(judged)
-    strain = await store.strain()
+    strain = await store.read(pressure.strain(store.now()))
     found += issues_of_strain(
-        strain.snapshots, dead=strain.dead, live=strain.live, promotion=strain.promotion, wal=store.wal()
+        strain.snapshots, dead=strain.dead, live=strain.live, promotion=strain.promotion, wal=store.premises.wal()
     )
-    found += issues_of_halts(await store.governance.halted())
-    found += issues_of_workflows(await store.flows.stuck(STUCK_SHOWN + 1), STUCK_SHOWN)
-    late = [Late(*each) for each in await store.schedules.late(OVERDUE_AFTER)]
+    found += issues_of_halts(await store.read(redrive_reads.halted()))
+    found += issues_of_workflows(await store.read(graphs.stuck(STUCK_SHOWN + 1)), STUCK_SHOWN)
+    late = [Late(*each) for each in await store.read(schedules.late(*store.times(), OVERDUE_AFTER))]
     found += issues_of_schedules(late, workers=bool(facts.workers))
     if store.trouble:
         found.append(f"store: {store.trouble}")
-    if store.unnoted:
-        found.append(f"audit: the chain's head cannot be noted in {store.unnoted}; a cut end would not show there")
+    unnoted = store.anchor.problem
+    if unnoted:
+        found.append(f"audit: the chain's head cannot be noted in {unnoted}; a cut end would not show there")
     if spooled is not None and spooled.issue:
         found.append(spooled.issue)
     return {
@@ -83,7 +93,7 @@ async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
         "total_pending": sum(queue.due for queue in facts.queues),
         "total_dead_letter": sum(queue.letters for queue in facts.queues),
         "issues": found,
-        "alerts": shown(await store.lookout.standing(), store.skew(), conditions(judged)),
+        "alerts": shown(await store.read(condition_scripts.standing()), store.skew(), conditions(judged)),
         "spool": spooled and spooled.summary(),
     }
 
@@ -104,7 +114,7 @@ def away(error: StoreUnavailable | WrongAddress, spooled: Held | None) -> dict[s
 
 async def stats(store: Store, spooled: Held | None = None) -> dict[str, Any]:
     """Count what is there, and what happened so far."""
-    facts, tallies = await store.survey(silent_after=SILENT_AFTER)
+    facts, tallies = await store.read(reads.survey(store.now(), store.boot(), silent_after=SILENT_AFTER))
     now, skew = store.now(), store.skew()
     oldest = min((queue.oldest_ready_at for queue in facts.queues if queue.oldest_ready_at is not None), default=None)
     return {
@@ -126,7 +136,7 @@ async def stats(store: Store, spooled: Held | None = None) -> dict[str, Any]:
 
 async def queues(store: Store) -> dict[str, dict[str, Any]]:
     """Give every queue with its rules in force, what it holds, and how many live workers serve it."""
-    facts, tallies = await store.survey(silent_after=SILENT_AFTER)
+    facts, tallies = await store.read(reads.survey(store.now(), store.boot(), silent_after=SILENT_AFTER))
     counts, serving = _counts(facts, tallies), _serving(facts)
     return {
         queue.name: {**counts[queue.name], "workers": serving[queue.name], "rules": _rules(queue)}

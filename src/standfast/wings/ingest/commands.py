@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import DONE, FAILED, USAGE, ask, shared
+from standfast.cli.group import DONE, FAILED, USAGE, ask, shared
 from standfast.cli.parameters import header
 from standfast.cli.terminal import show_json, show_line
 from standfast.errors import ConfigurationError

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import DONE, FAILED, REFUSED, USAGE, look, shared
+from standfast.cli.filter_options import chosen, filter_options
+from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, look, shared
 from standfast.cli.parameters import duration
+from standfast.cli.sheets import sheet, show_page
 from standfast.cli.terminal import show, show_json, show_line
+from standfast.cli.words import now
 from standfast.errors import UnknownJob
-from standfast.lifecycle import VIEWS, State
+from standfast.lifecycle import State
 from standfast.printable import escaped
 from standfast.views import JobView
-from standfast.wings.jobs.sheets import listing, sheet
+from standfast.wings.jobs.job_query import WantedJobs
 from standfast.wings.jobs.verbs import PROBE_FOR
-from standfast.wings.jobs.view import Page
 
 STOPPED = frozenset({State.DEAD, State.HELD, State.CANCELLED})
 """Where a job is not done and will not be by itself."""
-MANY_SKIPPED = 2000
-"""From how many jobs on a page says how many it took."""
 POLICY = frozenset({"denied", "approval_required"})
 """Why a retry did not happen, where the policy stands in the way."""
 MOVING = frozenset({"ok", "queued", "running"})
@@ -103,39 +102,14 @@ def explain(*, job_id: str, url: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--queue", help="Only of this queue.")
-@click.option("--state", type=click.Choice([str(state) for state in State]), help="Only in this state.")
-@click.option("--view", type=click.Choice([str(word) for word in VIEWS]), help="Only what reads so.")
-@click.option("--reason-code", help="Only what stopped or repeats for this reason.")
-@click.option("--error-kind", help="Only what failed by this kind of error.")
-@click.option("--thread-key", help="Only of this thread.")
-@click.option("--session", help="Only of this session.")
-@click.option("--label", metavar="NAME[:VALUE]", help="Only with this label.")
-@click.option("--q", metavar="TEXT", help="Only with this in the id, a key, the payload or the failure.")
+@filter_options(WantedJobs)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
 @click.option("--cursor", type=click.IntRange(min=1), help="Go on where the last page ended.")
 @shared
-def jobs(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **wanted: Any) -> None:
+def jobs(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """List jobs, newest first."""
-    page = look(url, lambda sf: sf.jobs(**wanted, limit=limit, cursor=cursor))
+    page = look(url, lambda sf: sf.jobs(**chosen(WantedJobs, filters), limit=limit, cursor=cursor))
     show_page(page, as_json=as_json)
-
-
-def show_page(page: Page, *, as_json: bool, letters: bool = False) -> None:
-    """Write a page of jobs; on stderr stands how to go on."""
-    if as_json:
-        scanned = {} if page.scanned is None else {"scanned": page.scanned}
-        show_json({"items": page, "next_cursor": page.next_cursor, **scanned})
-        return
-    show(listing(page, now(), letters=letters))
-    if page.next_cursor is not None:
-        looked = f" ({page.scanned} jobs were looked through)" if (page.scanned or 0) > MANY_SKIPPED else ""
-        click.echo(f"there is more: add --cursor {page.next_cursor}{looked}", err=True)
-
-
-def now() -> datetime:
-    """Give the moment that ages are told from."""
-    return datetime.now(UTC)
 
 
 async def _find(sf: Standfast, job_id: str) -> JobView:

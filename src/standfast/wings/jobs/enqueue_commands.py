@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import Command, ask, shared
+from standfast.cli.group import Command, ask, shared
 from standfast.cli.parameters import duration, header, label, moment, payload_from
 from standfast.cli.terminal import show_json, show_line
 from standfast.job import RISKS, Receipt

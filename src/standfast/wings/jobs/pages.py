@@ -6,18 +6,24 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from standfast.dashboard.actions import Action, Back
 from standfast.dashboard.page import Drawn, Elsewhere, Visit
+from standfast.dashboard.page import Page as WebPage
+from standfast.doors.filters import fields_of, names_of
 from standfast.errors import ConfigurationError
-from standfast.lifecycle import FINAL, LETTERS, VIEWS, State
+from standfast.lifecycle import FINAL, LETTERS, State
 from standfast.rules import OURS
 from standfast.server import visible as reached
 from standfast.server.seen import all_shown, seen, worded
 from standfast.views import JobView
 from standfast.wings.calls.replies import reply
+from standfast.wings.jobs.job_query import WantedJobs
 from standfast.wings.jobs.view import Page
 from standfast.wings.tokens.words import Right
 
-FILTERS = ("queue", "state", "session", "view", "reason_code", "error_kind", "thread_key", "label", "q")
+FILTERS = names_of(WantedJobs)
+FIELDS = tuple(sorted(fields_of(WantedJobs), key=lambda field: not field.about.is_search))
+"""What the form asks for, what most people look by first."""
 OURS_TOO = "ours"
 """What asks for jobs of our own queues as well, which carry alerts and notices out."""
 PAGE = 50
@@ -39,8 +45,7 @@ async def listed(visit: Visit) -> Drawn | Elsewhere:
     context = {"jobs": [seen(job, visit.grant) for job in page], "asked": asked, "wrong": wrong}
     words = {
         "filtered": bool(sought(asked)),
-        "states": list(State),
-        "views": sorted(VIEWS),
+        "fields": FIELDS,
         "next_cursor": page.next_cursor,
     }
     return Drawn("jobs.html", {**context, **words})
@@ -52,7 +57,7 @@ def sought(asked: Mapping[str, str]) -> dict[str, Any]:
 
 
 def is_meant(job: JobView, asked: Mapping[str, str]) -> bool:
-    """Tell whether somebody means a job: those of our own queues only if they are asked for."""
+    """Tell whether a job is meant: those of our own queues only if they are asked for."""
     return OURS_TOO in asked or "queue" in asked or not job.queue.startswith(OURS)
 
 
@@ -96,7 +101,24 @@ async def one(visit: Visit) -> Drawn:
 async def _explained(visit: Visit, job: JobView) -> str:
     """Say why it is where it is; beside very many jobs that takes longer than a page may, and follows."""
     key = ("explain", job.id, job.state, job.attempts)
-    told = await visit.beside.perhaps(key, partial(visit.sf.explain, job.id))
+    told = await visit.cache.get_soon(key, partial(visit.sf.explain, job.id))
     if told is None:
         return "Why it is where it is, is being looked up."
     return worded(str(told.value), visit.grant, job)
+
+
+PAGES = (WebPage("/jobs", listed, also=Right.READ_OWN), WebPage("/jobs/{id}", one, also=Right.READ_OWN))
+ACTIONS = (
+    Action(
+        "/jobs/{id}/retry",
+        "POST",
+        "/jobs/{id}/retry",
+        Back("/jobs/{id}", "retry", "Done: it runs again as soon as it may."),
+    ),
+    Action(
+        "/jobs/{id}/cancel",
+        "POST",
+        "/jobs/{id}/cancel",
+        Back("/jobs/{id}", "cancel", "Done: it is cancelled, or was asked to stop if it was running."),
+    ),
+)

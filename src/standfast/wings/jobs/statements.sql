@@ -29,7 +29,7 @@ SELECT n FROM job WHERE state = 'running' AND n < :before ORDER BY n + 0 DESC LI
 SELECT j.n FROM json_each(:numbers) AS a CROSS JOIN job AS j ON j.n = a.value CROSS JOIN body AS b ON b.n = j.n
   LEFT JOIN ending AS e ON e.n = j.n
 WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :state)
-  AND (:queues IS NULL OR j.queue IN (SELECT value FROM json_each(:queues)))
+  AND (:queues IS NULL OR j.queue IN :texts(queues))
   AND (:view IS NULL OR :view = CASE WHEN j.state <> 'queued' THEN j.state WHEN j.parked_on IS NOT NULL THEN 'parked'
     WHEN j.attempts > 0 THEN 'retry_pending' WHEN j.due_at > :now THEN 'scheduled' ELSE 'queued' END)
   AND (:session IS NULL OR b.details->>'session' = :session)
@@ -51,9 +51,9 @@ WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :sta
 
 -- name: matching_jobs (postgres)
 SELECT j.n FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
-WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+WHERE j.n IN :integers(numbers)
   AND (:queue::text IS NULL OR j.queue = :queue) AND (:state::text IS NULL OR j.state = :state)
-  AND (:queues::text IS NULL OR j.queue = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb))))
+  AND (:queues::text IS NULL OR j.queue IN :texts(queues))
   AND (:view::text IS NULL OR :view = CASE WHEN j.state <> 'queued' THEN j.state WHEN j.parked_on IS NOT NULL THEN 'parked'
     WHEN j.attempts > 0 THEN 'retry_pending' WHEN j.due_at > :now THEN 'scheduled' ELSE 'queued' END)
   AND (:session::text IS NULL OR b.details::json->>'session' = :session)
@@ -74,10 +74,7 @@ WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint
       AND (strpos(b.idempotency_key, :q) > 0 OR strpos(b.payload, :quoted::text) > 0 OR strpos(e.failure, :quoted) > 0))
 
 -- name: history_of
-SELECT n, entry FROM history WHERE n IN (SELECT value FROM json_each(:numbers)) ORDER BY n, line
-
--- name: history_of (postgres)
-SELECT n, entry FROM history WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) ORDER BY n, line
+SELECT n, entry FROM history WHERE n IN :integers(numbers) ORDER BY n, line
 
 -- name: holder_of_job
 SELECT max(coalesce(w.beat_at, 0), j.claimed_at), j.lease, coalesce(w.boot, :boot) = :boot
@@ -103,31 +100,14 @@ WHERE n = (SELECT n FROM body WHERE id = :id) AND state = 'queued' AND ready_at 
 RETURNING n, queue, thread_gate
 
 -- name: unwanted_numbers
-SELECT n FROM job WHERE n IN (SELECT value FROM json_each(:numbers)) AND cancelling
-
--- name: unwanted_numbers (postgres)
-SELECT n FROM job WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND cancelling = 1
+SELECT n FROM job WHERE n IN :integers(numbers) AND cancelling = 1
 
 -- name: nth_letter
 -- The newest letter that is beyond so many.
 SELECT n FROM job WHERE state IN ('dead', 'held') AND n < :before ORDER BY n DESC LIMIT 1 OFFSET :most
 
 -- name: list_letters
-SELECT * FROM job_row
-WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
-  AND (:queue IS NULL OR queue = :queue)
-  AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))
-  AND (:reason_code IS NULL OR :reason_code IN (failure->>'reason_code', failure->>'cause'))
-  AND (:cause IS NULL OR coalesce(failure->>'cause', failure->>'reason_code') = :cause)
-  AND (:failure_class IS NULL OR failure->>'class' = :failure_class)
-  AND (:landed IS NULL OR failure->>'landed' = :landed)
-  AND (:replay_status IS NULL OR triage->>'replay_status' = :replay_status)
-  AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
-  AND (:finished_before IS NULL OR finished_at < :finished_before)
-ORDER BY n DESC LIMIT :limit
-
--- name: list_letters (postgres)
-SELECT * FROM job_row
+SELECT :columns(JobRow) FROM job_row
 WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
   AND (:queue::text IS NULL OR queue = :queue)
   AND (:reason_code::text IS NULL OR :reason_code IN (failure::json->>'reason_code', failure::json->>'cause'))
@@ -137,5 +117,5 @@ WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND 
   AND (:replay_status::text IS NULL OR triage::json->>'replay_status' = :replay_status)
   AND (:fingerprint::text IS NULL OR fingerprint = :fingerprint)
   AND (:finished_before::double precision IS NULL OR finished_at < :finished_before)
-  AND (:queues::text IS NULL OR queue = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb))))
+  AND (:queues::text IS NULL OR queue IN :texts(queues))
 ORDER BY n DESC LIMIT :limit

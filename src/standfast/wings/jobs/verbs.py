@@ -19,6 +19,7 @@ from standfast.lifecycle import LETTERS, State
 from standfast.printable import printable
 from standfast.profiles import defaults_for
 from standfast.rules import QueueRules, Seconds, exponential
+from standfast.spine.apply import apply
 from standfast.spine.backoff import delay
 from standfast.spine.ids import id_of
 from standfast.store.store import Store
@@ -28,6 +29,8 @@ from standfast.wings.calls.replies import NOT_REPLAYED, not_replayed, parked, re
 from standfast.wings.health import verbs as overview
 from standfast.wings.health.verbs import SILENT_AFTER
 from standfast.wings.http.sender import Sender
+from standfast.wings.jobs import reads
+from standfast.wings.jobs import scripts as operations
 from standfast.wings.jobs.explain import Circumstances, explain
 from standfast.wings.jobs.reads import Facts, Holder, JobRecord, JobRow
 from standfast.wings.jobs.rules import Refusal, cancel
@@ -35,6 +38,7 @@ from standfast.wings.jobs.view import job_view, waits
 from standfast.wings.letters.returning import standing
 from standfast.wings.letters.verbs import DeadLetters
 from standfast.wings.limits import holds
+from standfast.wings.limits import probe_scripts as probes
 from standfast.wings.limits.probes import LONGEST_ANSWER, Probe, check_probe, says_no
 from standfast.wings.limits.words import Row, of_key, of_queue
 from standfast.wings.queues.checks import Admission
@@ -84,7 +88,7 @@ class Operations:
                 if said["outcome"] in NOT_REPLAYED:
                     return not_replayed(await self.view(id), said)
         elif record.row.state == State.QUEUED:
-            await self._store.hurry(record.row.id)
+            await self._store.write(operations.hurry, record.row.id)
         job = await self._insisted(await self.view(id))
         if job.view in {"parked", State.WAITING}:
             return parked(job, await self.explain(id))
@@ -93,8 +97,11 @@ class Operations:
 
     async def _insisted(self, job: JobView) -> JobView:
         """Have a job called although its handler is disabled: whoever asks for it wants its own error to decide."""
-        disabled = job.state == State.QUEUED and await self._store.gates([of_key("probe", job.queue, job.handler)])
-        return await self.view(job.id) if disabled and await self._store.calls.insist(job.id) else job
+        if job.state != State.QUEUED:
+            return job
+        disabled = await self._store.read(reads.gates([of_key("probe", job.queue, job.handler)]))
+        insisted = bool(disabled) and await self._store.write(probes.insist, job.id)
+        return await self.view(job.id) if insisted else job
 
     async def _awaited(self, record: JobRecord, probe: Probe, give_up: float) -> tuple[JobRecord, str | None]:
         """Wait until the probe says yes, while the job can be retried; give the job as it is then, and any last no."""
@@ -121,22 +128,24 @@ class Operations:
     async def _cancelled(self, record: JobRecord, by: str) -> bool:
         """Cancel a job as it stands; False if it stands elsewhere by now."""
         if record.row.state == State.RUNNING:
-            return await self._store.ask_to_stop(record.row.id, printable(by))
+            return await self._store.write(operations.ask_to_stop, (record.row.id, printable(by)))
         decided = cancel(standing(record.row), by=by)
         if isinstance(decided, Refusal):
             return True
         if decided.source in LETTERS:  # that is to discard it, and chained like any discard
             said = Decision(kind="discard", by=by, outcome="cancelled")
             decided = decided.carrying(said)
-        [landed] = await self._store.apply([decided])
+        [landed] = await self._store.write_all(apply, [decided])
         return landed
 
     async def explain(self, id: str | None) -> str:
         """Say in one sentence why a job is where it is."""
         record = await self._record(id)
-        facts, tallies = await self._store.survey(silent_after=SILENT_AFTER)
+        facts, tallies = await self._store.read(
+            reads.survey(self._store.now(), self._store.boot(), silent_after=SILENT_AFTER)
+        )
         running = tallies.doing.get((record.row.queue, "running"), 0)
-        before = await self._store.gates(_before(record.row)) if record.row.state == State.QUEUED else ()
+        before = await self._store.read(reads.gates(_before(record.row))) if record.row.state == State.QUEUED else ()
         found = _circumstances(record, facts, running, before, now=self._store.now(), skew=self._store.skew())
         return explain(found if record.holder is None else _with_holder(found, record.holder, self._store))
 
@@ -145,7 +154,7 @@ class Operations:
         return job_view(await self._record(id), now=self._store.now(), skew=self._store.skew())
 
     async def _record(self, id: str | None) -> JobRecord:
-        record = await self._store.job(id_of(id))
+        record = await self._store.read(reads.job(id_of(id), self._store.boot()))
         if record is None:
             raise UnknownJob.named(id)
         return record
@@ -166,7 +175,7 @@ class Queues:
     async def list(self) -> list[str]:
         """Give the names of every queue that was declared or used."""
         await self._ready()
-        return sorted(await self._store.queue_names())
+        return sorted(await self._store.read(reads.queue_names()))
 
     async def describe(self) -> dict[str, dict[str, Any]]:
         """Give every queue with its rules in force, what it holds, and how many live workers serve it."""
@@ -183,7 +192,7 @@ class Queues:
 
     async def _set(self, name: str, *, paused: bool) -> None:
         await self._ready()
-        if not await self._store.pause(name, paused=paused):
+        if not await self._store.write(operations.pause, (name, paused)):
             raise UnknownQueue(f"no queue is called {name!r}: nobody declared it or enqueued to it")
 
 

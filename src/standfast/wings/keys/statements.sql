@@ -51,14 +51,11 @@ WHERE until IS NULL AND id IN (SELECT b.id FROM json_each(:numbers) AS e JOIN bo
 UPDATE idempotency
 SET until = :now + coalesce((SELECT (q.rules::json->>'keep_keys')::double precision FROM queue AS q WHERE q.name = idempotency.queue), :keep_keys)
 WHERE until IS NULL AND id = ANY (ARRAY(
-  SELECT b.id FROM body AS b WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))))
+  SELECT b.id FROM body AS b WHERE b.n IN :integers(numbers)))
 
 -- name: delete_keys
 -- locks: keys
 -- waits: no
-DELETE FROM idempotency WHERE (queue, key) IN (SELECT queue, key FROM idempotency WHERE until <= :now LIMIT :limit)
-
--- name: delete_keys (postgres)
 DELETE FROM idempotency WHERE (queue, key) IN (
   SELECT queue, key FROM idempotency WHERE until <= :now LIMIT :limit FOR UPDATE SKIP LOCKED
 )
@@ -69,7 +66,4 @@ UPDATE idempotency SET id = :id WHERE queue = :queue AND key = :key
 
 -- name: forget_keys
 -- locks: keys
-DELETE FROM idempotency WHERE until IS NULL AND id IN (SELECT value FROM json_each(:ids))
-
--- name: forget_keys (postgres)
-DELETE FROM idempotency WHERE until IS NULL AND id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+DELETE FROM idempotency WHERE until IS NULL AND id IN :texts(ids)

@@ -7,15 +7,16 @@ from typing import Any
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import DONE, REFUSED, look, look_into, shared
+from standfast.cli.filter_options import chosen, filter_options
+from standfast.cli.group import DONE, REFUSED, look, look_into, shared
+from standfast.cli.sheets import letter, show_page
 from standfast.cli.terminal import show, show_json, show_line
+from standfast.cli.words import now
 from standfast.cli.worker_command import application, application_and
 from standfast.spine.accept import user
 from standfast.spine.payload import parse
 from standfast.views import JobView
-from standfast.wings.jobs.commands import now, show_page
-from standfast.wings.jobs.sheets import letter
-from standfast.wings.letters.filter_options import letter_filters, wanted
+from standfast.wings.letters.letter_query import WantedLetters
 
 BACK = frozenset({"replayed", "resolved"})
 """The outcomes of a replay after which the letter is none any more."""
@@ -23,17 +24,17 @@ BACK = frozenset({"replayed", "resolved"})
 
 @click.group()
 def dead() -> None:
-    """Look at letters, what stopped and needs somebody, and put them back to work."""
+    """Look at letters, the jobs that stopped and need a person, and put them back to work."""
 
 
 @dead.command("list")
-@letter_filters
+@filter_options(WantedLetters)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most.")
 @click.option("--cursor", type=click.IntRange(min=1), help="Go on where the last page ended.")
 @shared
 def list_letters(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """List letters, newest first."""
-    page = look(url, lambda sf: sf.dead_letters.list(wanted(filters), limit=limit, cursor=cursor))
+    page = look(url, lambda sf: sf.dead_letters.list(chosen(WantedLetters, filters), limit=limit, cursor=cursor))
     show_page(page, as_json=as_json, letters=True)
 
 

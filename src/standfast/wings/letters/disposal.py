@@ -11,6 +11,7 @@ from standfast.errors import ConfigurationError, NotALetter, PayloadRejected, Un
 from standfast.job import HTTP, Details, NewJob
 from standfast.lifecycle import LETTERS, State
 from standfast.rules import OURS
+from standfast.spine.apply import apply
 from standfast.spine.ids import id_of
 from standfast.spine.payload import canonical, fingerprint, sha256
 from standfast.spine.registry import Handler, Registry
@@ -20,14 +21,17 @@ from standfast.wings.approvals.people import asked
 from standfast.wings.audit.words import Decision
 from standfast.wings.http import verbs as http
 from standfast.wings.http.words import HttpRequest, origin_of
+from standfast.wings.jobs import reads
 from standfast.wings.jobs import rules as operate
 from standfast.wings.jobs.reads import JobRecord, JobRow
 from standfast.wings.jobs.rules import Refusal
 from standfast.wings.jobs.view import HIDDEN, job_view
+from standfast.wings.letters import scripts as letters
 from standfast.wings.letters.amend import changes, next_key
 from standfast.wings.letters.letter_filter import letter_filter
 from standfast.wings.letters.returning import standing
 from standfast.wings.letters.scripts import Amendment, Purge, Quarantine, Touch
+from standfast.wings.queues import scripts as queue_scripts
 
 BITE = 1000
 """Letters that are deleted in one transaction; the first one sees to it that there are as many as said."""
@@ -50,7 +54,7 @@ def unheard(_step: Step) -> None:
 
 async def letter_of(store: Store, job_id: str) -> tuple[JobRecord, JobView]:
     """Read a letter; raise if there is none of this id."""
-    record = await store.job(id_of(job_id))
+    record = await store.read(reads.job(id_of(job_id), store.boot()))
     if record is None:
         raise UnknownJob.named(job_id)
     if State(record.row.state) not in LETTERS:
@@ -73,7 +77,7 @@ class Disposal:
         if isinstance(decided, Refusal):
             raise NotALetter(f"job {job_id} is no letter: {decided.why}")
         decision = Decision(kind="discard", payload_sha256=letter.payload_sha256, outcome="discarded")
-        [landed] = await self._store.apply([decided.carrying(decision)])
+        [landed] = await self._store.write_all(apply, [decided.carrying(decision)])
         _check_first(job_id, first=landed)
 
     async def quarantine(self, job_id: str, by: str, reason: str, owner: str | None) -> None:
@@ -84,7 +88,7 @@ class Disposal:
         record, letter = await letter_of(self._store, job_id)
         detail = None if owner is None else {"owner": owner}
         touch = _touch(record.row, Decision(kind="quarantine", outcome="quarantined", detail=detail, **said), letter)
-        _check_first(job_id, first=await self._store.disposal.quarantine(Quarantine(touch, owner)))
+        _check_first(job_id, first=await self._store.write(letters.quarantine, Quarantine(touch, owner)))
 
     async def amend(self, job_id: str, payload: Any, by: str, reason: str) -> None:
         """Give a letter another payload, which passes every check that a new job's would."""
@@ -109,7 +113,7 @@ class Disposal:
             key=next_key(row.idempotency_key, row.generation),
             fingerprint=fingerprint(row.handler, same),
         )
-        _check_first(job_id, first=await self._store.disposal.amend(amendment))
+        _check_first(job_id, first=await self._store.write(letters.amend, amendment))
 
     async def _fitting(self, row: JobRow, text: str, *, collected: bool) -> str:
         """Refuse a payload its handler could not read, or a request that may not be sent; give what keys compare."""
@@ -117,7 +121,9 @@ class Disposal:
         given = None if handler is None else handler.read(text, collected=collected)
         if row.handler == HTTP:
             job = NewJob(id=row.id, queue=row.queue, handler=row.handler, payload=text)
-            http.check_destinations(row.queue, http.leading_inside([job]), await self._store.rules(row.queue))
+            http.check_destinations(
+                row.queue, http.leading_inside([job]), await self._store.read(queue_scripts.rules(row.queue))
+            )
         return given.identity if isinstance(given, HttpRequest) else text
 
     async def purge(
@@ -130,7 +136,7 @@ class Disposal:
         detail = {"filter": {name: str(value) for name, value in chosen.items()}, "count": confirm}
         decision = Decision(kind="purge", outcome="purged", detail=detail, **said)
         first = Purge(wanted, now, decision, -1 if confirm is None else confirm)
-        purged = await self._store.disposal.purge(first)
+        purged = await self._store.write(letters.purge, first)
         if purged.found != confirm:
             counted = "1 letter matches" if purged.found == 1 else f"{purged.found} letters match"
             said_so = "" if confirm is None else f", and confirm is {confirm}"
@@ -141,7 +147,7 @@ class Disposal:
         deleted = bite = purged.deleted
         while bite == BITE:
             told(Step("purged", deleted, confirm))
-            bite = (await self._store.disposal.purge(msgspec.structs.replace(first, confirm=None))).deleted
+            bite = (await self._store.write(letters.purge, msgspec.structs.replace(first, confirm=None))).deleted
             deleted += bite
         told(Step("purged", deleted, confirm))
         return {"purged": deleted}

@@ -8,26 +8,26 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import ask, look, look_into, shared
+from standfast.cli.filter_options import chosen, filter_options
+from standfast.cli.group import ask, look, look_into, shared
 from standfast.cli.parameters import payload_from
-from standfast.cli.progress import bar
+from standfast.cli.progress_bar import bar
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago, counted
+from standfast.cli.words import ago, counted, now
 from standfast.cli.worker_command import application, application_and
 from standfast.spine.accept import user
-from standfast.wings.jobs.commands import now
-from standfast.wings.letters.filter_options import letter_filters, wanted
+from standfast.wings.letters.letter_query import WantedLetters
 
 COLUMNS = ("letters", "fingerprint", "queue", "first seen", "last seen", "again", "sample", "what")
 reason = click.option("--reason", required=True, help="Why; it is kept, with who you are.")
 
 
 @click.command("groups")
-@letter_filters
+@filter_options(WantedLetters)
 @shared
 def groups(*, url: str | None, as_json: bool, **filters: Any) -> None:
-    """Group letters by what they stopped of, the largest group first; --fingerprint chooses one elsewhere."""
-    found = look(url, lambda sf: sf.dead_letters.groups(wanted(filters)))
+    """Group letters by cause, the largest group first; --fingerprint chooses one elsewhere."""
+    found = look(url, lambda sf: sf.dead_letters.groups(chosen(WantedLetters, filters)))
     if as_json:
         show_json({"items": found})
     elif found:
@@ -58,7 +58,7 @@ def amend(*, names: Sequence[str], reason: str, url: str | None, as_json: bool) 
 @reason
 @shared
 def discard(*, job_id: str, reason: str, url: str | None, as_json: bool) -> None:
-    """End a letter that nobody wants any more. It never runs again."""
+    """Cancel a letter for good. It never runs again."""
     found = look(url, lambda sf: sf.dead_letters.discard(job_id, by=user(), reason=reason))
     _tell(found, f"{job_id} discarded", as_json)
 
@@ -75,7 +75,7 @@ def quarantine(*, job_id: str, reason: str, owner: str | None, url: str | None, 
 
 
 @click.command()
-@letter_filters
+@filter_options(WantedLetters)
 @click.option("--confirm", type=click.IntRange(min=0), help="How many letters that is; else nothing is deleted.")
 @reason
 @shared
@@ -83,13 +83,13 @@ def purge(*, confirm: int | None, reason: str, url: str | None, as_json: bool, *
     """Delete dead and discarded letters for good; held ones stay. Without --confirm it only tells how many match."""
     asked: dict[str, Any] = {"by": user(), "reason": reason, "confirm": confirm}
     with bar("purged") as told:
-        done = look(url, lambda sf: sf.dead_letters.purge(wanted(filters), told=told, **asked))
+        done = look(url, lambda sf: sf.dead_letters.purge(chosen(WantedLetters, filters), told=told, **asked))
     _tell(done, f"{counted(done['purged'], 'letter')} purged", as_json)
 
 
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True))
-@letter_filters
+@filter_options(WantedLetters)
 @click.option("--reason", help="Why; it is kept, with who you are.")
 @shared
 def export(*, file: str, reason: str | None, url: str | None, as_json: bool, **filters: Any) -> None:
@@ -97,7 +97,7 @@ def export(*, file: str, reason: str | None, url: str | None, as_json: bool, **f
     to = sys.stdout if file == "-" else file
     with bar("exported") as told:
         asked: dict[str, Any] = {"by": user(), "reason": reason, "told": told}
-        done = look(url, lambda sf: sf.dead_letters.export(to, wanted(filters), **asked))
+        done = look(url, lambda sf: sf.dead_letters.export(to, chosen(WantedLetters, filters), **asked))
     if file != "-":
         _tell(done, f"{counted(done['letters'], 'letter')} written to {file}; it holds payloads as they are", as_json)
 

@@ -11,6 +11,7 @@ from standfast.failure import Class, Failure, Landed
 from standfast.failure.fingerprint import fingerprint
 from standfast.store.store import Store
 from standfast.wings.jobs.view import moments
+from standfast.wings.letters import scripts as letters
 from standfast.wings.letters.grouping import Group, Sighting, add, died_again
 from standfast.wings.letters.letter_filter import letter_filter
 from standfast.wings.letters.scripts import Mark
@@ -41,7 +42,7 @@ async def groups(store: Store, chosen: dict[str, Any]) -> list[dict[str, Any]]:
     found: dict[str, Group] = {}
     wanted = letter_filter(chosen, store.now(), BITE)
     while True:
-        marks, lines, following = await store.disposal.walk(wanted)
+        marks, lines, following = await store.read(letters.walk(wanted))
         seen = [_sighting(mark, lines.get(mark.n, ())) for mark in marks]
         add(found, seen)
         await _stamp(store, marks, seen)
@@ -60,7 +61,7 @@ async def _stamp(store: Store, marks: Sequence[Mark], seen: Sequence[Sighting]) 
         if mark.fingerprint is None
     ]
     if bare:
-        await store.disposal.stamp(bare)
+        await store.write_all(letters.stamp, bare)
 
 
 def _sighting(mark: Mark, lines: Sequence[str]) -> Sighting:

@@ -16,7 +16,9 @@ from standfast.errors import ConfigurationError
 from standfast.job import Details
 from standfast.store.store import Store
 from standfast.wings.approvals.people import asked
+from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.reads import JobRecord
 from standfast.wings.jobs.view import job_view
 from standfast.wings.letters.disposal import Step, Told
@@ -39,7 +41,9 @@ async def export(
     letter_filter(chosen, store.now(), 1)  # a wrong filter is told before a file is made
     done = 0
     with _opened(to) as (file, name):
-        await store.trail.add([Decision(kind="export", outcome="exported", detail={"filter": wanted}, **said)])
+        await store.write_all(
+            audit.note, [Decision(kind="export", outcome="exported", detail={"filter": wanted}, **said)]
+        )
         async for records in _bites(store, chosen):
             await aside(_write, file, [line(record, now=store.now(), skew=store.skew()) for record in records])
             done += len(records)
@@ -49,7 +53,7 @@ async def export(
 
 async def _bites(store: Store, chosen: dict[str, Any]) -> AsyncIterator[list[JobRecord]]:
     wanted = letter_filter(chosen, store.now(), BITE)
-    while records := await store.letters(wanted):
+    while records := await store.read(reads.letters(wanted)):
         yield records
         wanted = wanted._replace(before=records[-1].row.n)
 

@@ -25,6 +25,7 @@ from standfast.views import Attempt
 from standfast.wings.approvals.people import asked
 from standfast.wings.audit.words import Decision
 from standfast.wings.http.words import HttpRequest
+from standfast.wings.letters import arrivals as arrival_scripts
 from standfast.wings.letters.arrivals import Arrival
 from standfast.wings.letters.disposal import Step, Told
 from standfast.wings.letters.letter_export import FORMAT, Place
@@ -80,7 +81,7 @@ async def bring_in(store: Store, source: Place, *, by: str, reason: str, told: T
     with _opened(source) as file:
         async for first, lines in _bites(file):
             arrivals = _arrivals(lines, first, counts, said, store.skew())
-            counts.update(await store.disposal.bring_in(arrivals))
+            counts.update(await store.write(arrival_scripts.bring_in, arrivals))
             told(Step("imported", counts.total(), None))
     return {**counts, "imported": counts["imported"] + counts["without_key"]}
 

@@ -1,34 +1,30 @@
-"""Pages about dead letters: by what they stopped of, one by one, and redrives of many."""
+"""The page of dead letters: by cause, and one by one."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from standfast.dashboard.page import Drawn, Visit
-from standfast.errors import UnknownRequest
-from standfast.failure import Class
-from standfast.lifecycle import REPLAY_STATUSES
-from standfast.server import visible as reached
+from standfast.dashboard.actions import Action, Back
+from standfast.dashboard.page import Drawn, Page, Visit
+from standfast.doors.filters import fields_of, names_of
 from standfast.server.auth import check_queue
-from standfast.server.seen import all_shown, seen, shown
+from standfast.server.seen import all_shown, seen
+from standfast.wings.letters.letter_query import WantedLetters
 
-FILTERS = ("queue", "reason_code", "cause", "class", "landed", "replay_status", "fingerprint", "older_than")
+FIELDS = fields_of(WantedLetters)
+
 PAGE = 50
 MOST_GROUPS = 50
-REDRIVES = 20
-
-Groups = list[dict[str, Any]]
 
 
 async def listed(visit: Visit) -> Drawn:
-    """Show letters by what they stopped of, and the newest of them."""
-    chosen = visit.asked(*FILTERS)
+    """Show letters by cause, and the newest of them."""
+    chosen = visit.asked(*names_of(WantedLetters))
     if "queue" in chosen:
         check_queue(visit.grant, chosen["queue"])
     page = await visit.sf.dead_letters.list(chosen, limit=PAGE, cursor=visit.cursor(), queues=visit.grant.queues)
     key = ("groups", *sorted(chosen.items()))
-    told = await visit.beside.perhaps(key, partial(visit.sf.dead_letters.groups, chosen))
+    told = await visit.cache.get_soon(key, partial(visit.sf.dead_letters.groups, chosen))
     age, groups = (None, []) if told is None else (told.age, told.value)
     reached = [group for group in groups if visit.grant.reaches(group["queue"])]
     context = {
@@ -39,28 +35,22 @@ async def listed(visit: Visit) -> Drawn:
         "total": sum(group["count"] for group in reached),
         "age": age,
         "asked": chosen,
-        "classes": list(Class),
-        "statuses": sorted(REPLAY_STATUSES),
+        "fields": FIELDS,
         "scoped": visit.grant.queues is not None and "queue" not in chosen,
     }
     return Drawn("letters.html", context)
 
 
-async def redrives(visit: Visit) -> Drawn:
-    """Show redrives, the newest first."""
-    found = await visit.sf.dead_letters.redrives.list(limit=REDRIVES)
-    return Drawn("redrives.html", {"redrives": [each for each in found if await _reached(visit, each["id"])]})
+def _action(verb: str, says: str) -> Action:
+    path = f"/dead-letters/{{id}}/{verb}"
+    return Action(path, "POST", path, Back("/jobs/{id}", verb, says))
 
 
-async def redrive(visit: Visit) -> Drawn:
-    """Show how far one has come."""
-    if not await _reached(visit, visit.path["id"]):
-        raise UnknownRequest.named("redrive", visit.path["id"])
-    found = shown(await visit.sf.dead_letters.redrives.progress(visit.path["id"]), visit.grant)
-    settled = found["letters"] - found["waiting"] - found["running"]
-    return Drawn("redrive.html", {"redrive": found, "settled": settled})
-
-
-async def _reached(visit: Visit, redrive: str) -> bool:
-    """Tell whether somebody may know of a redrive: one of letters of all queues is for those who reach them all."""
-    return await reached.reaches_redrive(visit.sf, visit.grant, redrive)
+PAGES = (Page("/dead-letters", listed),)
+ACTIONS = (
+    _action("replay", "Done: the letter went back to work, or was found to have landed. The timeline says which."),
+    _action("amend", "The payload was changed. Nothing runs by itself: replay it when you are ready."),
+    _action("resolve", "The letter is resolved."),
+    _action("discard", "The letter is discarded."),
+    _action("quarantine", "The letter is set apart for its owner."),
+)

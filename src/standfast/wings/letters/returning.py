@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from standfast.errors import ConfigurationError, NotALetter, NotVerified, PayloadRejected
@@ -22,6 +24,9 @@ from standfast.wings.jobs.reads import JobRecord, JobRow
 from standfast.wings.jobs.rules import Refusal, replay, resolve
 from standfast.wings.policy.rules import RuledUnder
 from standfast.wings.policy.rulings import Ruling, may_have_landed
+from standfast.wings.queues import scripts as queue_scripts
+from standfast.wings.workflows import scripts as workflows
+from standfast.wings.workflows.results import fetch_result
 
 LOOKS_AT_ONCE = 20
 """How many letters' effects are looked at side by side."""
@@ -112,9 +117,9 @@ class Returning:
         if handler is None or not handler.has_effects:
             return None
         try:
-            flows = self._store.flows
-            parents = None if row.workflow is None else await flows.parents(row.n)
-            job = job_of(record, handler, await self._store.rules(row.queue), parents, flows.result_blocking)
+            parents = None if row.workflow is None else await self._store.read(workflows.parents_of(row.n))
+            rules = await self._store.read(queue_scripts.rules(row.queue))
+            job = job_of(record, handler, rules, parents, partial(fetch_result, self._store))
         except PayloadRejected:
             return None
         return await self._verifier.look(handler, job, record.effects)

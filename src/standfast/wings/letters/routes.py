@@ -1,101 +1,43 @@
-"""Routes about letters: looking at them, deciding about one, and about many at once."""
+"""Routes about letters: looking at them, and deciding about one or, for good, about many."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from standfast.errors import UnknownRequest
-from standfast.server import visible as reached
 from standfast.server.auth import agent_session, check_queue, check_whole
+from standfast.server.fields import OptionalReasonBody, ReasonBody
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import all_shown, seen, shown
-from standfast.wings.jobs.routes import Cursor, Limit
-from standfast.wings.jobs.routes import found as found_job
+from standfast.server.seen import all_shown, seen
+from standfast.server.targets import found_job
+from standfast.wings.letters.letter_query import WantedLetters, WantedPage
 from standfast.wings.tokens.words import Grant, Right
 
 OUTCOMES = {"replayed": 202, "resolved": 200, "denied": 403, "approval_required": 409}
 """How a replay's outcome is told."""
-Reason = Annotated[str, Meta(min_length=1, max_length=2000)]
 
 
-class WantedLetters(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"cls": "class"}):
-    """Which letters."""
-
-    queue: str | None = None
-    reason_code: str | None = None
-    cause: str | None = None
-    cls: str | None = None
-    landed: str | None = None
-    replay_status: str | None = None
-    fingerprint: str | None = None
-    older_than: str | None = None
-
-    def filter(self) -> dict[str, Any]:
-        """Give it as the queue takes it."""
-        return {name: value for name, value in msgspec.to_builtins(self).items() if value is not None}
-
-
-class WantedPage(WantedLetters, frozen=True, forbid_unknown_fields=True, rename={"cls": "class"}):
-    """Which letters, and how many of them."""
-
-    limit: Limit = 50
-    cursor: Cursor | None = None
-
-    def filter(self) -> dict[str, Any]:
-        """Give it as the queue takes it."""
-        return {name: value for name, value in super().filter().items() if name not in {"limit", "cursor"}}
-
-
-class Because(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why."""
-
-    reason: Reason
-
-
-class PerhapsBecause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why, if there is something to say."""
-
-    reason: str | None = None
-
-
-class Amendment(Because, frozen=True, forbid_unknown_fields=True):
+class Amendment(ReasonBody, frozen=True, forbid_unknown_fields=True):
     """Another payload, and why."""
 
     payload: Any
 
 
-class Resolution(Because, frozen=True, forbid_unknown_fields=True):
+class Resolution(ReasonBody, frozen=True, forbid_unknown_fields=True):
     """Why it is done; with a result it is the person's word."""
 
     result: Any | UnsetType = UNSET
 
 
-class Quarantine(Because, frozen=True, forbid_unknown_fields=True):
+class Quarantine(ReasonBody, frozen=True, forbid_unknown_fields=True):
     """Why, and whose it is now."""
 
     owner: str | None = None
 
 
-class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Letters to plan for."""
-
-    filter: WantedLetters = WantedLetters()
-
-
-class Start(Because, frozen=True, forbid_unknown_fields=True):
-    """A plan to carry out."""
-
-    token: str
-    rate: float | str | None = None
-    canary: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
-    halt_on: Annotated[float, Meta(ge=0, le=1)] | None = None
-
-
-class Purge(Because, frozen=True, forbid_unknown_fields=True):
+class Purge(ReasonBody, frozen=True, forbid_unknown_fields=True):
     """Letters to delete for good: `confirm` is how many they are."""
 
     confirm: Annotated[int, Meta(ge=0, lt=1 << 62)]
@@ -107,15 +49,15 @@ async def listed(call: Call) -> Answer:
     wanted: WantedPage = call.query
     _check(call.grant, wanted)
     paging: dict[str, Any] = {"limit": wanted.limit, "cursor": wanted.cursor, "queues": call.grant.queues}
-    page = await call.sf.dead_letters.list(wanted.filter(), **paging)
+    page = await call.sf.dead_letters.list(wanted.chosen(), **paging)
     return Answer({"items": [seen(letter, call.grant) for letter in page], "next_cursor": page.next_cursor})
 
 
 async def groups(call: Call) -> Answer:
-    """Group letters by what they stopped of."""
+    """Group letters by cause."""
     wanted: WantedLetters = call.query
-    _check_one(call.grant, wanted)
-    return Answer({"items": all_shown(await call.sf.dead_letters.groups(wanted.filter()), call.grant)})
+    check_one_queue(call.grant, wanted)
+    return Answer({"items": all_shown(await call.sf.dead_letters.groups(wanted.chosen()), call.grant)})
 
 
 async def one(call: Call) -> Answer:
@@ -133,7 +75,7 @@ async def replay(call: Call) -> Answer:
         detail = f"rule {said['rule']} denies it{': ' if said.get('why') else ''}{said.get('why') or ''}"
         raise Problem(403, "policy-denied", detail, "Do not ask again; the policy's owners can say more.", **said)
     if said["outcome"] == "approval_required":
-        hint = f"Have it approved: POST /api/v1/approvals/{said['approval']}/approve, by somebody else."
+        hint = f"Have it approved: POST /api/v1/approvals/{said['approval']}/approve, by another person."
         raise Problem(409, "approval-required", f"rule {said['rule']} wants a person", hint, **said)
     return Answer(said, OUTCOMES[said["outcome"]])
 
@@ -156,7 +98,7 @@ async def resolve(call: Call) -> Answer:
 
 
 async def discard(call: Call) -> Answer:
-    """End a letter that nobody wants any more."""
+    """Cancel a letter for good."""
     job = await found_job(call)
     ended = await call.sf.dead_letters.discard(job.id, by=call.grant.person, reason=call.body.reason)
     return Answer(seen(ended, call.grant))
@@ -173,43 +115,9 @@ async def quarantine(call: Call) -> Answer:
 async def purge(call: Call) -> Answer:
     """Delete letters for good."""
     given: Purge = call.body
-    _check_one(call.grant, given.filter)
+    check_one_queue(call.grant, given.filter)
     asked: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, "confirm": given.confirm}
-    return Answer(await call.sf.dead_letters.purge(given.filter.filter(), **asked))
-
-
-async def plan(call: Call) -> Answer:
-    """Foresee what a redrive would do; nothing is changed."""
-    given: Selection = call.body
-    _check_one(call.grant, given.filter)
-    session = agent_session(call.grant)
-    return Answer(await call.sf.dead_letters.plan(given.filter.filter(), session=session))
-
-
-async def redrive(call: Call) -> Answer:
-    """Carry a plan out."""
-    given: Start = call.body
-    course = {"rate": given.rate, "canary": given.canary, "halt_on": given.halt_on}
-    asked: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, **course}
-    asked["session"] = agent_session(call.grant)
-    started = await call.sf.dead_letters.redrive(await _reached(call, given.token), **asked)
-    return Answer({"id": started.id, **await started.progress()}, 202)
-
-
-async def progress(call: Call) -> Answer:
-    """Tell where a redrive stands."""
-    told = await call.sf.dead_letters.redrives.progress(await _reached(call, call.path["id"]))
-    return Answer(shown(told, call.grant))
-
-
-def _steering(turn: str) -> Any:
-    async def steer(call: Call) -> Answer:
-        redrives = call.sf.dead_letters.redrives
-        asked = await _reached(call, call.path["id"])
-        await redrives.steer(asked, turn, by=call.grant.person, agent=call.grant.is_agent)
-        return Answer(await redrives.progress(call.path["id"]))
-
-    return steer
+    return Answer(await call.sf.dead_letters.purge(given.filter.chosen(), **asked))
 
 
 def _check(grant: Grant, wanted: WantedLetters) -> None:
@@ -217,25 +125,18 @@ def _check(grant: Grant, wanted: WantedLetters) -> None:
         check_queue(grant, wanted.queue)
 
 
-def _check_one(grant: Grant, wanted: WantedLetters) -> None:
+def check_one_queue(grant: Grant, wanted: WantedLetters) -> None:
     """Refuse letters of queues that a token does not reach: it must name one that it does."""
     if wanted.queue is None:
         check_whole(grant, "Name one of them as queue.")
     _check(grant, wanted)
 
 
-async def _reached(call: Call, token: str) -> str:
-    """Refuse a plan or redrive that whoever asks may not know of."""
-    if not await reached.reaches_redrive(call.sf, call.grant, token):
-        raise UnknownRequest.named("plan", token)
-    return token
-
-
 _LETTER = "/dead-letters/{id}"
+
 ROUTES = (
     Route("GET", "/dead-letters", Right.READ, listed, "List letters, the newest first", query=WantedPage),
     Route("GET", "/dead-letters/groups", Right.READ, groups, "Group letters by cause", query=WantedLetters),
-    Route("POST", "/dead-letters/plan", Right.OPERATE, plan, "Foresee what a redrive would do", body=Selection),
     Route("DELETE", "/dead-letters", Right.ADMINISTER, purge, "Delete letters for good", body=Purge),
     Route("GET", _LETTER, Right.READ, one, "Give one letter, whole"),
     Route(
@@ -244,16 +145,11 @@ ROUTES = (
         Right.OPERATE,
         replay,
         "Put a letter back to work",
-        body=PerhapsBecause,
+        body=OptionalReasonBody,
         answers=(202, 200),
     ),
     Route("POST", f"{_LETTER}/amend", Right.OPERATE, amend, "Change a letter's payload", body=Amendment),
     Route("POST", f"{_LETTER}/resolve", Right.OPERATE, resolve, "End a letter that is done", body=Resolution),
-    Route("POST", f"{_LETTER}/discard", Right.OPERATE, discard, "End a letter nobody wants", body=Because),
+    Route("POST", f"{_LETTER}/discard", Right.OPERATE, discard, "End a letter nobody wants", body=ReasonBody),
     Route("POST", f"{_LETTER}/quarantine", Right.OPERATE, quarantine, "Set a letter apart", body=Quarantine),
-    Route("POST", "/redrives", Right.OPERATE, redrive, "Carry a plan out", body=Start, answers=(202,)),
-    Route("GET", "/redrives/{id}", Right.READ, progress, "Tell where a redrive stands"),
-    Route("POST", "/redrives/{id}/pause", Right.OPERATE, _steering("paused"), "Replay no more for now"),
-    Route("POST", "/redrives/{id}/resume", Right.OPERATE, _steering("resumed"), "Go on after a pause or a halt"),
-    Route("POST", "/redrives/{id}/cancel", Right.OPERATE, _steering("cancelled"), "Leave the rest as it is"),
 )

@@ -1,15 +1,18 @@
 -- Statements of letters. How they are written: store/statements.py.
 
+-- columns: standfast.wings.letters.scripts.Mark
+from job_row: n, token, id, queue, handler, fingerprint, failure, finished_at, replays
+
 -- name: count_replays
 -- locks: jobs
 UPDATE ending SET replays = replays + 1, fingerprint = NULL, replay_at = NULL, refused_under = NULL,
   triage = json_set(triage, '$.replay_status', 'replayed', '$.replay_at', NULL)
-WHERE n IN (SELECT value FROM json_each(:numbers))
+WHERE n IN :integers(numbers)
 
 -- name: count_replays (postgres)
 UPDATE ending SET replays = replays + 1, fingerprint = NULL, replay_at = NULL, refused_under = NULL,
   triage = (triage::jsonb || '{"replay_status": "replayed", "replay_at": null}')::text
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+WHERE n IN :integers(numbers)
 
 -- name: mark_letter
 -- locks: jobs
@@ -24,26 +27,10 @@ WHERE n = :n
 
 -- name: amend_body
 -- locks: jobs
-UPDATE body SET payload = :payload, idempotency_key = :key, details = :details, generation = :generation WHERE n = :n
-
--- name: amend_body (postgres)
 UPDATE body SET payload = :payload, idempotency_key = :key::text, details = :details, generation = :generation WHERE n = :n
 
 -- name: walk_letters
-SELECT n, token, id, queue, handler, fingerprint, failure, finished_at, replays FROM job_row
-WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
-  AND (:queue IS NULL OR queue = :queue)
-  AND (:reason_code IS NULL OR :reason_code IN (failure->>'reason_code', failure->>'cause'))
-  AND (:cause IS NULL OR coalesce(failure->>'cause', failure->>'reason_code') = :cause)
-  AND (:failure_class IS NULL OR failure->>'class' = :failure_class)
-  AND (:landed IS NULL OR failure->>'landed' = :landed)
-  AND (:replay_status IS NULL OR triage->>'replay_status' = :replay_status)
-  AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
-  AND (:finished_before IS NULL OR finished_at < :finished_before)
-ORDER BY n DESC LIMIT :limit
-
--- name: walk_letters (postgres)
-SELECT n, token, id, queue, handler, fingerprint, failure, finished_at, replays FROM job_row
+SELECT :columns(Mark) FROM job_row
 WHERE state IN ('dead', 'held') AND finished_at IS NOT NULL AND n < :before AND n >= :above
   AND (:queue::text IS NULL OR queue = :queue)
   AND (:reason_code::text IS NULL OR :reason_code IN (failure::json->>'reason_code', failure::json->>'cause'))
@@ -57,14 +44,9 @@ ORDER BY n DESC LIMIT :limit
 
 -- name: stamp_fingerprints
 -- locks: jobs
-WITH fresh (n, token, fingerprint) AS (VALUES :rows)
+WITH fresh (n, token, fingerprint) AS (:rows(bigint, integer, text))
 UPDATE ending SET fingerprint = fresh.fingerprint FROM fresh JOIN job ON job.n = fresh.n AND job.token = fresh.token
 WHERE ending.n = fresh.n AND ending.fingerprint IS NULL
-
--- name: stamp_fingerprints (postgres)
-UPDATE ending SET fingerprint = r->>2 FROM jsonb_array_elements(:rows::jsonb) AS r
-JOIN job ON job.n = (r->>0)::bigint AND job.token = (r->>1)::integer
-WHERE ending.n = (r->>0)::bigint AND ending.fingerprint IS NULL
 
 -- name: count_purgeable
 -- What is dead, and what was discarded and is not pruned yet; a held letter waits for its answer.
@@ -127,12 +109,6 @@ ORDER BY j.n LIMIT :limit FOR UPDATE OF j
 -- locks: jobs
 -- waits: no
 SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
-WHERE j.queue = :queue AND j.state = 'dead' AND j.finished_at < :before AND e.triage->>'replay_status' IS NOT 'scheduled'
-  AND j.pending IS NULL
-ORDER BY j.finished_at LIMIT :limit
-
--- name: old_letters (postgres)
-SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.queue = :queue AND j.state = 'dead' AND j.finished_at < :before AND e.triage::json->>'replay_status' IS DISTINCT FROM 'scheduled'
   AND j.pending IS NULL
 ORDER BY j.finished_at LIMIT :limit FOR UPDATE OF j SKIP LOCKED
@@ -142,12 +118,6 @@ ORDER BY j.finished_at LIMIT :limit FOR UPDATE OF j SKIP LOCKED
 -- waits: no
 -- All but the newest; each look walks past those that stay. A step is no surplus: it goes with its workflow.
 SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
-WHERE j.state = 'dead' AND e.triage->>'replay_status' IS NOT 'scheduled' AND j.n IN (
-  SELECT n FROM job WHERE queue = :queue AND state = 'dead' AND finished_at IS NOT NULL AND pending IS NULL
-  ORDER BY finished_at DESC, n DESC LIMIT :limit OFFSET :keep)
-
--- name: surplus_letters (postgres)
-SELECT j.n, b.id, j.queue FROM job AS j JOIN body AS b ON b.n = j.n LEFT JOIN ending AS e ON e.n = j.n
 WHERE j.state = 'dead' AND e.triage::json->>'replay_status' IS DISTINCT FROM 'scheduled' AND j.n IN (
   SELECT n FROM job WHERE queue = :queue AND state = 'dead' AND finished_at IS NOT NULL AND pending IS NULL
   ORDER BY finished_at DESC, n DESC LIMIT :limit OFFSET :keep)
@@ -156,21 +126,12 @@ FOR UPDATE OF j SKIP LOCKED
 -- name: keep_former_letters
 -- locks: jobs
 INSERT INTO former_letter (id, at)
-SELECT b.id, :now FROM job AS j JOIN body AS b ON b.n = j.n JOIN ending AS e ON e.n = j.n
-WHERE j.n IN (SELECT value FROM json_each(:numbers)) AND j.state IN ('completed', 'cancelled') AND (e.replays > 0 OR e.triage IS NOT NULL)
-ON CONFLICT (id) DO NOTHING
-
--- name: keep_former_letters (postgres)
-INSERT INTO former_letter (id, at)
 SELECT b.id, :now::double precision FROM job AS j JOIN body AS b ON b.n = j.n JOIN ending AS e ON e.n = j.n
-WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND j.state IN ('completed', 'cancelled') AND (e.replays > 0 OR e.triage IS NOT NULL)
+WHERE j.n IN :integers(numbers) AND j.state IN ('completed', 'cancelled') AND (e.replays > 0 OR e.triage IS NOT NULL)
 ON CONFLICT (id) DO NOTHING
 
 -- name: former_letters
-SELECT id FROM former_letter WHERE id IN (SELECT value FROM json_each(:ids))
-
--- name: former_letters (postgres)
-SELECT id FROM former_letter WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+SELECT id FROM former_letter WHERE id IN :texts(ids)
 
 -- name: delete_former_letters
 -- locks: jobs
@@ -178,37 +139,19 @@ DELETE FROM former_letter WHERE id IN (SELECT id FROM former_letter WHERE at < :
 
 -- name: import_bodies
 -- locks: jobs
-INSERT INTO body (n, id, payload, idempotency_key, details, created_at, first_seen_at, thread_key, generation, coalesced) VALUES :rows
-
--- name: import_bodies (postgres)
-INSERT INTO body (n, id, payload, idempotency_key, details, created_at, first_seen_at, thread_key, generation, coalesced)
-SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, r->>4, (r->>5)::double precision, (r->>6)::double precision, r->>7, (r->>8)::integer, r->>9
-FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO body (n, id, payload, idempotency_key, details, created_at, first_seen_at, thread_key, generation, coalesced) :rows(bigint, text, text, text, text, double precision, double precision, text, integer, text)
 
 -- name: import_jobs
 -- locks: jobs
-WITH fresh (n, queue, handler, priority, entered_at, attempts, finished_at, landed, thread_gate) AS (VALUES :rows)
+WITH fresh (n, queue, handler, priority, entered_at, attempts, finished_at, landed, thread_gate) AS (
+  :rows(bigint, text, text, integer, double precision, integer, double precision, text, text))
 INSERT INTO job (n, queue, handler, priority, state, due_at, entered_at, attempts, round_start, token, finished_at, landed, thread_gate)
 SELECT n, queue, handler, priority, 'dead', entered_at, entered_at, attempts, attempts, 1, finished_at, landed, thread_gate FROM fresh
 
--- name: import_jobs (postgres)
-INSERT INTO job (n, queue, handler, priority, state, due_at, entered_at, attempts, round_start, token, finished_at, landed, thread_gate)
-SELECT (r->>0)::bigint, r->>1, r->>2, (r->>3)::integer, 'dead', (r->>4)::double precision, (r->>4)::double precision, (r->>5)::integer,
-  (r->>5)::integer, 1, (r->>6)::double precision, r->>7, r->>8
-FROM jsonb_array_elements(:rows::jsonb) AS r
-
 -- name: import_endings
 -- locks: jobs
-INSERT INTO ending (n, failure, triage, replays, fingerprint) VALUES :rows
-
--- name: import_endings (postgres)
-INSERT INTO ending (n, failure, triage, replays, fingerprint)
-SELECT (r->>0)::bigint, r->>1, r->>2, (r->>3)::integer, r->>4 FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO ending (n, failure, triage, replays, fingerprint) :rows(bigint, text, text, integer, text)
 
 -- name: import_history
 -- locks: jobs
-INSERT INTO history (n, line, entry) VALUES :rows
-
--- name: import_history (postgres)
-INSERT INTO history (n, line, entry)
-SELECT (r->>0)::bigint, (r->>1)::integer, r->>2 FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO history (n, line, entry) :rows(bigint, integer, text)

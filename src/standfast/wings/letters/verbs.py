@@ -11,6 +11,7 @@ from standfast.errors import NotALetter, UnknownJob
 from standfast.lifecycle import Move, Transition
 from standfast.settings import APPROVAL_TTL
 from standfast.spine.accept import checked_name, user
+from standfast.spine.apply import apply
 from standfast.spine.ids import id_of
 from standfast.spine.payload import canonical
 from standfast.spine.registry import Registry
@@ -19,6 +20,7 @@ from standfast.views import JobView
 from standfast.wings.approvals.people import asked, perhaps_because, person
 from standfast.wings.approvals.verbs import Approvals, GroupsOf, in_no_group
 from standfast.wings.effects.verbs import Verifier
+from standfast.wings.jobs import listing, reads
 from standfast.wings.jobs.reads import JobRecord
 from standfast.wings.jobs.view import Page, job_view, page, whole_page
 from standfast.wings.letters import groups, letter_export, letter_import
@@ -26,6 +28,7 @@ from standfast.wings.letters.disposal import Disposal, Told, letter_of, unheard
 from standfast.wings.letters.letter_export import Place
 from standfast.wings.letters.letter_filter import letter_filter
 from standfast.wings.letters.returning import Returning, resolution, ruled, told
+from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.automatic import Automatic, refusal
 from standfast.wings.policy.rulings import Permit, PermitMany, Ruling, built_in, facts_at, for_agent, one_by_one
 from standfast.wings.redrives.verbs import Redrive, Redrives
@@ -80,7 +83,7 @@ class DeadLetters:
         await self._ready()
         wanted = letter_filter(filter or {}, self._store.now(), whole_page(limit), cursor)
         reached = None if queues is None else msgspec.json.encode([*queues]).decode()
-        records, end = await self._store.letters_page(wanted._replace(queues=reached))
+        records, end = await self._store.read(listing.letters(wanted._replace(queues=reached)))
         found = page(records, limit, now=self._store.now(), skew=self._store.skew())
         found.next_cursor = found.next_cursor or end
         return found
@@ -121,12 +124,12 @@ class DeadLetters:
         ruling = await self._ruling(record, letter, agent=agent)
         said = ruling.permission
         if said.decision == "deny":
-            await self._store.governance.refuse([refusal(record, letter, ruling, by=by, reason=reason)])
+            await self._store.write_all(policies.refuse, [refusal(record, letter, ruling, by=by, reason=reason)])
             return {"outcome": "denied", "rule": said.rule, "why": said.why}
         if said.decision == "require_approval":
             approval = await self.approvals.file(record, letter, ruling, by=by, reason=reason)
             return {"outcome": "approval_required", "approval": approval, "rule": said.rule, "why": said.why}
-        [landed] = await self._store.apply([ruled(decided, letter, ruling)])
+        [landed] = await self._store.write_all(apply, [ruled(decided, letter, ruling)])
         return {"rule": said.rule, **told(decided, by)} if landed else None
 
     async def _ruling(self, record: JobRecord, letter: JobView, *, agent: bool) -> Ruling:
@@ -135,11 +138,11 @@ class DeadLetters:
         if facts.demand is not None and await self.approvals.asked_by_agent(record):
             facts = msgspec.structs.replace(facts, demand=None)  # an agent's question is no rule: it binds no person
         said = await self._permit(facts)
-        return for_agent(said, letter, await self._store.governance.replay_modes()) if agent else said
+        return for_agent(said, letter, await self._store.read(policies.replay_modes())) if agent else said
 
     async def _check_unmoved(self, record: JobRecord) -> None:
         """See to it that a letter is as it was: then it was the policy that changed, which is asked again."""
-        present = await self._store.job(record.row.id)
+        present = await self._store.read(reads.job(record.row.id, self._store.boot()))
         if present is None or (present.row.token, present.row.state) != (record.row.token, record.row.state):
             raise NotALetter(f"job {record.row.id} is no letter any more: somebody else was first")
 
@@ -256,12 +259,12 @@ class DeadLetters:
         return await letter_import.bring_in(self._store, source, by=by, reason=reason, told=told)
 
     async def _apply(self, decided: Transition) -> None:
-        [landed] = await self._store.apply([decided])
+        [landed] = await self._store.write_all(apply, [decided])
         if not landed:
             raise NotALetter(f"job {decided.id} is no letter any more: somebody else was first")
 
     async def _view(self, id: str) -> JobView:
-        record = await self._store.job(id_of(id))
+        record = await self._store.read(reads.job(id_of(id), self._store.boot()))
         if record is None:
             raise UnknownJob.named(id)
         return job_view(record, now=self._store.now(), skew=self._store.skew())

@@ -33,7 +33,7 @@ class Doorkeeper:
     def __init__(self, functions: Mapping[str, Gate], ask: Ask) -> None:
         self._functions = functions
         self._ask = ask
-        self._gates: dict[str, str] = {}
+        self.gates: dict[str, str] = {}
         self._said: dict[str, tuple[Said, float]] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._unanswered: set[str] = set()
@@ -44,9 +44,9 @@ class Doorkeeper:
     def learn(self, queue: str, gate: str | None) -> None:
         """Take note of the gate that a queue's rules in force name."""
         if gate is None:
-            self._gates.pop(queue, None)
-        elif self._gates.get(queue) != gate:
-            self._gates[queue] = gate
+            self.gates.pop(queue, None)
+        elif self.gates.get(queue) != gate:
+            self.gates[queue] = gate
             self._said.pop(queue, None)
 
     def answer(self, queue: str) -> Literal["open"] | Closing | None:
@@ -56,7 +56,7 @@ class Doorkeeper:
 
     def must_ask(self, queue: str) -> bool:
         """Tell whether a queue has a gate whose answer does not hold any more."""
-        return queue in self._gates and self.answer(queue) is None
+        return queue in self.gates and self.answer(queue) is None
 
     def ask(self, queue: str, then: Callable[[float], None]) -> None:
         """Ask a queue's gate, unless that is under way; `then` hears when, in seconds, to look at the queue again."""
@@ -76,7 +76,7 @@ class Doorkeeper:
 
     async def asked(self, queue: str) -> None:
         """Ask a queue's gate and remember what it says."""
-        said = await self._say(queue, self._gates[queue])
+        said = await self._say(queue, self.gates[queue])
         if isinstance(said.admission, Closing) and said.admission.broken:
             self.refusals += 1
             if self._said.get(queue, (None, 0.0))[0] != said:  # once for each reason

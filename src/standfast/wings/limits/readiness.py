@@ -39,7 +39,7 @@ class Readiness:
     def __init__(
         self, registry: Registry, ask: Callable[[Probe], Awaitable[str | None]], elapsed: Callable[[], float]
     ) -> None:
-        self._registry = registry
+        self.registry = registry
         self._ask = ask
         self._elapsed = elapsed
         self._known: dict[Key, Known] = {}
@@ -102,7 +102,7 @@ class Readiness:
 
     def words(self, queue: str) -> dict[str, str | None] | None:
         """Give what is known of those handlers of a queue that require anything: why not, or None for a yes."""
-        found = self._registry.requiring(queue)
+        found = self.registry.requiring(queue)
         return {handler.name: self.why_not(handler) for handler in found} if found else None
 
     def must_wait(self, queue: str, then: Callable[[float], None]) -> bool:
@@ -110,7 +110,7 @@ class Readiness:
 
         `then` hears after how many seconds to look at the queue again.
         """
-        due = [handler for handler in self._registry.requiring(queue) if self._is_due(handler)]
+        due = [handler for handler in self.registry.requiring(queue) if self._is_due(handler)]
         for handler in due:
             question = self._question(handler)
             question.add_done_callback(lambda done, handler=handler: self._tell(handler, done, then))  # type: ignore[misc]
@@ -126,7 +126,7 @@ class Readiness:
 
     async def all_asked(self, queue: str) -> None:
         """Ask what is to be asked of a queue's handlers, and wait for the answers."""
-        for handler in self._registry.requiring(queue):
+        for handler in self.registry.requiring(queue):
             await self.asked(handler)
 
 

@@ -1,5 +1,8 @@
 -- Statements of limits. How they are written: store/statements.py.
 
+-- columns: standfast.wings.limits.words.Row
+from gate: key, kind, holder, capacity, used, opens_at, detail
+
 -- name: try_gates
 -- locks: limits
 -- waits: no
@@ -11,15 +14,11 @@ SELECT gate FROM jsonb_array_elements_text(:gates::jsonb) AS gate
 WHERE pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' ' || gate, 57))
 
 -- name: read_gates
--- Field order is that of gates.Row.
-SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE key IN (SELECT value FROM json_each(:gates))
-
--- name: read_gates (postgres)
-SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb)))
+SELECT :columns(Row) FROM gate WHERE key IN :texts(gates)
 
 -- name: destination_gates
-SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind = 'breaker'
-UNION ALL SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind = 'hold'
+SELECT :columns(Row) FROM gate WHERE kind = 'breaker'
+UNION ALL SELECT :columns(Row) FROM gate WHERE kind = 'hold'
 
 -- name: candidates
 SELECT j.n, j.handler, b.payload, j.occupies
@@ -33,43 +32,25 @@ JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n ORDER BY e.place
 -- name: park_jobs
 -- locks: jobs
 -- What may not start is parked on sight: it spends no attempt, and leaves the claim's index.
-WITH fresh (n, gate, tickets, defers) AS (VALUES :rows)
+WITH fresh (n, gate, tickets, defers) AS (:rows(bigint, text, text, integer))
 UPDATE job SET parked_on = fresh.gate, ready_at = NULL, occupies = fresh.tickets, deferrals = deferrals + fresh.defers
 FROM fresh WHERE job.n = fresh.n
 
--- name: park_jobs (postgres)
-UPDATE job SET parked_on = r->>1, ready_at = NULL, occupies = r->>2, deferrals = deferrals + (r->>3)::integer
-FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
-
 -- name: occupy_gates
 -- locks: jobs
-WITH fresh (n, places) AS (VALUES :rows)
+WITH fresh (n, places) AS (:rows(bigint, text))
 UPDATE job SET occupies = fresh.places FROM fresh WHERE job.n = fresh.n
-
--- name: occupy_gates (postgres)
-UPDATE job SET occupies = r->>1 FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
 
 -- name: write_gates
 -- locks: limits
-INSERT INTO gate (key, kind, holder, capacity, used, opens_at, detail) VALUES :rows
-ON CONFLICT (key) DO UPDATE
-SET holder = excluded.holder, capacity = excluded.capacity, used = excluded.used, opens_at = excluded.opens_at, detail = excluded.detail
-
--- name: write_gates (postgres)
-INSERT INTO gate (key, kind, holder, capacity, used, opens_at, detail)
-SELECT r->>0, r->>1, (r->>2)::bigint, (r->>3)::integer, (r->>4)::integer, (r->>5)::double precision, r->>6
-FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO gate (key, kind, holder, capacity, used, opens_at, detail) :rows(text, text, bigint, integer, integer, double precision, text)
 ON CONFLICT (key) DO UPDATE
 SET holder = excluded.holder, capacity = excluded.capacity, used = excluded.used, opens_at = excluded.opens_at, detail = excluded.detail
 
 -- name: forget_gates
 -- locks: limits
 -- A gate that somebody waits at stays.
-DELETE FROM gate WHERE key IN (SELECT value FROM json_each(:gates))
-  AND NOT EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = gate.key)
-
--- name: forget_gates (postgres)
-DELETE FROM gate WHERE key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb)))
+DELETE FROM gate WHERE key IN :texts(gates)
   AND NOT EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = gate.key)
 
 -- name: due_gates
@@ -106,7 +87,7 @@ FROM jsonb_array_elements(:rows::jsonb) AS r WHERE job.n = (r->>0)::bigint
 SELECT EXISTS (SELECT 1 FROM job WHERE state = 'queued' AND parked_on = :gate)
 
 -- name: all_gates
-SELECT key, kind, holder, capacity, used, opens_at, detail FROM gate WHERE kind <> 'thread' ORDER BY kind <> 'probe', key LIMIT :limit
+SELECT :columns(Row) FROM gate WHERE kind <> 'thread' ORDER BY kind <> 'probe', key LIMIT :limit
 
 -- name: doubtful_gates
 -- Limits whose count is not what is taken, or that have room for who waits; probes that nobody has; rates that open for nobody.
@@ -163,17 +144,11 @@ SELECT e, count(*) FROM (
 -- name: stale_tickets
 -- locks: jobs
 -- waits: no
-SELECT n FROM job WHERE state = 'queued' AND occupies IS NOT NULL AND ready_at < :before LIMIT :limit
-
--- name: stale_tickets (postgres)
 SELECT n FROM job WHERE state = 'queued' AND occupies IS NOT NULL AND ready_at < :before LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: drop_tickets
 -- locks: jobs
-UPDATE job SET occupies = NULL WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: drop_tickets (postgres)
-UPDATE job SET occupies = NULL WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+UPDATE job SET occupies = NULL WHERE n IN :integers(numbers)
 
 -- name: unpark_lost
 -- locks: jobs
@@ -222,11 +197,11 @@ LOCK TABLE job IN EXCLUSIVE MODE
 
 -- name: drop_rates
 -- locks: limits
-DELETE FROM gate WHERE kind IN ('rate', 'gate') AND (key IN (SELECT value FROM json_each(:gates)) OR substr(key, 1, length(:below)) = :below)
+DELETE FROM gate WHERE kind IN ('rate', 'gate') AND (key IN :texts(gates) OR substr(key, 1, length(:below)) = :below)
 
 -- name: drop_rates (postgres)
 DELETE FROM gate WHERE kind IN ('rate', 'gate')
-  AND (key = ANY (ARRAY(SELECT jsonb_array_elements_text(:gates::jsonb))) OR starts_with(key, :below))
+  AND (key IN :texts(gates) OR starts_with(key, :below))
 
 -- name: unpark_queue
 -- locks: jobs

@@ -9,11 +9,11 @@ from functools import partial
 
 import click
 
-from standfast.cli.door import look, shared
+from standfast.cli.group import look, shared
+from standfast.cli.sheets import COLOURS
 from standfast.cli.terminal import Cell, show_json_line, show_row
 from standfast.errors import StoreGone, StoreUnavailable
 from standfast.printable import escaped
-from standfast.wings.jobs.sheets import COLOURS
 from standfast.wings.notices.following import Reader
 from standfast.wings.notices.words import GAP, KINDS, Notice
 

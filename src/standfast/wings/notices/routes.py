@@ -21,10 +21,10 @@ from standfast.concurrency.threads import within
 from standfast.errors import StoreGone, StoreUnavailable
 from standfast.server.auth import Gatekeeper, check_queue, check_right
 from standfast.server.origin import is_foreign, wrong_origin
-from standfast.server.parting import Parting, stopped
 from standfast.server.problems import RETRY_AFTER, Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.server.shown import headers
+from standfast.server.shutdown import Shutdown, stopped
 from standfast.wings.notices.following import Reader
 from standfast.wings.notices.words import GAP, Notice
 from standfast.wings.tokens.words import Right
@@ -63,9 +63,9 @@ class WantedNotices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Readers:
     """Everybody who reads live at one server: how many there are, and when they have to go."""
 
-    def __init__(self, gate: Gatekeeper, parting: Parting, most: int) -> None:
+    def __init__(self, gate: Gatekeeper, shutdown: Shutdown, most: int) -> None:
         self.gate = gate
-        self.parting = parting
+        self.shutdown = shutdown
         self._most = most
         self._open = 0
         self._frames: dict[int, bytes] = {}
@@ -123,7 +123,7 @@ class Stream(Response):
     async def _until_over(self, receive: Receive, send: Send) -> None:
         """Tell, until the reader hangs up or has to go or the server ends, also while the reader takes nothing."""
         telling = asyncio.ensure_future(self._tell(send))
-        ends = (_hung_up(receive), self._readers.parting.over(), self._has_to_go())
+        ends = (_hung_up(receive), self._readers.shutdown.wait(), self._has_to_go())
         ending = [asyncio.ensure_future(each) for each in ends]
         try:
             await asyncio.wait([telling, *ending], return_when=asyncio.FIRST_COMPLETED)

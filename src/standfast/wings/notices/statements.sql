@@ -1,5 +1,8 @@
 -- Statements of notices. How they are written: store/statements.py.
 
+-- columns: standfast.wings.jobs.reads.JournalRow
+from journal: seq, at, entries
+
 -- name: last_journal_number
 SELECT coalesce(max(seq), 0) FROM journal
 
@@ -8,7 +11,7 @@ SELECT coalesce(max(seq), 0) FROM journal
 SELECT coalesce((SELECT max(seq) FROM journal), 0) + (SELECT count(*) FROM told)
 
 -- name: journal_after
-SELECT seq, at, entries FROM journal WHERE seq > :after ORDER BY seq LIMIT :limit
+SELECT :columns(JournalRow) FROM journal WHERE seq > :after ORDER BY seq LIMIT :limit
 
 -- name: begin_following
 -- locks: followers
@@ -16,9 +19,6 @@ INSERT INTO follower (name, seq) VALUES (:name, :seq) ON CONFLICT (name) DO NOTH
 
 -- name: lock_follower
 -- locks: followers
-SELECT seq FROM follower WHERE name = :name
-
--- name: lock_follower (postgres)
 SELECT seq FROM follower WHERE name = :name FOR UPDATE
 
 -- name: move_follower

@@ -32,6 +32,8 @@ from standfast.wings.health.rules import SUBSCRIBER
 from standfast.wings.http.sender import Sender
 from standfast.wings.http.verbs import judged
 from standfast.wings.jobs.reads import JournalRow
+from standfast.wings.notices import scripts as carrying_scripts
+from standfast.wings.notices.journal import journal
 from standfast.wings.notices.scripts import Carrying
 from standfast.wings.notices.words import Notice, cloud_event, gap, told
 
@@ -69,7 +71,7 @@ class Subscriptions:
         """Take what comes next for one of them; tell whether there may be more."""
         kept = of_subscriber(name)
         written, at = await self._cursors.place(kept)
-        rows = await self._store.journal(at, ROWS_AT_ONCE)
+        rows = await journal(self._store, at, ROWS_AT_ONCE)
         if not rows:
             return False
         end, found = self._wanted(subscriber, at, rows)
@@ -81,7 +83,7 @@ class Subscriptions:
     async def _moved(self, carrying: Carrying) -> bool:
         """Store what was found; tell whether to go on at once: not while there is no room for more."""
         try:
-            at = await self._store.carry(carrying)
+            at = await self._store.write(carrying_scripts.carry, carrying)
         except LowDisk:  # health says so; it is all still in the journal
             return False
         self._cursors.read_to(carrying.name, at)

@@ -8,14 +8,17 @@ from functools import partial
 import msgspec
 
 from standfast.lifecycle import LETTERS, Move, State, Transition
+from standfast.spine.apply import apply
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs.reads import JobRecord
 from standfast.wings.jobs.view import job_view
 from standfast.wings.letters.returning import LOOKS_AT_ONCE, Returning, died_under, ruled
+from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.rulings import Permit, Ruling, facts_at
 from standfast.wings.policy.scripts import Refusal, Turn
+from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives.renewal import keeping
 
 BY = "policy"
@@ -31,42 +34,41 @@ class Automatic:
 
     def __init__(self, store: Store, returning: Returning, permit: Permit) -> None:
         self._store = store
-        self._desk = store.governance
         self._returning = returning
         self._permit = permit
 
     async def replay_due(self) -> int:
         """Replay all that is due, unless another worker is at it; give how many letters went or were found done."""
-        turn = await self._desk.take_turn(Turn(TURN_FOR))
+        turn = await self._store.write(policies.take_turn, Turn(TURN_FOR))
         if turn is None:
             return 0
         went, held = 0, [turn]
         async with keeping(TURN_FOR / 4, partial(self._keep, held)):
             while number := await self._replay_some():
                 went += number
-        await self._desk.take_turn(Turn(0.0, held[-1]))
+        await self._store.write(policies.take_turn, Turn(0.0, held[-1]))
         return went
 
     async def _keep(self, held: list[float]) -> None:
         """Have the turn for longer, and note until when: whoever knows that has it."""
-        until = await self._desk.take_turn(Turn(TURN_FOR, held[-1]))
+        until = await self._store.write(policies.take_turn, Turn(TURN_FOR, held[-1]))
         if until is not None:
             held.append(until)
 
     async def _replay_some(self) -> int:
-        numbers = await self._desk.due_replays(self._store.now())
+        numbers = await self._store.read(policies.due(self._store.now()))
         if not numbers:
-            await self._desk.tidy_replays()
+            await self._store.write(policies.tidy, None)
             return 0
-        records, _ = await self._desk.letters(numbers)
+        records, _ = await self._store.read(redrive_reads.letters(numbers))
         busy = asyncio.Semaphore(LOOKS_AT_ONCE)
         letters = [record for record in records if State(record.row.state) in LETTERS]
         decided = await asyncio.gather(*(self._decide(record, busy) for record in letters))
         moves = [each for each in decided if isinstance(each, Transition)]
         refusals = [each for each in decided if isinstance(each, Refusal)]
         if refusals:
-            await self._desk.refuse(refusals)
-        return sum(await self._store.apply(moves)) if moves else 0
+            await self._store.write_all(policies.refuse, refusals)
+        return sum(await self._store.write_all(apply, moves)) if moves else 0
 
     async def _decide(self, record: JobRecord, busy: asyncio.Semaphore) -> Transition | Refusal:
         now, skew = self._store.now(), self._store.skew()

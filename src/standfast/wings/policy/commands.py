@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from standfast import settings
-from standfast.cli.door import DONE, FAILED, look, shared
+from standfast.cli.group import DONE, FAILED, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import counted
 from standfast.errors import ConfigurationError
@@ -82,7 +82,7 @@ def test_cases(*, file: Path, written: Path | None, url: str | None, as_json: bo
 @policy.command()
 @shared
 def drill(*, url: str | None, as_json: bool) -> None:
-    """Walk a letter that nobody needs through a denied replay, in a store of its own; exit 1 if a step fails."""
+    """Walk a letter of its own through a denied replay, in a store of its own; exit 1 if a step fails."""
     from standfast.demo.drill import drill as walk  # noqa: PLC0415 - loaded only when asked for
 
     logging.getLogger("standfast").setLevel(logging.CRITICAL)  # it is meant to fail

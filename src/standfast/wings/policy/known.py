@@ -44,7 +44,7 @@ class KnownPolicy:
 
 def filed(decided: Transition, store: Store, *, handler: str, payload: str, details: Details) -> Transition:
     """Have a letter's approval asked for with its death, where the policy wants one."""
-    wall, ttl = store.now() + store.skew(), store.governance.approval_ttl
+    wall, ttl = store.now() + store.skew(), store.approval_ttl
     return with_filing(decided, wall, ttl, handler=handler, payload=payload, details=details)
 
 

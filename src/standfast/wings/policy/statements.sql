@@ -1,16 +1,15 @@
 -- Statements of policy. How they are written: store/statements.py.
 
+-- columns: standfast.wings.policy.scripts.Kept
+from policy: snapshot, source, text, rules, published_by, published_at, problem, problem_at
+
 -- name: policy_row
--- Field order is that of Kept.
-SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy
+SELECT :columns(Kept) FROM policy
 
 -- name: lock_policy
 -- locks: policy
 -- There is one writer at a time.
-SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy
-
--- name: lock_policy (postgres)
-SELECT snapshot, source, text, rules, published_by, published_at, problem, problem_at FROM policy FOR UPDATE
+SELECT :columns(Kept) FROM policy FOR UPDATE
 
 -- name: policy_mark
 SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy
@@ -21,9 +20,6 @@ SELECT queue, name, replay_mode FROM handler
 -- name: hold_policy
 -- locks: policy
 -- What was decided under it is written before another one comes into force, or not at all.
-SELECT coalesce(snapshot, 'broken') FROM policy
-
--- name: hold_policy (postgres)
 SELECT coalesce(snapshot, 'broken') FROM policy FOR SHARE
 
 -- name: write_policy
@@ -43,19 +39,6 @@ ON CONFLICT (only_one) DO UPDATE SET problem = excluded.problem, problem_at = ex
 
 -- name: due_replays
 -- Letters whose time has come, and those that another policy than the one in force refused.
-SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
-WHERE e.replay_at <= :now AND j.state IN ('dead', 'held') AND e.triage->>'replay_status' = 'scheduled'
-UNION ALL
-SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
-WHERE e.refused_under < coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in') AND j.state IN ('dead', 'held')
-  AND e.triage->>'replay_status' IN ('denied', 'pending_review')
-UNION ALL
-SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
-WHERE e.refused_under > coalesce((SELECT coalesce(snapshot, 'broken') FROM policy), 'built-in') AND j.state IN ('dead', 'held')
-  AND e.triage->>'replay_status' IN ('denied', 'pending_review')
-LIMIT :limit
-
--- name: due_replays (postgres)
 SELECT e.n FROM ending AS e JOIN job AS j ON j.n = e.n
 WHERE e.replay_at <= :now AND j.state IN ('dead', 'held') AND e.triage::json->>'replay_status' = 'scheduled'
 UNION ALL
@@ -111,7 +94,4 @@ WHERE n = :n
 RETURNING refused_at
 
 -- name: last_refusal
-SELECT triage->>'replay_status', refused_under, refused_at FROM ending WHERE n = :n
-
--- name: last_refusal (postgres)
 SELECT triage::json->>'replay_status', refused_under, refused_at FROM ending WHERE n = :n

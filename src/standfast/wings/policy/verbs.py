@@ -21,8 +21,10 @@ from standfast.redact import redacted
 from standfast.settings import Setting
 from standfast.spine.accept import user
 from standfast.store.store import Store
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.reads import LetterFilter
 from standfast.wings.jobs.view import job_view, moments
+from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.document import LARGEST
 from standfast.wings.policy.facts import Facts
 from standfast.wings.policy.force import stored
@@ -74,10 +76,9 @@ class Policies:
 
     def __init__(self, store: Store, declared: Declarations, file: Setting) -> None:
         self._store = store
-        self._desk = store.governance
         self.known = KnownPolicy()
         self._declared = declared
-        declared.besides(self.publish_blocking, self.learn_blocking)
+        declared.besides(self.put_in_force, self.learn)
         self._file: Path | None = Path(file.value)
         self._expected = file.source != "default"
         self._seen: tuple[int, ...] | None = None
@@ -150,7 +151,7 @@ class Policies:
     async def show(self) -> dict[str, Any]:
         """Give the policy in force with its text, who published it and when, and what is wrong, if anything is."""
         await self._declared.publish()
-        kept: Kept = await self._desk.policy()
+        kept: Kept = await self._store.read(policies.kept())
         self.known.learn(kept)
         moment = moments(self._store.skew())
         return {
@@ -165,8 +166,8 @@ class Policies:
 
     async def _letters(self) -> Any:
         wanted = LetterFilter(limit=PAGE)
-        modes = await self._desk.replay_modes()
-        while page := await self._store.letters(wanted):
+        modes = await self._store.read(policies.replay_modes())
+        while page := await self._store.read(reads.letters(wanted)):
             for record in page:
                 now, skew = self._store.now(), self._store.skew()
                 letter = job_view(record, now=now, skew=skew)
@@ -195,22 +196,22 @@ class Policies:
 
     async def refresh(self) -> None:
         """Learn of another policy, if there is one."""
-        self.known.learn(await self._desk.policy_unless(self.known.mark))
+        self.known.learn(await self._store.read(policies.unless_known(self.known.mark)))
 
     # --- for whoever opens the store, and for workers
 
-    def publish_blocking(self) -> None:
+    def put_in_force(self) -> None:
         """Put in force what this process has, if anything; learn what is in force."""
         if self._written is None and self._file is not None:
             self._look(self._file)
         if self._written is None:
-            self.learn_blocking()
+            self.learn()
         else:
             self._offer(self._written)
 
-    def learn_blocking(self) -> None:
+    def learn(self) -> None:
         """Learn what is in force."""
-        self.known.learn(self._desk.policy_blocking())
+        self.known.learn(self._store.read(policies.kept()).result())
 
     async def reload(self) -> None:
         """Look whether the file has changed, and have what it says now in force; learn what others published."""
@@ -245,7 +246,7 @@ class Policies:
         else:
             policy = written.read
             offer = Offer(snapshot=policy.snapshot, text=written.text, rules=stored(policy), **about)
-        self.known.learn(self._desk.publish_blocking(offer))
+        self.known.learn(self._store.write(policies.publish, offer).result())
 
     def declares(self) -> str | None:
         """Give the snapshot of what this process has, for others to compare; None if it has nothing."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import shared
+from standfast.cli.group import shared
 from standfast.cli.parameters import duration
-from standfast.cli.progress import bar
+from standfast.cli.progress_bar import bar
 from standfast.cli.terminal import show_json, show_line
 from standfast.errors import ConfigurationError
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from standfast.errors import StoreUnavailable
+from standfast.store.job_tables import KEYS, Row
 from standfast.store.sqlite.source import Source
 from standfast.wings.promote import tables as promotion
-from standfast.wings.promote.tables import KEYS, WHOLE, Digests, Row, by_state, digest, shifted, summed
+from standfast.wings.promote.tables import WHOLE, Digests, by_state, digest, shifted, summed
 
 if TYPE_CHECKING:
     from standfast.store.postgres.target import Target

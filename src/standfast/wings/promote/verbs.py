@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.settings import without_password
+from standfast.store.job_tables import KEYS, Row, Table
 from standfast.store.places import MEMORY, sqlite_path
 from standfast.store.sqlite.source import Source
 from standfast.wings.promote import tables as promotion
 from standfast.wings.promote.comparison import AT_ONCE, Comparison, check, span
 from standfast.wings.promote.promotions import open_target
-from standfast.wings.promote.tables import AUDIT, JOURNAL, KEYS, WHOLE, Row, Table, digest, shifted
+from standfast.wings.promote.tables import AUDIT, JOURNAL, WHOLE, digest, shifted
 
 if TYPE_CHECKING:
     from standfast.store.postgres.target import Target

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from standfast.concurrency.flows import beside
 from standfast.concurrency.threads import aside
 from standfast.errors import UnknownQueue
 from standfast.job import HTTP, NewJob
@@ -14,6 +15,7 @@ from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
 from standfast.store.store import Store
 from standfast.wings.http import verbs as http
+from standfast.wings.jobs import reads
 from standfast.wings.queues.declarations import Declarations
 
 
@@ -23,7 +25,7 @@ class Admission:
     def __init__(self, store: Store, declared: Declarations, *, strict: bool) -> None:
         self._store = store
         self._declared = declared
-        self._strict = strict
+        self.strict = strict
         self._published: set[str] = set()
 
     async def published(self, queue: str) -> bool:
@@ -37,16 +39,11 @@ class Admission:
     async def admit(self, jobs: Sequence[NewJob]) -> None:
         """Refuse jobs of one queue that it does not take."""
         if self._left_open(jobs):
-            await aside(self._ask_the_store, jobs)
-
-    def admit_blocking(self, jobs: Sequence[NewJob]) -> None:
-        """Do the same for a caller without a loop."""
-        if self._left_open(jobs):
-            self._ask_the_store(jobs)
+            await beside(self._ask_the_store, jobs)
 
     def _left_open(self, jobs: Sequence[NewJob]) -> bool:
         """Refuse what this process knows to be wrong; tell whether only the store knows the rest."""
-        if not jobs or (jobs[0].handler != HTTP and not self._strict):  # jobs of one call share queue and handler
+        if not jobs or (jobs[0].handler != HTTP and not self.strict):  # jobs of one call share queue and handler
             return False
         queue = jobs[0].queue
         for job in jobs:
@@ -56,19 +53,19 @@ class Admission:
             http.check_destinations(queue, inside, self._declared.rules[queue])
             return False
         here = queue in self._declared.rules or queue in self._declared.registry.lanes()
-        return bool(inside) or (self._strict and not here)
+        return bool(inside) or (self.strict and not here)
 
     def _ask_the_store(self, jobs: Sequence[NewJob]) -> None:
         queue = jobs[0].queue
         rules = self._rules_in_force(queue)
         known = rules is not None or queue in self._declared.registry.lanes()
-        if self._strict and not known:
+        if self.strict and not known:
             raise UnknownQueue(f"no queue is called {queue!r}, and [store] strict_queues is on; declare it first")
         http.check_destinations(queue, http.leading_inside(jobs), rules or defaults_for(queue))
 
     def _rules_in_force(self, queue: str) -> QueueRules | None:
         """Read what others declared. Where no store is, nobody did, and a refusal must not make one."""
-        if not self._store.there():
+        if not self._store.premises.there():
             return None
-        self._declared.publish_blocking()
-        return self._store.published_rules_blocking(queue)
+        self._declared.publish_now()
+        return self._store.read(reads.published_rules(queue)).result()

@@ -1,15 +1,12 @@
-"""Commands about queues: queue list, queue pause, queue resume, stats."""
+"""Commands about queues: queue list, queue pause, queue resume."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from standfast.cli.door import look, shared
+from standfast.cli.group import look, shared
 from standfast.cli.terminal import show, show_json, show_line
-from standfast.wings.jobs.commands import now
-from standfast.wings.queues.boards import queue_board, stats_board
+from standfast.wings.queues.boards import queue_board
 
 
 @click.group()
@@ -44,17 +41,6 @@ def resume(*, name: str, url: str | None, as_json: bool) -> None:
     """Let a paused queue go on."""
     look(url, lambda sf: sf.queues.resume(name))
     _tell(name, as_json=as_json, paused=False)
-
-
-@click.command()
-@shared
-def stats(*, url: str | None, as_json: bool) -> None:
-    """Count what is there, and what happened so far."""
-    counted: dict[str, Any] = look(url, lambda sf: sf.stats())
-    if as_json:
-        show_json(counted)
-    else:
-        show(*stats_board(counted, now()))
 
 
 def _tell(name: str, *, as_json: bool, paused: bool) -> None:

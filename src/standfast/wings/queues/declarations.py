@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from standfast.concurrency.flows import beside
 from standfast.concurrency.locks import ForkableLock
-from standfast.concurrency.threads import aside
 from standfast.errors import StoreGone, StoreUnavailable
 from standfast.rules import QueueRules
 from standfast.settings import Settings
 from standfast.spine.orders import Publication
 from standfast.spine.registry import Registry
 from standfast.store.store import Store
+from standfast.wings.queues import publishing
 
 log = logging.getLogger("standfast.queue")
 
@@ -34,8 +35,8 @@ class Declarations:
         self.registry = registry
         self._store = store
         self._publishing = ForkableLock()
-        self._newest = object()
-        self._published: object = None
+        self.newest = object()
+        self.published: object = None
         self._overruled: dict[str, str] = {}
         self._besides: list[tuple[Callable[[], None], Callable[[], None] | None]] = []
 
@@ -57,7 +58,7 @@ class Declarations:
 
     def changed(self) -> None:
         """Take note that something was declared."""
-        self._newest = object()
+        self.newest = object()
 
     def knows(self, queue: str, rule: str) -> bool:
         """Tell whether a rule of a queue is given here, in code or by the settings file; else only the store knows."""
@@ -77,28 +78,28 @@ class Declarations:
 
     def forget(self) -> None:
         """Publish again at the next use: it may be another store by then."""
-        self._published = None
+        self.published = None
 
     @property
     def unpublished(self) -> bool:
         """Whether something was declared that is not in force yet."""
-        return self._published is not self._newest
+        return self.published is not self.newest
 
     async def publish(self) -> None:
         """Put in force what is not yet."""
         if self.unpublished:
-            await aside(self.publish_blocking)
+            await beside(self.publish_now)
 
-    def publish_blocking(self) -> None:
-        """Do the same for a caller without a loop."""
+    def publish_now(self) -> None:
+        """Put it in force in this thread."""
         if not self.unpublished:
             return
         with self._publishing:
-            newest = self._newest  # first: what is declared from here on may miss this publication
+            newest = self.newest  # first: what is declared from here on may miss this publication
             self._store.open()
             for publish in self._publications():
                 self._put_in_force(publish)
-            self._published = newest
+            self.published = newest
             self._tell_overruled()
 
     def _publications(self) -> Iterator[Callable[[], None]]:
@@ -106,7 +107,7 @@ class Declarations:
         handlers = self.registry.declarations()
         if self._publishes and (self.rules or handlers):
             publication = Publication(dict(self._in_code), handlers, self.named, self._file)
-            yield partial(self._store.publish_blocking, publication)
+            yield partial(publishing.publish, self._store, publication)
         for publish, look in self._besides:
             found = publish if self._publishes else look
             if found is not None:

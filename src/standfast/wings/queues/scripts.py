@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from standfast.rules import QueueRules
+from standfast.spine.known_rules import rules_in_force
 from standfast.spine.orders import Publication
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
@@ -28,3 +30,8 @@ def publish(round_: Round, publications: Sequence[Publication]) -> Script[list[b
             yield "lock_all_jobs", {}
             yield from gates.regulate(round_, {name: queues[name] for (name,) in regulated})
     return [ages_changed] * len(publications)
+
+
+def rules(queue: str) -> Script[QueueRules]:
+    """Read the rules in force for a queue."""
+    return (yield from rules_in_force([queue]))[queue]

@@ -7,10 +7,7 @@ SELECT 1 FROM queue WHERE name = :queue FOR UPDATE
 
 -- name: known_queues
 -- remembered: yes
-SELECT name, priority, max_age, max_depth FROM queue WHERE name IN (SELECT value FROM json_each(:queues))
-
--- name: known_queues (postgres)
-SELECT name, priority, max_age, max_depth FROM queue WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb)))
+SELECT name, priority, max_age, max_depth FROM queue WHERE name IN :texts(queues)
 
 -- name: ensure_queues
 -- locks: queues
@@ -26,10 +23,7 @@ ON CONFLICT (name) DO NOTHING
 
 -- name: lock_layers
 -- locks: queues
-SELECT name, rules, declared, overlay FROM queue WHERE name IN (SELECT value FROM json_each(:queues)) ORDER BY name
-
--- name: lock_layers (postgres)
-SELECT name, rules, declared, overlay FROM queue WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:queues::jsonb)))
+SELECT name, rules, declared, overlay FROM queue WHERE name IN :texts(queues)
 ORDER BY name FOR UPDATE
 
 -- name: write_layers
@@ -72,16 +66,10 @@ WHERE queue.rules IS DISTINCT FROM excluded.rules
 -- name: age_marks
 -- locks: upkeep
 -- waits: no
-SELECT name FROM upkeep WHERE name LIKE 'age %' ORDER BY name
-
--- name: age_marks (postgres)
 -- Locked before any job: whoever publishes other rules meanwhile waits, and marks anew.
 SELECT name FROM upkeep WHERE name LIKE 'age %' ORDER BY name FOR UPDATE SKIP LOCKED
 
 -- name: numbers_behind
-SELECT max(n), count(*) FROM (SELECT n FROM job WHERE n > :after ORDER BY n LIMIT :limit)
-
--- name: numbers_behind (postgres)
 SELECT max(n), count(*) FROM (SELECT n FROM job WHERE n > :after ORDER BY n LIMIT :limit) AS bite
 
 -- name: restamp_expiry
@@ -191,9 +179,6 @@ DELETE FROM upkeep WHERE name LIKE 'forgotten %' AND at < :before
 -- name: pause_queue
 -- locks: queues
 -- changes: rules
-UPDATE queue SET paused = :paused WHERE name = :queue RETURNING name
-
--- name: pause_queue (postgres)
 UPDATE queue SET paused = :paused::boolean::integer WHERE name = :queue RETURNING name
 
 -- name: count_due

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import DONE, FAILED, REFUSED, look, shared
-from standfast.cli.progress import bar
+from standfast.cli.filter_options import chosen, filter_options
+from standfast.cli.group import DONE, FAILED, REFUSED, look, shared
+from standfast.cli.progress_bar import bar
 from standfast.cli.terminal import Table, as_text, show, show_json, show_line
-from standfast.cli.words import counted, when
+from standfast.cli.words import counted, now, when
 from standfast.spine.accept import user
-from standfast.wings.jobs.commands import now
-from standfast.wings.letters.filter_options import letter_filters, wanted
+from standfast.wings.letters.letter_query import WantedLetters
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at a redrive that is waited for."""
@@ -42,11 +42,11 @@ class Step(NamedTuple):
 
 
 @click.command()
-@letter_filters
+@filter_options(WantedLetters)
 @shared
 def plan(*, url: str | None, as_json: bool, **filters: Any) -> None:
     """Foresee what a redrive of these letters would do. Nothing is changed; the token carries out exactly this."""
-    found = look(url, lambda sf: sf.dead_letters.plan(wanted(filters)))
+    found = look(url, lambda sf: sf.dead_letters.plan(chosen(WantedLetters, filters)))
     if as_json:
         show_json(found)
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from standfast.store.store import Store
+from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.scripts import Business
 from standfast.wings.approvals.verbs import LEAVE_TO_APPROVER
 from standfast.wings.consent.verbs import Consent
@@ -57,4 +58,4 @@ class Redriver:
 
     async def _business(self) -> Business:
         now = self._store.now()
-        return await self._store.governance.business(now, now - LEAVE_TO_APPROVER)
+        return await self._store.read(approvals.business(now, now - LEAVE_TO_APPROVER))

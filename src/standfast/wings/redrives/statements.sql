@@ -1,44 +1,32 @@
 -- Statements of redrives. How they are written: store/statements.py.
 
+-- columns: standfast.wings.redrives.scripts.RedriveRow
+from redrive: id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
+  next_at
+
+-- columns: standfast.wings.redrives.scripts.Planned
+from redriven: place, n, token, generation, fate
+
 -- name: insert_redrives
 -- locks: redrives
-INSERT INTO redrive (id, state, wanted, foreseen, snapshot, course, planned_at) VALUES :rows
-ON CONFLICT (id) DO NOTHING
-
--- name: insert_redrives (postgres)
-INSERT INTO redrive (id, state, wanted, foreseen, snapshot, course, planned_at)
-SELECT r->>0, r->>1, r->>2, r->>3, r->>4, r->>5, (r->>6)::double precision FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO redrive (id, state, wanted, foreseen, snapshot, course, planned_at) :rows(text, text, text, text, text, text, double precision)
 ON CONFLICT (id) DO NOTHING
 
 -- name: insert_redriven
 -- locks: redrives
-INSERT INTO redriven (redrive, place, n, token, generation, fate) VALUES :rows
-ON CONFLICT (redrive, place) DO NOTHING
-
--- name: insert_redriven (postgres)
-INSERT INTO redriven (redrive, place, n, token, generation, fate)
-SELECT r->>0, (r->>1)::integer, (r->>2)::bigint, (r->>3)::integer, (r->>4)::integer, r->>5
-FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO redriven (redrive, place, n, token, generation, fate) :rows(text, integer, bigint, integer, integer, text)
 ON CONFLICT (redrive, place) DO NOTHING
 
 -- name: redrive_by_id
--- Field order is that of RedriveRow, here and wherever one is read.
-SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
-  next_at FROM redrive WHERE id = :id
+SELECT :columns(RedriveRow) FROM redrive WHERE id = :id
 
 -- name: list_redrives
-SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
-  next_at FROM redrive
+SELECT :columns(RedriveRow) FROM redrive
 WHERE state <> 'planned' ORDER BY started_at DESC, id LIMIT :limit
 
 -- name: locked_redrive
 -- locks: redrives
-SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
-  next_at FROM redrive WHERE id = :id
-
--- name: locked_redrive (postgres)
-SELECT id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
-  next_at FROM redrive WHERE id = :id FOR UPDATE
+SELECT :columns(RedriveRow) FROM redrive WHERE id = :id FOR UPDATE
 
 -- name: drifted_letters
 SELECT b.id, j.state FROM redriven AS r LEFT JOIN job AS j ON j.n = r.n LEFT JOIN body AS b ON b.n = r.n
@@ -60,37 +48,19 @@ UPDATE redriven SET state = 'ended', outcome = 'denied', at = :now WHERE redrive
 -- waits: no
 UPDATE redrive SET driver = :driver, driven_until = :until
 WHERE id = (SELECT id FROM redrive WHERE state = 'running' AND id > :after AND (driven_until <= :now OR driver = :driver)
-            ORDER BY id LIMIT 1)
-RETURNING id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
-  next_at
-
--- name: take_redrive (postgres)
-UPDATE redrive SET driver = :driver, driven_until = :until
-WHERE id = (SELECT id FROM redrive WHERE state = 'running' AND id > :after AND (driven_until <= :now OR driver = :driver)
             ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
-RETURNING id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
-  next_at
+RETURNING :columns(RedriveRow)
 
 -- name: released_letters
-SELECT r.place, j.state, e.triage->>'replay_status'
-FROM redriven AS r LEFT JOIN job AS j ON j.n = r.n LEFT JOIN ending AS e ON e.n = r.n
-WHERE r.redrive = :redrive AND r.state = 'released' ORDER BY r.place
-
--- name: released_letters (postgres)
 SELECT r.place, j.state, e.triage::json->>'replay_status'
 FROM redriven AS r LEFT JOIN job AS j ON j.n = r.n LEFT JOIN ending AS e ON e.n = r.n
 WHERE r.redrive = :redrive AND r.state = 'released' ORDER BY r.place
 
 -- name: mark_redriven
 -- locks: redrives
-WITH fresh (redrive, place, state, outcome, episode, at, source) AS (VALUES :rows)
+WITH fresh (redrive, place, state, outcome, episode, at, source) AS (:rows(text, integer, text, text, integer, double precision, text))
 UPDATE redriven SET state = fresh.state, outcome = fresh.outcome, episode = coalesce(fresh.episode, redriven.episode), at = fresh.at
 FROM fresh WHERE redriven.redrive = fresh.redrive AND redriven.place = fresh.place AND redriven.state = fresh.source
-
--- name: mark_redriven (postgres)
-UPDATE redriven SET state = r->>2, outcome = r->>3, episode = coalesce((r->>4)::integer, redriven.episode), at = (r->>5)::double precision
-FROM jsonb_array_elements(:rows::jsonb) AS r
-WHERE redriven.redrive = r->>0 AND redriven.place = (r->>1)::integer AND redriven.state = r->>6
 
 -- name: redrive_tally
 SELECT state, outcome, episode, count(*) FROM redriven WHERE redrive = :redrive GROUP BY state, outcome, episode
@@ -101,26 +71,16 @@ WHERE redrive = :redrive AND episode = :episode AND state = 'ended' AND outcome 
 ORDER BY at DESC, place DESC LIMIT :limit
 
 -- name: next_redriven
-SELECT place, n, token, generation, fate FROM redriven WHERE redrive = :redrive AND state = 'waiting' ORDER BY place LIMIT :limit
+SELECT :columns(Planned) FROM redriven WHERE redrive = :redrive AND state = 'waiting' ORDER BY place LIMIT :limit
 
 -- name: advance_redrive
 -- locks: redrives
-UPDATE redrive SET next_at = coalesce(:next_at, next_at), driven_until = :until
-WHERE id = :id AND driver = :driver AND state = 'running'
-RETURNING id
-
--- name: advance_redrive (postgres)
 UPDATE redrive SET next_at = coalesce(:next_at::double precision, next_at), driven_until = :until
 WHERE id = :id AND driver = :driver AND state = 'running'
 RETURNING id
 
 -- name: steer_redrive
 -- locks: redrives
-UPDATE redrive SET state = :target, note = :note, episode = episode + :again, ended_at = iif(:ends, :now, ended_at)
-WHERE id = :id AND state = :source AND (:driver IS NULL OR driver = :driver)
-RETURNING id
-
--- name: steer_redrive (postgres)
 UPDATE redrive SET state = :target, note = :note::text, episode = episode + :again, ended_at = CASE WHEN :ends::boolean THEN :now ELSE ended_at END
 WHERE id = :id AND state = :source AND (:driver::text IS NULL OR driver = :driver)
 RETURNING id
@@ -128,10 +88,7 @@ RETURNING id
 -- name: driven_redrives
 -- locks: redrives
 -- Whoever moves letters of these keeps them running until its commit.
-SELECT id, driver FROM redrive WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running' ORDER BY id
-
--- name: driven_redrives (postgres)
-SELECT id, driver FROM redrive WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb))) AND state = 'running'
+SELECT id, driver FROM redrive WHERE id IN :texts(ids) AND state = 'running'
 ORDER BY id FOR UPDATE
 
 -- name: void_plans_approval
@@ -144,21 +101,10 @@ RETURNING id
 -- Letters of redrives that are deleted as they stopped again.
 UPDATE redriven SET state = 'ended', outcome = 'failed', at = :now
 WHERE redrive IN (SELECT id FROM redrive WHERE state IN ('running', 'paused', 'halted', 'cancelled')) AND state = 'released'
-  AND n IN (SELECT value FROM json_each(:numbers))
-
--- name: fail_deleted (postgres)
-UPDATE redriven SET state = 'ended', outcome = 'failed', at = :now
-WHERE redrive IN (SELECT id FROM redrive WHERE state IN ('running', 'paused', 'halted', 'cancelled')) AND state = 'released'
-  AND n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+  AND n IN :integers(numbers)
 
 -- name: moved_on
-SELECT j.n FROM job AS j WHERE j.n IN (SELECT value FROM json_each(:numbers)) AND j.thread_gate IS NOT NULL AND (
-  EXISTS (SELECT 1 FROM job AS k WHERE k.thread_gate = j.thread_gate AND k.n > j.n AND k.finished_at IS NULL)
-  OR EXISTS (SELECT 1 FROM job AS k WHERE k.thread_gate = j.thread_gate AND k.n > j.n AND k.finished_at IS NOT NULL
-             AND k.state = 'completed'))
-
--- name: moved_on (postgres)
-SELECT j.n FROM job AS j WHERE j.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) AND j.thread_gate IS NOT NULL AND (
+SELECT j.n FROM job AS j WHERE j.n IN :integers(numbers) AND j.thread_gate IS NOT NULL AND (
   EXISTS (SELECT 1 FROM job AS k WHERE k.thread_gate = j.thread_gate AND k.n > j.n AND k.finished_at IS NULL)
   OR EXISTS (SELECT 1 FROM job AS k WHERE k.thread_gate = j.thread_gate AND k.n > j.n AND k.finished_at IS NOT NULL
              AND k.state = 'completed'))

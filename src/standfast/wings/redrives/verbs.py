@@ -11,18 +11,22 @@ import msgspec
 from standfast.errors import ConfigurationError, PlanDrifted, PolicyDenied, UnknownRequest
 from standfast.lifecycle import Move, Transition
 from standfast.settings import APPROVAL_TTL
+from standfast.spine.apply import apply
 from standfast.spine.ids import IDS
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.approvals.people import perhaps_because, person
 from standfast.wings.approvals.words import Filing, bound_to_plan
 from standfast.wings.audit.words import Decision
+from standfast.wings.jobs import reads
 from standfast.wings.jobs.reads import JobRecord
 from standfast.wings.jobs.view import job_view, moments
 from standfast.wings.letters.letter_filter import letter_filter
 from standfast.wings.letters.returning import LOOKS_AT_ONCE, Returning, ruled
+from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.rulings import PermitMany, facts_at, for_agent
-from standfast.wings.redrives import plans
+from standfast.wings.redrives import plans, redrive_reads
+from standfast.wings.redrives import scripts as redrive_scripts
 from standfast.wings.redrives.options import read_course
 from standfast.wings.redrives.plans import Asked, Seen
 from standfast.wings.redrives.renewal import keeping
@@ -82,7 +86,6 @@ class Redrives:
         ttl: float = APPROVAL_TTL,
     ) -> None:
         self._store = store
-        self._desk = store.governance
         self._ready = ready
         self._returning = returning
         self._permit = permit
@@ -104,7 +107,9 @@ class Redrives:
         letters = [plans.planned(place, each) for place, each in enumerate(seen)]
         wanted = msgspec.json.encode(filter or {}).decode()
         told = msgspec.json.encode({**foreseen, **plans.approvers(seen)}).decode()
-        await self._desk.plan(Plan(id=token, wanted=wanted, foreseen=told, snapshot=snapshot, letters=letters))
+        await self._store.write(
+            redrive_scripts.plan, Plan(id=token, wanted=wanted, foreseen=told, snapshot=snapshot, letters=letters)
+        )
         return {"token": token, **foreseen}
 
     async def start(
@@ -128,7 +133,7 @@ class Redrives:
         await self._check_policy(row)
         filing = self._filing(row, by, reason)
         start = Start(id=token, course=course, by=by, reason=reason, snapshot=row.snapshot, filing=filing)
-        started = await self._desk.start(start)
+        started = await self._store.write(redrive_scripts.start, start)
         if started.drifted:
             raise PlanDrifted(plans.drift(token, started.drifted))
         if not started.first and started.row is not None and started.row.read_course != course:
@@ -143,7 +148,7 @@ class Redrives:
     async def list(self, *, limit: int = 50) -> list[dict[str, Any]]:
         """List redrives, the newest first."""
         await self._ready()
-        return [await self.progress(row.id) for row in await self._desk.redrives(limit)]
+        return [await self.progress(row.id) for row in await self._store.read(redrive_reads.listed(limit))]
 
     async def progress(self, id: str) -> dict[str, Any]:
         """Tell where a redrive stands, why, and how many of its letters have come how far."""
@@ -191,7 +196,9 @@ class Redrives:
                 raise PolicyDenied(f"redrive {id} was planned for a person, who lets it go on; nothing was changed")
             decision = Decision(kind="redrive", by=by, outcome=what, detail={"redrive": id, "from": row.state})
             note = f"{what} by {by}" if target != "running" else None
-            if await self._desk.steer(Steer(id, row.state, target, decision, note, row.state == "halted")):
+            if await self._store.write(
+                redrive_scripts.steer, Steer(id, row.state, target, decision, note, row.state == "halted")
+            ):
                 return
 
     # --- for workers
@@ -200,7 +207,7 @@ class Redrives:
         """Take every redrive that nobody else drives one step further; tell whether any went."""
         await self._ready()
         after, went = "", False
-        while (taken := await self._desk.take(Take(driver, after, DRIVEN_FOR))) is not None:
+        while (taken := await self._store.write(redrive_scripts.take, Take(driver, after, DRIVEN_FOR))) is not None:
             after = taken.row.id
             went = await self._step(taken, driver) or went
         return went
@@ -208,7 +215,7 @@ class Redrives:
     async def _step(self, taken: Taken, driver: str) -> bool:
         row, course = taken.row, taken.row.read_course
         await self._settle(taken)
-        match next_step(course, await self._desk.tally(row.id, row.episode)):
+        match next_step(course, await self._store.read(redrive_reads.tally(row.id, row.episode))):
             case Release(wanted):
                 number, next_at = paced(course, min(wanted, PAGE), taken.now, row.next_at)
                 return number > 0 and await self._release(row, driver, number, next_at)
@@ -226,25 +233,25 @@ class Redrives:
         legs = [(Leg(taken.row.id, place), outcome) for place, outcome in ended if outcome is not None]
         marks = [Mark(leg, outcome, "released") for leg, outcome in legs]
         if marks:
-            await self._desk.mark(marks)
+            await self._store.write_all(redrive_scripts.mark, marks)
 
     async def _release(self, row: RedriveRow, driver: str, number: int, next_at: float) -> bool:
-        planned = await self._desk.advance(Advance(row.id, driver, number, next_at, DRIVEN_FOR))
+        planned = await self._store.write(redrive_scripts.advance, Advance(row.id, driver, number, next_at, DRIVEN_FOR))
         if not planned:
             return False
-        records, _ = await self._desk.letters([each.n for each in planned])
+        records, _ = await self._store.read(redrive_reads.letters([each.n for each in planned]))
         busy = asyncio.Semaphore(LOOKS_AT_ONCE)
         still = Advance(row.id, driver, 0, None, DRIVEN_FOR)
-        async with keeping(SAY_SO_EVERY, lambda: self._desk.advance(still)):
+        async with keeping(SAY_SO_EVERY, lambda: self._store.write(redrive_scripts.advance, still)):
             found = {each.record.row.n: each for each in await self._ask(records)}
             looks = (self._decide(row, driver, each, found.get(each.n), busy) for each in planned)
             decided = await asyncio.gather(*looks)
         moves = [each for each in decided if isinstance(each, Transition)]
         marks = [each for each in decided if isinstance(each, Mark)]
         if moves:  # one that does not land waits on, and the next step finds out why
-            await self._store.apply(moves)
+            await self._store.write_all(apply, moves)
         if marks:
-            await self._desk.mark(marks)
+            await self._store.write_all(redrive_scripts.mark, marks)
         return True
 
     async def _decide(
@@ -265,7 +272,7 @@ class Redrives:
 
     async def _end(self, row: RedriveRow, driver: str, phase: Phase, why: str | None) -> None:
         decision = Decision(kind="redrive", outcome=phase, reason=why, detail={"redrive": row.id})
-        await self._desk.steer(Steer(row.id, "running", phase, decision, why, driver=driver))
+        await self._store.write(redrive_scripts.steer, Steer(row.id, "running", phase, decision, why, driver=driver))
 
     # --- reading
 
@@ -274,8 +281,10 @@ class Redrives:
         cursor: int | None = None
         while True:
             wanted = letter_filter(filter, self._store.now(), PAGE, cursor)
-            records = await self._store.letters(wanted)
-            _, moved = await self._desk.letters([record.row.n for record in records if record.row.thread_gate])
+            records = await self._store.read(reads.letters(wanted))
+            _, moved = await self._store.read(
+                redrive_reads.letters([record.row.n for record in records if record.row.thread_gate])
+            )
             for each in await self._ask(records, agent=agent):
                 yield self._look(each, moved_on=each.record.row.n in moved)
             if len(records) < PAGE:
@@ -292,13 +301,13 @@ class Redrives:
         letters, wall = [self._view(record) for record in records], self._wall()
         rulings = await self._permit([facts_at(letter, wall) for letter in letters])
         if agent:
-            modes = await self._desk.replay_modes()
+            modes = await self._store.read(policies.replay_modes())
             rulings = [for_agent(*each, modes) for each in zip(rulings, letters, strict=True)]
         return [Asked(*each) for each in zip(records, letters, rulings, strict=True)]
 
     async def _check_policy(self, row: RedriveRow) -> None:
         """Refuse a plan that was made under another policy."""
-        record = await self._desk.first_letter(row.id) if row.state == "planned" else None
+        record = await self._store.read(redrive_reads.first_letter(row.id)) if row.state == "planned" else None
         if record is not None and (await self._ask([record]))[0].ruling.snapshot != row.snapshot:
             raise PlanDrifted(f"the policy changed since plan {row.id} was made; nothing was started: plan again")
 
@@ -323,7 +332,7 @@ class Redrives:
         await self._ready()
         if not isinstance(id, str):
             raise ConfigurationError(f"a {what} is named by its token, a text, not by {id!r}")
-        found = await self._desk.redrive(id)
+        found = await self._store.read(redrive_reads.one(id))
         if found is None or (what == "redrive" and found[0].state == "planned"):
             raise UnknownRequest.named(what, id)
         return found

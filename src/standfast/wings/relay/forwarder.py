@@ -13,9 +13,10 @@ from standfast.concurrency.threads import started
 from standfast.errors import StandfastError, StoreUnavailable, WrongAddress
 from standfast.store.spool import Entry, Spool
 from standfast.store.store import Store
+from standfast.wings.letters.births import Burial, bury_accepted
 from standfast.wings.letters.burials import in_conflict, refused, unknown
 from standfast.wings.queues.declarations import Declarations
-from standfast.wings.relay.scripts import Forward, Unforwardable
+from standfast.wings.relay.scripts import Forward, Unforwardable, forward
 
 log = logging.getLogger("standfast.queue")
 
@@ -124,7 +125,7 @@ class Forwarder:
     def _step(self) -> None:
         refusal: StandfastError | None = None
         try:
-            self._declared.publish_blocking()
+            self._declared.publish_now()
             self._empty_spool()
         except StandfastError as error:
             refusal = error
@@ -150,7 +151,7 @@ class Forwarder:
     def bring(self, entries: Sequence[Entry]) -> None:
         """Have the server store these, then forget them. One that it can never take is noted, and holds up no other."""
         try:
-            self._store.forward_blocking([self._forward(entry) for entry in entries])
+            hand_over(self._store, [self._forward(entry) for entry in entries])
         except Unforwardable as error:
             self._bring_apart(entries, error)
         else:
@@ -159,7 +160,7 @@ class Forwarder:
     def _forward(self, entry: Entry) -> Forward:
         """Tell when it was accepted; a clock that was set back must not turn the order round."""
         self._latest = max(self._latest, self._store.queue_time(entry.accepted))
-        ttl = self._store.governance.approval_ttl
+        ttl = self._store.approval_ttl
         unsure = partial(unknown, ttl=ttl) if entry.unsure else None
         return Forward(entry.job, self._latest, partial(in_conflict, ttl=ttl), unsure)
 
@@ -179,13 +180,28 @@ class Forwarder:
     def _bury(self, entry: Entry, error: Unforwardable) -> bool:
         """Have a job that was refused again be a letter, where people look: a spool is nobody's place to clear up."""
         try:
-            buried = self._store.bury_blocking(refused(entry.job, str(error), self._store.governance.approval_ttl))
+            buried = _bury(self._store, refused(entry.job, str(error), self._store.approval_ttl))
         except Unforwardable as also:
             log.error("a spooled job cannot even become a letter: %s", also)  # noqa: TRY400 - the message says it all
             return False
         if buried:
             log.error("the store refuses a spooled job, which became the letter %s: %s", entry.job.id, error)
         return buried
+
+
+def hand_over(store: Store, brought: Sequence[Forward]) -> None:
+    """Store jobs that a spool took, each once, however often it is brought."""
+    try:
+        store.write_all(forward, brought).result()
+    except store.faults as error:
+        raise Unforwardable(f"{type(error).__name__}: {error}") from error
+
+
+def _bury(store: Store, burial: Burial) -> bool:
+    try:
+        return store.write(bury_accepted, burial).result()
+    except store.faults as error:
+        raise Unforwardable(f"{type(error).__name__}: {error}") from error
 
 
 def cut(entries: Sequence[Entry]) -> Iterator[list[Entry]]:

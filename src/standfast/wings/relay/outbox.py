@@ -22,9 +22,11 @@ from standfast.concurrency.threads import Threads
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.printable import printable
+from standfast.spine import intake
 from standfast.spine.orders import Conflict
 from standfast.spine.payload import canonical, fingerprint
 from standfast.store.store import Store
+from standfast.wings.letters import births
 from standfast.wings.letters.burials import burial, in_conflict
 
 if TYPE_CHECKING:  # whoever has no such database need not load a second SQLite
@@ -107,7 +109,7 @@ def _sqlite_connection(given: object) -> sqlite3.Connection:
 def _check_not_ours(store: Store, theirs: sqlite3.Connection) -> None:
     """Refuse a connection to the store itself: two SQLite libraries on one file drop each other's locks."""
     for _, _, file in _rows(theirs, "PRAGMA database_list"):
-        if store.is_file(os.fsdecode(file)):
+        if store.premises.is_file(os.fsdecode(file)):
             raise ConfigurationError(
                 f"{os.fsdecode(file)} is the store itself, which takes jobs without tx=; nothing was written: "
                 "close that connection, and pass one to a database of your own"
@@ -202,7 +204,7 @@ class Outbox:
     async def _hand_over(self, rows: Sequence[Row]) -> list[int]:
         """Store jobs; give the rows that are done with."""
         jobs = [row for row in rows if row.wrong is None]
-        answers = await self._store.enqueue([row.job for row in jobs]) if jobs else []
+        answers = await self._store.write_all(intake.enqueue, [row.job for row in jobs]) if jobs else []
         done = []
         for row, answer in zip(jobs, answers, strict=True):
             if isinstance(answer, Receipt) or (isinstance(answer, Conflict) and await self._conflicts(row.job, answer)):
@@ -214,10 +216,10 @@ class Outbox:
         return done
 
     async def _conflicts(self, job: NewJob, conflict: Conflict) -> bool:
-        return await self._store.bury(in_conflict(job, conflict, self._store.governance.approval_ttl))
+        return await self._store.write(births.bury, in_conflict(job, conflict, self._store.approval_ttl))
 
     async def _bury(self, job: NewJob, code: str, told: str) -> bool:
-        return await self._store.bury(burial(job, code, told, self._store.governance.approval_ttl))
+        return await self._store.write(births.bury, burial(job, code, told, self._store.approval_ttl))
 
 
 class Table:

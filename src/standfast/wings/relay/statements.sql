@@ -4,12 +4,11 @@
 -- locks: aliases
 -- Which job answers for an id: its own, or the one that took it in. The first word counts. SQLite has nothing to remember:
 -- what is folded there was answered by that very file.
-INSERT INTO alias (id, owner, at)
-SELECT r->>0, r->>1, (r->>2)::double precision FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO alias (id, owner, at) :rows(text, text, double precision)
 ON CONFLICT (id) DO NOTHING
 
 -- name: known_aliases (postgres only)
-SELECT id FROM alias WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+SELECT id FROM alias WHERE id IN :texts(ids)
 
 -- name: delete_aliases (postgres only)
 -- locks: aliases

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from standfast.clock import Clock
 from standfast.job import NewJob, Receipt
+from standfast.spine import bulk
 from standfast.spine.accept import receipt
 from standfast.spine.orders import Accepted
 from standfast.store.store import Store
@@ -19,12 +20,9 @@ from standfast.wings.relay import outbox
 class Transactions:
     """Writes jobs inside transactions that callers commit or roll back."""
 
-    def __init__(
-        self, store: Store, ready: Callable[[], Awaitable[None]], publish: Callable[[], None], clock: Clock
-    ) -> None:
+    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]], clock: Clock) -> None:
         self._store = store
         self._ready = ready
-        self._publish = publish
         self._clock = clock
 
     async def enqueue(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
@@ -32,14 +30,7 @@ class Transactions:
         if outbox.is_connection(tx):
             return self._defer(tx, jobs)
         await self._ready()
-        return _receipts(await self._store.enqueue_inside(tx, jobs), jobs)
-
-    def enqueue_blocking(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """Do the same for a caller without a loop."""
-        if outbox.is_connection(tx):
-            return self._defer(tx, jobs)
-        self._publish()
-        return _receipts(self._store.enqueue_inside_blocking(tx, jobs), jobs)
+        return _receipts(await self._store.inside(tx).write(bulk.enqueue_together, jobs), jobs)
 
     def _defer(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
         self._store.check_not_closed()

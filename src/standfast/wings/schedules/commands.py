@@ -9,12 +9,11 @@ from typing import Any, get_args
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import ask, look, shared
+from standfast.cli.group import ask, look, shared
 from standfast.cli.parameters import duration, label, payload_from
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago
+from standfast.cli.words import ago, now
 from standfast.job import RISKS
-from standfast.wings.jobs.commands import now
 from standfast.wings.schedules.rules import Missed
 
 COLUMNS = ("name", "when", "queue", "state", "next runs", "last run", "runs", "missed")

@@ -1,41 +1,35 @@
 -- Statements of schedules. How they are written: store/statements.py.
 
+-- columns: standfast.wings.schedules.scripts.Schedule
+from schedule: name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+
 -- name: schedule_rows
--- Field order is that of Schedule, here and below. Schedules.
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule ORDER BY name
 
 -- name: schedule_row
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule WHERE name = :name
 
 -- name: lock_schedule
 -- locks: schedules
 -- There is one writer at a time.
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
-FROM schedule WHERE name = :name
-
--- name: lock_schedule (postgres)
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule WHERE name = :name FOR UPDATE
 
 -- name: lock_free_schedules
 -- locks: schedules
 -- waits: no
 -- There is one writer at a time.
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
-FROM schedule WHERE name IN (SELECT value FROM json_each(:names)) ORDER BY name
-
--- name: lock_free_schedules (postgres)
 -- Whoever comes first has it; the others do not wait.
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
-FROM schedule WHERE name = ANY (ARRAY(SELECT jsonb_array_elements_text(:names::jsonb))) ORDER BY name FOR UPDATE SKIP LOCKED
+SELECT :columns(Schedule)
+FROM schedule WHERE name IN :texts(names) ORDER BY name FOR UPDATE SKIP LOCKED
 
 -- name: due_schedules
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule WHERE next_at <= :now AND next_at IS NOT NULL AND paused = 0
 UNION ALL
-SELECT name, queue, spec, timing, added_by, anchor, next_at, next_wall, paused, last_tick, last_job, runs, coalesced, missed, ended_at
+SELECT :columns(Schedule)
 FROM schedule WHERE next_wall <= :wall AND next_wall IS NOT NULL AND paused = 0
 LIMIT :limit
 
@@ -57,11 +51,6 @@ UPDATE schedule SET paused = :paused, next_at = :next_at, next_wall = :next_wall
 
 -- name: move_schedule
 -- locks: schedules
-UPDATE schedule SET next_at = :next_at, next_wall = :next_wall, ended_at = :ended_at, last_tick = coalesce(:last_tick, last_tick),
-  last_job = coalesce(:last_job, last_job), runs = runs + :runs, coalesced = coalesced + :coalesced, missed = missed + :missed
-WHERE name = :name
-
--- name: move_schedule (postgres)
 UPDATE schedule SET next_at = :next_at, next_wall = :next_wall, ended_at = :ended_at, last_tick = coalesce(:last_tick::double precision, last_tick),
   last_job = coalesce(:last_job::text, last_job), runs = runs + :runs, coalesced = coalesced + :coalesced, missed = missed + :missed
 WHERE name = :name
@@ -75,11 +64,7 @@ SELECT tick FROM tick WHERE schedule = :name AND tick BETWEEN :first AND :last
 
 -- name: write_ticks
 -- locks: schedules
-INSERT INTO tick (schedule, tick, at, job) VALUES :rows
-
--- name: write_ticks (postgres)
-INSERT INTO tick (schedule, tick, at, job)
-SELECT r->>0, (r->>1)::double precision, (r->>2)::double precision, r->>3 FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO tick (schedule, tick, at, job) :rows(text, double precision, double precision, text)
 
 -- name: late_schedules
 -- What should have run by now, and what runs into a queue that is paused.

@@ -14,6 +14,7 @@ from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.store.store import Store
 from standfast.telemetry import Tracing
+from standfast.wings.schedules import scripts as schedule_scripts
 from standfast.wings.schedules.scripts import Schedule, Ticking
 from standfast.wings.schedules.ticking import set_back, ticking
 from standfast.worker.traced_attempt import Ticks
@@ -38,9 +39,8 @@ class Timetable(Loop):
     def __init__(self, store: Store, roll: Callable[[], float] = random.random, tracing: Tracing | None = None) -> None:
         super().__init__("timetable", LONGEST_WAIT, self.look)
         self._store = store
-        self._desk = store.schedules
         self._roll = roll
-        self._tick = self._desk.tick if tracing is None else Ticks(tracing, self._desk.tick).tick
+        self._tick = self._write if tracing is None else Ticks(tracing, self._write).tick
         self._news = asyncio.Event()
         self._wait = 0.0
         self._seen: tuple[float, float] | None = None
@@ -63,7 +63,7 @@ class Timetable(Loop):
         self._wait = AFTER_TROUBLE
         try:
             await self.run_due()
-            left = await self._desk.until_next()
+            left = await self._store.read(schedule_scripts.until_next(*self._store.times()))
         except StoreUnavailable as error:
             if not self._away:
                 log.warning("schedules cannot be looked at now, and will be again: %s", error)
@@ -78,19 +78,24 @@ class Timetable(Loop):
         """Enqueue everything that is due; give how many schedules that were."""
         within = self._set_back_within()
         if within is not None:
-            await self._desk.tick(await self._decided(await self._desk.listed(), partial(set_back, within=within)))
+            known = await self._store.read(schedule_scripts.listed())
+            await self._write(await self._decided(known, partial(set_back, within=within)))
         went = 0
-        while due := await self._desk.due():
+        while due := await self._store.read(schedule_scripts.due(*self._store.times())):
             done = sum(await self._tick(await self._decided(due, ticking)))
             went += done
             if not done:
                 break
         return went
 
+    async def _write(self, tickings: Sequence[Ticking]) -> list[bool]:
+        """Write what was decided about schedules; tell which of them are done with."""
+        return await self._store.write_all(schedule_scripts.tick, tickings) if tickings else []
+
     def _set_back_within(self) -> float | None:
         """Tell within how many seconds the clock was set back, if it was; before the first look it may have been."""
         here = asyncio.get_running_loop().time()
-        now = (here, self._desk.wall() - here)
+        now = (here, self._store.times()[1] - here)
         before, self._seen = self._seen or (here, float("inf")), now
         return here - before[0] if now[1] < before[1] - SET_BACK else None
 
@@ -101,7 +106,7 @@ class Timetable(Loop):
 
     def _decide(self, schedules: Sequence[Schedule], decide: Decide) -> list[Ticking]:
         found = []
-        now, wall = self._desk.now()
+        now, wall = self._store.times()
         for each in schedules:
             try:
                 decided = decide(each, now, wall)

@@ -17,6 +17,7 @@ from standfast.spine.accept import LATEST_MOMENT, LONGEST_SPAN, Acceptor, Durati
 from standfast.store.store import Store
 from standfast.wings.jobs.view import shown_payload
 from standfast.wings.queues.checks import Admission
+from standfast.wings.schedules import scripts as schedules
 from standfast.wings.schedules.rules import Missed, check_cron
 from standfast.wings.schedules.scripts import Next, Pausing, Put, Schedule
 from standfast.wings.schedules.ticking import (
@@ -58,7 +59,6 @@ class Schedules:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._desk = store.schedules
         self._ready = ready
         self._acceptor = acceptor
         self._admission = admission
@@ -66,7 +66,7 @@ class Schedules:
     async def list(self) -> list[dict[str, Any]]:
         """Give every schedule with its times in plain words, its next runs, and what became of the last."""
         await self._ready()
-        return [self._shown(each) for each in await self._desk.listed()]
+        return [self._shown(each) for each in await self._store.read(schedules.listed())]
 
     async def add(
         self,
@@ -100,13 +100,13 @@ class Schedules:
         spec = _spec(job, options, **timing, **policy)
         await self._admission.admit([job])
         await self._ready()
-        known = await self._desk.one(name)
+        known = await self._store.read(schedules.one(name))
         if known is None or known.spec != spec.text:
             known = await self._put(name, spec, checked_name("by", by or user()))
         return self._shown(known)
 
     async def _put(self, name: str, spec: Spec, by: str) -> Schedule:
-        now, wall = self._desk.now()
+        now, wall = self._store.times()
         following = first_run(spec, now, wall)
         put = Put(
             name=name,
@@ -117,7 +117,7 @@ class Schedules:
             anchor=now,
             following=following,
         )
-        change = await self._desk.put(put)
+        change = await self._store.write(schedules.put, put)
         if change == "added" and following == Next():
             log.warning("schedule %s is for a time that is past, and will not run: %s", name, spec.when)
         return await self._known(name)
@@ -125,7 +125,7 @@ class Schedules:
     async def remove(self, name: str) -> None:
         """Forget a schedule; the jobs it has enqueued go on."""
         await self._ready()
-        if not await self._desk.remove(_named(name)):
+        if not await self._store.write(schedules.remove, _named(name)):
             raise UnknownSchedule.named(name)
 
     async def pause(self, name: str) -> None:
@@ -141,13 +141,13 @@ class Schedules:
         landed: bool | None = False
         while landed is False:  # its times changed between the look and the write
             known = await self._known(_named(name))
-            following = run_after_pause(spec_of(known.spec), known.anchor, *self._desk.now())
-            landed = await self._desk.pause(Pausing(name, known.timing, paused, following))
+            following = run_after_pause(spec_of(known.spec), known.anchor, *self._store.times())
+            landed = await self._store.write(schedules.pause, Pausing(name, known.timing, paused, following))
         if landed is None:
             raise UnknownSchedule.named(name)
 
     async def _known(self, name: str) -> Schedule:
-        known = await self._desk.one(name)
+        known = await self._store.read(schedules.one(name))
         if known is None:
             raise UnknownSchedule.named(name)
         return known

@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from standfast.application import Standfast
-from standfast.cli.door import look, shared
+from standfast.cli.group import look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago
-from standfast.wings.jobs.commands import now
+from standfast.cli.words import ago, now
 from standfast.wings.sessions.words import QUIET
 
 COLUMNS = ("id", "kind", "when", "job", "what", "next")

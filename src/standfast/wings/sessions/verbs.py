@@ -12,6 +12,7 @@ from standfast.failure import Failure
 from standfast.spine.accept import checked_name
 from standfast.store.store import Store
 from standfast.wings.jobs.view import moments
+from standfast.wings.sessions import scripts as sessions
 from standfast.wings.sessions.rules import End, worded
 from standfast.wings.sessions.scripts import Body, Message, Reading
 from standfast.wings.sessions.words import QUIET
@@ -36,10 +37,10 @@ class Inbox:
         """
         await self._ready()
         checked_name("session", session)
-        found = await self._store.agents.messages(session, _within(limit), unread=unread)
+        found = await self._store.read(sessions.messages(session, _within(limit), unread=unread))
         seen = [each.id for each in found if each.read_at is None and each.kind in QUIET]
         if seen:
-            await self._store.agents.read(Reading(seen, session))
+            await self._store.write(sessions.read, Reading(seen, session))
         return [self._shown(each) for each in found]
 
     async def ack(self, id: str, *, session: str | None = None) -> None:
@@ -49,13 +50,13 @@ class Inbox:
             raise ConfigurationError(f"a message is named by its id, a text, not by {id!r}")
         if session is not None:
             checked_name("session", session)
-        if not await self._store.agents.read(Reading([id], session)):
+        if not await self._store.write(sessions.read, Reading([id], session)):
             raise UnknownRequest.named("message", id)
 
     async def keep_reply(self, job_id: str) -> None:
         """Have the end of a call be in its session's inbox: its caller went away, and nobody received the reply."""
         await self._ready()
-        await self._store.agents.keep_reply(job_id)
+        await self._store.write(sessions.keep_replies, job_id)
 
     def _shown(self, message: Message) -> dict[str, Any]:
         body, moment = _body(message.body), moments(self._store.skew())

@@ -99,6 +99,11 @@ def lock(round_: Round, gates: Iterable[str]) -> Script[None]:
         round_.gates |= wanted
 
 
+def lock_names(round_: Round, jobs: Iterable[NewJob], gates: Iterable[str]) -> Script[None]:
+    """Lock the threads that newcomers join, with other gates that a round needs."""
+    yield from lock(round_, [*gates_of(jobs), *gates])
+
+
 def members(gate: str, mode: Coalesce) -> Script[list[Member]]:
     """Read the unfinished jobs of a thread, oldest first. Where every job is kept, they do not matter."""
     if mode == "never":

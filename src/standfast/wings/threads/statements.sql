@@ -1,5 +1,10 @@
 -- Statements of threads. How they are written: store/statements.py.
 
+-- columns: standfast.wings.threads.scripts.Member
+from j: n, token, handler, state, priority, landed, parked_on, asked_expiry
+from b: id, coalesced, created_at
+first_seen_at: coalesce(b.first_seen_at, b.created_at)
+
 -- name: lock_gates (postgres only)
 -- locks: gates
 -- SQLite has one writer at a time.
@@ -16,15 +21,8 @@ SELECT j.thread_gate FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id 
 
 -- name: thread_members
 -- locks: jobs
--- Field order is that of Member.
-SELECT j.n, j.token, b.id, j.handler, j.state, j.priority, j.landed, coalesce(b.first_seen_at, b.created_at),
-  j.parked_on, j.asked_expiry, b.coalesced, b.created_at
-FROM job AS j JOIN body AS b ON b.n = j.n WHERE j.thread_gate = :gate AND j.finished_at IS NULL ORDER BY j.n
-
--- name: thread_members (postgres)
--- Field order is that of Member. Their rows are locked: whoever decides by what they are must find them so when it writes.
-SELECT j.n, j.token, b.id, j.handler, j.state, j.priority, j.landed, coalesce(b.first_seen_at, b.created_at),
-  j.parked_on, j.asked_expiry, b.coalesced, b.created_at
+-- Their rows are locked: whoever decides by what they are must find them so when it writes.
+SELECT :columns(Member)
 FROM job AS j JOIN body AS b ON b.n = j.n WHERE j.thread_gate = :gate AND j.finished_at IS NULL ORDER BY j.n FOR UPDATE OF j
 
 -- name: body_of
@@ -49,9 +47,6 @@ WHERE n = :n
 
 -- name: enter_thread
 -- locks: jobs
-UPDATE body SET thread_key = :thread_key, first_seen_at = :first_seen_at WHERE n = :n
-
--- name: enter_thread (postgres)
 UPDATE body SET thread_key = :thread_key, first_seen_at = :first_seen_at::double precision WHERE n = :n
 
 -- name: raise_priority
@@ -63,9 +58,6 @@ UPDATE job SET priority = greatest(priority, :priority) WHERE n = :n
 
 -- name: join_thread
 -- locks: jobs
-UPDATE job SET thread_gate = :gate, parked_on = :parked_on, ready_at = iif(:parked_on IS NULL, ready_at, NULL) WHERE n = :n
-
--- name: join_thread (postgres)
 UPDATE job SET thread_gate = :gate, parked_on = :parked_on::text,
   ready_at = CASE WHEN :parked_on::text IS NULL THEN ready_at END
 WHERE n = :n
@@ -92,12 +84,6 @@ SELECT n, queue FROM job WHERE state = 'queued' AND parked_on = :gate ORDER BY n
 -- The newest job of a thread that was never claimed, also one that is not due yet.
 SELECT b.id FROM job AS j JOIN body AS b ON b.n = j.n
 WHERE j.thread_gate = :gate AND j.finished_at IS NULL AND j.state = 'queued' AND j.token = 0 AND j.n > :n
-  AND EXISTS (SELECT 1 FROM job AS own WHERE own.n = :n AND own.handler = j.handler AND own.landed IS NOT 'maybe')
-ORDER BY j.n DESC LIMIT 1
-
--- name: newest_unclaimed (postgres)
-SELECT b.id FROM job AS j JOIN body AS b ON b.n = j.n
-WHERE j.thread_gate = :gate AND j.finished_at IS NULL AND j.state = 'queued' AND j.token = 0 AND j.n > :n
   AND EXISTS (SELECT 1 FROM job AS own WHERE own.n = :n AND own.handler = j.handler AND own.landed IS DISTINCT FROM 'maybe')
 ORDER BY j.n DESC LIMIT 1
 
@@ -112,8 +98,5 @@ ORDER BY due_at LIMIT :limit
 
 -- name: promote_job
 -- locks: jobs
-UPDATE job SET ready_at = due_at WHERE n = :n AND ready_at IS NULL
-
--- name: promote_job (postgres)
 UPDATE job SET ready_at = due_at
 WHERE n = :n AND state = 'queued' AND ready_at IS NULL AND parked_on IS NULL

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from standfast.errors import StoreUnavailable
 from standfast.store.store import Store
+from standfast.wings.tokens import session_scripts
 from standfast.wings.tokens.session_scripts import NewSession, Renewal
 from standfast.wings.tokens.verbs import Tokens
 from standfast.wings.tokens.words import Grant, fingerprint
@@ -46,7 +47,7 @@ class BrowserSessions:
             idle=self._idle,
             lifetime=self._lifetime,
         )
-        await self._store.browser_sessions.open(session)
+        await self._store.write(session_scripts.open_, session)
         self.closed += replaces is not None
         return secret
 
@@ -54,17 +55,17 @@ class BrowserSessions:
         """Tell what a session stands for at an address; None for one that ended, or whose token does not count."""
         await self._ready()
         hashed, now = fingerprint(secret), self._store.now()
-        found = await self._store.browser_sessions.one(hashed, audience)
+        found = await self._store.read(session_scripts.one(hashed, audience))
         if found is None or found.expires_at <= now:
             return None
         granted = self._tokens.standing(found.token)
         if renew and granted is not None and found.expires_at - now < self._idle * (1 - RENEWED_AFTER):
             with suppress(StoreUnavailable):  # it was read, so that it counts now; the next use tries again
-                await self._store.browser_sessions.renew(Renewal(hashed, self._idle))
+                await self._store.write(session_scripts.renew, Renewal(hashed, self._idle))
         return granted
 
     async def close(self, secret: str) -> None:
         """Sign a browser out, at every server of the store."""
         await self._ready()
-        await self._store.browser_sessions.close(fingerprint(secret))
+        await self._store.write(session_scripts.close, fingerprint(secret))
         self.closed += 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import ask, look, shared
+from standfast.cli.group import ask, look, shared
 from standfast.cli.parameters import duration, names
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.wings.tokens.words import Role
@@ -22,7 +22,7 @@ def token() -> None:
 @token.command()
 @click.argument("name")
 @click.option("--role", type=click.Choice([str(each) for each in Role]), required=True, help="What it may do.")
-@click.option("--person", required=True, help="As whom; nobody approves what the same person asked for.")
+@click.option("--person", required=True, help="Who uses it; a person cannot approve what they asked for.")
 @click.option("--group", "groups", multiple=True, help="A group whose approvals it may answer. Repeatable.")
 @click.option("--queues", type=names, help="The only queues it reaches, such as mail,billing.")
 @click.option("--sessions", type=names, help="The only sessions it works in, for an agent, such as agent:planner.")
@@ -66,7 +66,7 @@ def list_tokens(*, url: str | None, as_json: bool) -> None:
 @click.argument("name")
 @shared
 def revoke(*, name: str, url: str | None, as_json: bool) -> None:
-    """Have a token count no more, from now on."""
+    """Revoke a token, from now on."""
     look(url, lambda sf: sf.tokens.revoke(name))
     if as_json:
         show_json({"name": name, "revoked": True})

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from standfast.store.engine import Engine
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
-
-PATIENCE = 5.0
-"""Seconds a caller waits for the store before it is told."""
 
 
 class TokenRow(NamedTuple):
@@ -113,32 +109,3 @@ def listed(now: float) -> Script[list[TokenRow]]:
     """Read all of them that count, the newest first: people make them one by one, and there are few."""
     rows = yield "tokens", {"now": now}
     return [TokenRow(*row) for row in rows]
-
-
-class TokenShelf:
-    """The verbs about tokens."""
-
-    def __init__(self, engine: Callable[[], Engine[Any]]) -> None:
-        self._engine = engine
-
-    async def create(self, token: NewToken) -> bool:
-        """Keep a new token; False if its name is taken."""
-        [made] = await self._engine().call(create, [token], seconds=PATIENCE)
-        return made  # type: ignore[no-any-return]
-
-    async def revoke(self, revocation: Revocation) -> bool:
-        """Have a token count no more; False if there is none of that name."""
-        [gone] = await self._engine().call(revoke, [revocation], seconds=PATIENCE)
-        return gone  # type: ignore[no-any-return]
-
-    async def one(self, token_id: str) -> TokenRow | None:
-        """Read a token, revoked ones too."""
-        return await self._engine().read(one(token_id))
-
-    async def made_since(self, token_id: str, since: float) -> list[TokenRow]:
-        """Read a token, the token it was made with, and so on, as far as they were made since then."""
-        return await self._engine().read(made_since(token_id, since))
-
-    async def listed(self, now: float) -> list[TokenRow]:
-        """Read the tokens that count."""
-        return await self._engine().read(listed(now))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from standfast.store.engine import Engine
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 from standfast.wings.tokens.scripts import TokenRow
 
-PATIENCE = 5.0
-"""Seconds a caller waits for the store before it is told."""
 MOST = 50
 """Browsers that are signed in with one token at once."""
 
@@ -86,30 +83,3 @@ def one(hash_: str, audience: str) -> Script[SessionRow | None]:
     """Read a session of an address."""
     rows = yield "session", {"hash": hash_, "audience": audience}
     return next((SessionRow(TokenRow(*token), expires_at) for *token, expires_at in rows), None)
-
-
-class SessionShelf:
-    """The verbs about browsers' sessions."""
-
-    def __init__(self, engine: Callable[[], Engine[Any]]) -> None:
-        self._engine = engine
-
-    async def open(self, session: NewSession) -> None:
-        """Keep a new session."""
-        await self._engine().call(open_, [session], seconds=PATIENCE)
-
-    async def renew(self, renewal: Renewal) -> None:
-        """Put off the end of a session."""
-        await self._engine().call(renew, [renewal], seconds=PATIENCE)
-
-    async def close(self, hash_: str) -> None:
-        """End a session."""
-        await self._engine().call(close, [hash_], seconds=PATIENCE)
-
-    def close_all_blocking(self) -> None:
-        """End every session there is."""
-        self._engine().call(close_all, [None], seconds=PATIENCE).result()
-
-    async def one(self, hash_: str, audience: str) -> SessionRow | None:
-        """Read a session of an address, ended ones too."""
-        return await self._engine().read(one(hash_, audience))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from standfast.store.engine import Engine
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
-
-PATIENCE = 5.0
-"""Seconds a caller waits for the store before it is told."""
 
 
 class SharedSetting(NamedTuple):
@@ -39,22 +35,3 @@ def value(name: str) -> Script[str | None]:
     """Read a setting; None if no process ever published it."""
     rows = yield "shared_setting", {"name": name}
     return rows[0][0] if rows else None
-
-
-class SharedSettings:
-    """The verbs about such settings."""
-
-    def __init__(self, engine: Callable[[], Engine[Any]]) -> None:
-        self._engine = engine
-
-    def publish_blocking(self, setting: SharedSetting) -> None:
-        """Put a setting in force."""
-        self._engine().call(publish, [setting], seconds=PATIENCE).result()
-
-    def value_blocking(self, name: str) -> str | None:
-        """Read a setting, for a caller without a loop."""
-        return self._engine().read(value(name)).result()
-
-    async def value(self, name: str) -> str | None:
-        """Read a setting."""
-        return await self._engine().read(value(name))

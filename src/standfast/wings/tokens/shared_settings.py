@@ -11,6 +11,7 @@ from standfast import redact
 from standfast.spine.accept import user
 from standfast.store.store import Store
 from standfast.wings.queues.declarations import Declarations
+from standfast.wings.tokens import settings_scripts
 from standfast.wings.tokens.settings_scripts import SharedSetting
 
 GROUPS = "groups"
@@ -31,29 +32,29 @@ class SharedSettings:
         groups: Mapping[str, Sequence[str]] | None,
         hidden: Sequence[str] | None,
     ) -> None:
-        self._desk = store.shared_settings
+        self._store = store
         self._written: dict[str, Any] = {}
         if groups is not None:
             self._written[GROUPS] = {person: sorted(set(theirs)) for person, theirs in groups.items()}
         if hidden is not None:
             self._written[HIDDEN_NAMES] = sorted(set(hidden))
             redact.hide_also(hidden)
-        declared.besides(self.publish_blocking, self.look)
+        declared.besides(self.put_in_force, self.look)
 
-    def publish_blocking(self) -> None:
+    def put_in_force(self) -> None:
         """Put in force what this process's file says, if anything; learn which names hide their values."""
         for name, value in self._written.items():
             text = msgspec.json.encode(value, order="sorted").decode()
-            if self._desk.value_blocking(name) != text:
-                self._desk.publish_blocking(SharedSetting(name, text, user()))
+            if self._store.read(settings_scripts.value(name)).result() != text:
+                self._store.write(settings_scripts.publish, SharedSetting(name, text, user())).result()
         self.look()
 
     def look(self) -> None:
         """Learn which names hide their values."""
-        hidden = self._desk.value_blocking(HIDDEN_NAMES)
+        hidden = self._store.read(settings_scripts.value(HIDDEN_NAMES)).result()
         redact.hide_also(() if hidden is None else _names(hidden))
 
     async def groups_of(self, person: str) -> Sequence[str]:
         """Read the groups of a person, as they are published now."""
-        found = await self._desk.value(GROUPS)
+        found = await self._store.read(settings_scripts.value(GROUPS))
         return () if found is None else _groups(found).get(person, ())

@@ -1,5 +1,8 @@
 -- Statements of tokens. How they are written: store/statements.py.
 
+-- columns: standfast.wings.tokens.scripts.TokenRow
+from token: id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at, sessions, created_with
+
 -- name: free_token_name
 -- locks: tokens
 -- One that has expired gives its name back.
@@ -17,11 +20,11 @@ RETURNING id
 UPDATE token SET revoked_at = :now WHERE name = :name AND revoked_at IS NULL RETURNING id
 
 -- name: token
-SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at, sessions, created_with
+SELECT :columns(TokenRow)
 FROM token WHERE id = :id
 
 -- name: tokens
-SELECT id, name, hash, person, role, groups, queues, created_by, created_at, expires_at, revoked_at, sessions, created_with
+SELECT :columns(TokenRow)
 FROM token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) ORDER BY created_at DESC, id
 
 -- name: shared_setting
@@ -45,17 +48,12 @@ VALUES (:hash, :token, :audience, :now, :ends_at, :expires_at)
 -- waits: no
 -- A token has so many browsers at most: the oldest are signed out.
 DELETE FROM browser_session WHERE hash IN (
-  SELECT hash FROM browser_session WHERE token = :token ORDER BY created_at DESC, hash LIMIT :limit OFFSET :most)
-
--- name: trim_sessions (postgres)
-DELETE FROM browser_session WHERE hash IN (
   SELECT hash FROM browser_session WHERE token = :token ORDER BY created_at DESC, hash LIMIT :limit OFFSET :most FOR UPDATE SKIP LOCKED)
 
 -- name: session
--- The token of a session, in the field order of TokenRow, and when the session ends.
-SELECT t.id, t.name, t.hash, t.person, t.role, t.groups, t.queues, t.created_by, t.created_at, t.expires_at, t.revoked_at,
-  t.sessions, t.created_with, s.expires_at
-FROM browser_session AS s JOIN token AS t ON t.id = s.token WHERE s.hash = :hash AND s.audience = :audience
+-- The token of a session, and when the session ends.
+SELECT :columns(TokenRow), s.expires_at
+FROM browser_session AS s JOIN token ON token.id = s.token WHERE s.hash = :hash AND s.audience = :audience
 
 -- name: renew_session
 -- locks: tokens
@@ -71,8 +69,5 @@ DELETE FROM browser_session WHERE hash = :hash
 -- name: delete_sessions
 -- locks: tokens
 -- waits: no
-DELETE FROM browser_session WHERE hash IN (SELECT hash FROM browser_session WHERE expires_at <= :now LIMIT :limit) RETURNING 1
-
--- name: delete_sessions (postgres)
 DELETE FROM browser_session WHERE hash IN (
   SELECT hash FROM browser_session WHERE expires_at <= :now LIMIT :limit FOR UPDATE SKIP LOCKED) RETURNING 1

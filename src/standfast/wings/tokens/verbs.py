@@ -12,6 +12,7 @@ from standfast.rules import Seconds, seconds
 from standfast.spine.accept import checked_name, user
 from standfast.store.store import Store
 from standfast.wings.jobs.view import moments
+from standfast.wings.tokens import scripts as tokens
 from standfast.wings.tokens.scripts import NewToken, Revocation, TokenRow
 from standfast.wings.tokens.words import Grant, Role, mint, read, same
 
@@ -53,7 +54,8 @@ class Tokens:
         works_in = _sessions(sessions)
         lasts = None if expires is None else seconds(expires)
         await self._ready()
-        made = await self._store.tokens.create(
+        made = await self._store.write(
+            tokens.create,
             NewToken(
                 id=minted.id,
                 name=name,
@@ -66,7 +68,7 @@ class Tokens:
                 seconds=lasts,
                 sessions=works_in,
                 created_with=made_with,
-            )
+            ),
         )
         if not made:
             raise ConfigurationError(f"there is a token named {name!r}; revoke it first, or choose another name")
@@ -76,12 +78,12 @@ class Tokens:
         """List the tokens that count, without their secrets."""
         await self._ready()
         skew = self._store.skew()
-        return [_shown(row, skew) for row in await self._store.tokens.listed(self._store.now())]
+        return [_shown(row, skew) for row in await self._store.read(tokens.listed(self._store.now()))]
 
     async def revoke(self, name: str, *, by: str | None = None) -> None:
         """Have a token count no more, from now on and everywhere."""
         await self._ready()
-        if not await self._store.tokens.revoke(Revocation(name, by or user())):
+        if not await self._store.write(tokens.revoke, Revocation(name, by or user())):
             raise UnknownRequest(f"no token is named {name!r}; nothing was revoked")
         self.revocations += 1
 
@@ -91,7 +93,7 @@ class Tokens:
         if taken is None:
             return None
         await self._ready()
-        row = await self._store.tokens.one(taken[0])
+        row = await self._store.read(tokens.one(taken[0]))
         return self.standing(row) if row is not None and same(row.hash, taken[1]) else None
 
     def standing(self, row: TokenRow) -> Grant | None:

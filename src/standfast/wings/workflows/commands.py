@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from standfast.cli.door import DONE, FAILED, look, shared
+from standfast.cli.group import DONE, FAILED, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago
-from standfast.wings.jobs.commands import now
+from standfast.cli.words import ago, now
 from standfast.wings.workflows.words import Progress
 from standfast.wings.workflows.workflow_drawing import bar, lines, mermaid
 

@@ -1,20 +1,23 @@
-"""Pages about what is done in order or at times: workflows as graphs, schedules in plain words."""
+"""Pages about workflows: a list, and one drawn as a graph."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from standfast.dashboard.page import Drawn, Visit
+from standfast.dashboard.actions import Action, Back
+from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.server import visible as reached
-from standfast.server.seen import all_shown, workflow_shown
+from standfast.server.seen import workflow_shown
 from standfast.wings.workflows.rules import layers
 from standfast.wings.workflows.words import Progress
 
 PAGE = 50
 MOST_DRAWN = 200
 """Steps that are drawn; a larger workflow is shown as its table alone."""
+
 WIDTH, HEIGHT, ACROSS, DOWN = 190, 46, 60, 18
+
 LONGEST_NAME = 22
 
 
@@ -78,7 +81,12 @@ def _way(before: Box, after: Box) -> str:
     return f"M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"
 
 
-async def schedules(visit: Visit) -> Drawn:
-    """Show what comes by the clock."""
-    found = (each for each in await visit.sf.schedules.list() if visit.grant.reaches(each["queue"]))
-    return Drawn("schedules.html", {"schedules": all_shown(found, visit.grant)})
+PAGES = (Page("/workflows", workflows), Page("/workflows/{id}", workflow))
+ACTIONS = (
+    Action(
+        "/workflows/{id}/cancel",
+        "POST",
+        "/workflows/{id}/cancel",
+        Back("/workflows/{id}", "workflow-cancel", "The workflow is being cancelled."),
+    ),
+)

@@ -1,76 +1,13 @@
-"""Routes about what is done in order or at times: workflows, schedules; and about the inboxes of sessions."""
+"""Routes about workflows."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from standfast.errors import UnknownSchedule
 from standfast.server import visible as reached
-from standfast.server.auth import own_session
-from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import all_shown, workflow_shown
-from standfast.wings.jobs.routes import check_takes_work
+from standfast.server.seen import workflow_shown
 from standfast.wings.tokens.words import Right
-
-
-class NewSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A schedule to be put in force: one of cron, every and at."""
-
-    name: str
-    queue: str
-    payload: Any = None
-    cron: str | None = None
-    every: float | str | None = None
-    at: str | None = None
-    tz: str = "UTC"
-    missed: str = "latest"
-    jitter: float | str = 0
-    overlap: bool = False
-
-
-class WantedMessages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which messages."""
-
-    unread: bool = True
-
-
-async def schedules(call: Call) -> Answer:
-    """List schedules with their next runs."""
-    found = await call.sf.schedules.list()
-    return Answer({"items": all_shown((each for each in found if call.grant.reaches(each["queue"])), call.grant)})
-
-
-async def add_schedule(call: Call) -> Answer:
-    """Put a schedule in force; the same once more changes nothing."""
-    given: dict[str, Any] = msgspec.structs.asdict(call.body)
-    await check_takes_work(call, given["queue"])
-    if given["name"] in await _out_of_reach(call):
-        raise Problem(403, "forbidden", "a schedule of another queue has this name", "Choose another name.")
-    name, queue = given.pop("name"), given.pop("queue")
-    asked: dict[str, Any] = {"by": call.grant.person, **given}
-    if call.grant.is_agent:  # what an agent has done at times is its session's, too
-        asked["session"] = call.grant.session
-    return Answer(await call.sf.schedules.add(name, queue, asked.pop("payload"), **asked))
-
-
-def _turn(verb: str) -> Any:
-    async def turn(call: Call) -> Answer:
-        if call.path["name"] in await _out_of_reach(call):
-            raise UnknownSchedule.named(call.path["name"])
-        await getattr(call.sf.schedules, verb)(call.path["name"])
-        return Answer(None, 204)
-
-    return turn
-
-
-async def _out_of_reach(call: Call) -> set[str]:
-    """Name the schedules that whoever asks may not know of."""
-    if call.grant.queues is None:
-        return set()
-    return {each["name"] for each in await call.sf.schedules.list() if not call.grant.reaches(each["queue"])}
 
 
 async def _workflow(call: Call) -> dict[str, Any]:
@@ -89,28 +26,7 @@ async def cancel_workflow(call: Call) -> Answer:
     return Answer(await call.sf.workflows.cancel(call.path["id"], by=call.grant.person))
 
 
-async def inbox(call: Call) -> Answer:
-    """Give a session's messages, to its own token alone: reading marks what went well as read."""
-    wanted: WantedMessages = call.query
-    found = await call.sf.inbox.list(own_session(call.grant, call.path["id"]), unread=wanted.unread)
-    return Answer({"items": all_shown(found, call.grant)})
-
-
 ROUTES = (
-    Route("GET", "/schedules", Right.READ, schedules, "List schedules with their next runs"),
-    Route("POST", "/schedules", Right.OPERATE, add_schedule, "Put a schedule in force", body=NewSchedule),
-    Route("POST", "/schedules/{name}/pause", Right.OPERATE, _turn("pause"), "Tick no more", answers=(204,)),
-    Route("POST", "/schedules/{name}/resume", Right.OPERATE, _turn("resume"), "Tick again", answers=(204,)),
-    Route("DELETE", "/schedules/{name}", Right.OPERATE, _turn("remove"), "Remove a schedule", answers=(204,)),
     Route("GET", "/workflows/{id}", Right.READ, workflow, "Give a workflow with its steps"),
     Route("POST", "/workflows/{id}/cancel", Right.OPERATE, cancel_workflow, "End a workflow"),
-    Route(
-        "GET",
-        "/sessions/{id}/inbox",
-        Right.READ,
-        inbox,
-        "Give a session's messages",
-        query=WantedMessages,
-        also=Right.READ_OWN,
-    ),
 )

@@ -166,5 +166,10 @@ def parents(steps: Sequence[int]) -> Script[dict[int, dict[str, Parent]]]:
     return found
 
 
+def parents_of(n: int) -> Script[dict[str, Parent]]:
+    """Read what came of the steps before one, by name."""
+    return (yield from parents([n]))[n]
+
+
 def _with(claim: Claim, parents: dict[str, Parent] | None) -> Claim:
     return claim if parents is None else msgspec.structs.replace(claim, parents=parents)

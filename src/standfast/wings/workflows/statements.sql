@@ -1,39 +1,33 @@
 -- Statements of workflows. How they are written: store/statements.py.
 
+-- columns: standfast.wings.workflows.graphs.WorkflowRow
+from workflow: id, name, state, first_n, last_n, total, unfinished, stopped, dropped, created_at, finished_at
+
+-- columns: standfast.wings.workflows.graphs.StepRow
+from j: n, queue, handler, state, attempts, due_at, parked_on, pending, finished_at
+from b: id, parents
+name: b.step
+size: octet_length(g.result)
+result: CASE WHEN octet_length(g.result) <= :most THEN g.result END
+failure: g.failure
+warning: g.warning
+
 -- name: insert_workflows
 -- locks: workflows
 -- One handed in again after an unknown commit is already here: its id says so.
-INSERT INTO workflow (id, name, state, first_n, last_n, total, unfinished, queues, created_at) VALUES :rows
-ON CONFLICT (id) DO NOTHING
-
--- name: insert_workflows (postgres)
-INSERT INTO workflow (id, name, state, first_n, last_n, total, unfinished, queues, created_at)
-SELECT r->>0, r->>1, r->>2, (r->>3)::bigint, (r->>4)::bigint, (r->>5)::integer, (r->>6)::integer, r->>7, (r->>8)::double precision
-FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO workflow (id, name, state, first_n, last_n, total, unfinished, queues, created_at) :rows(text, text, text, bigint, bigint, integer, integer, text, double precision)
 ON CONFLICT (id) DO NOTHING
 
 -- name: insert_step_bodies
 -- locks: jobs
 -- answers: none
-INSERT INTO body (n, id, payload, details, created_at, workflow, step, parents, children) VALUES :rows
-
--- name: insert_step_bodies (postgres)
-INSERT INTO body (n, id, payload, details, created_at, workflow, step, parents, children)
-SELECT (r->>0)::bigint, r->>1, r->>2, r->>3, (r->>4)::double precision, r->>5, r->>6, r->>7, r->>8 FROM jsonb_array_elements(:rows::jsonb) AS r
+INSERT INTO body (n, id, payload, details, created_at, workflow, step, parents, children) :rows(bigint, text, text, text, double precision, text, text, text, text)
 
 -- name: insert_step_jobs
 -- locks: jobs
 -- answers: none
 INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at,
-  pending) VALUES :rows
-
--- name: insert_step_jobs (postgres)
-INSERT INTO job (n, queue, handler, priority, state, due_at, ready_at, entered_at, budget, asked_lease, asked_expiry, expires_at,
-  pending)
-SELECT (r->>0)::bigint, r->>1, r->>2, (r->>3)::integer, r->>4, (r->>5)::double precision, (r->>6)::double precision,
-  (r->>7)::double precision, (r->>8)::integer, (r->>9)::double precision, (r->>10)::double precision, (r->>11)::double precision,
-  (r->>12)::integer
-FROM jsonb_array_elements(:rows::jsonb) AS r
+  pending) :rows(bigint, text, text, integer, text, double precision, double precision, double precision, integer, double precision, double precision, double precision, integer)
 
 -- name: count_parents_down
 -- locks: jobs
@@ -46,7 +40,7 @@ UPDATE job SET pending = pending - :completed,
   entered_at = iif(pending = :completed, :now, entered_at),
   expires_at = iif(pending = :completed, nullif(min(coalesce(asked_expiry, 9e99),
     coalesce(:now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue), 9e99)), 9e99), expires_at)
-WHERE n IN (SELECT value FROM json_each(:numbers))
+WHERE n IN :integers(numbers)
 RETURNING n, pending, state, token, queue, due_at, iif(pending = 0, (SELECT id FROM body WHERE body.n = job.n), NULL)
 
 -- name: count_parents_down (postgres)
@@ -58,7 +52,7 @@ UPDATE job SET pending = pending - :completed,
   entered_at = CASE WHEN pending = :completed THEN :now ELSE entered_at END,
   expires_at = CASE WHEN pending = :completed
     THEN least(asked_expiry, :now + (SELECT q.max_age FROM queue AS q WHERE q.name = job.queue)) ELSE expires_at END
-WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+WHERE n IN :integers(numbers)
 RETURNING n, pending, state, token, queue, due_at, CASE WHEN pending = 0 THEN (SELECT id FROM body WHERE body.n = job.n) END
 
 -- name: waiting_behind
@@ -76,7 +70,7 @@ SELECT j.n, j.token, b.id, j.queue FROM behind CROSS JOIN job AS j ON j.n = behi
 WITH RECURSIVE behind (n) AS (
   SELECT j.n FROM body AS b CROSS JOIN LATERAL jsonb_array_elements_text(b.children::jsonb) AS c
     JOIN job AS j ON j.n = c::bigint AND j.state = 'waiting'
-  WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+  WHERE b.n IN :integers(numbers)
   UNION
   SELECT j.n FROM behind JOIN body AS b ON b.n = behind.n CROSS JOIN LATERAL jsonb_array_elements_text(b.children::jsonb) AS c
     JOIN job AS j ON j.n = c::bigint AND j.state = 'waiting'
@@ -120,9 +114,6 @@ WHERE id = :id
 
 -- name: release_workflow_key
 -- locks: keys
-UPDATE idempotency SET until = :now + :keep_keys WHERE until IS NULL AND id = :id
-
--- name: release_workflow_key (postgres)
 UPDATE idempotency SET until = :now::double precision + :keep_keys::double precision WHERE until IS NULL AND id = :id
 
 -- name: parents_of
@@ -139,7 +130,7 @@ SELECT p.n, p.step, p.whose, p.size, CASE WHEN p.sum <= :most THEN (SELECT resul
   SELECT q.n, b.step, q.whose, octet_length(g.result) AS size, sum(coalesce(octet_length(g.result), 0)) OVER (ORDER BY q.n) AS sum FROM (
     SELECT a::bigint AS n, json_agg(b.n)::text AS whose
     FROM body AS b CROSS JOIN LATERAL jsonb_array_elements_text(b.parents::jsonb) AS a
-    WHERE b.n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint)) GROUP BY a::bigint
+    WHERE b.n IN :integers(numbers) GROUP BY a::bigint
   ) AS q JOIN body AS b ON b.n = q.n LEFT JOIN ending AS g ON g.n = q.n
 ) AS p ORDER BY p.n
 
@@ -173,30 +164,23 @@ JOIN body AS b ON b.n = j.n LEFT JOIN ending AS g ON g.n = j.n
 ORDER BY above.n, j.state NOT IN ('dead', 'held'), j.n LIMIT :most
 
 -- name: workflow_by_id
--- Field order is that of WorkflowRow, here and wherever one is read.
-SELECT id, name, state, first_n, last_n, total, unfinished, stopped, dropped, created_at, finished_at FROM workflow WHERE id = :id
+SELECT :columns(WorkflowRow) FROM workflow WHERE id = :id
 
 -- name: list_workflows
-SELECT id, name, state, first_n, last_n, total, unfinished, stopped, dropped, created_at, finished_at FROM workflow
-WHERE id < :before AND (:state IS NULL OR state = :state) ORDER BY id DESC LIMIT :limit
-
--- name: list_workflows (postgres)
-SELECT id, name, state, first_n, last_n, total, unfinished, stopped, dropped, created_at, finished_at FROM workflow
+SELECT :columns(WorkflowRow) FROM workflow
 WHERE id < :before AND (:state::text IS NULL OR state = :state) ORDER BY id DESC LIMIT :limit
 
 -- name: stuck_workflows
 SELECT id, name, stopped, unfinished FROM workflow WHERE finished_at IS NULL AND state = 'stuck' ORDER BY id LIMIT :limit
 
 -- name: steps_of_workflow
--- Field order is that of StepRow. A result beyond so many bytes is not read.
-SELECT j.n, b.id, b.step, j.queue, j.handler, j.state, j.attempts, j.due_at, j.parked_on, j.pending, b.parents,
-  octet_length(g.result), CASE WHEN octet_length(g.result) <= :most THEN g.result END, g.failure, g.warning, j.finished_at
+-- A result beyond so many bytes is not read.
+SELECT :columns(StepRow)
 FROM body AS b CROSS JOIN job AS j ON j.n = b.n LEFT JOIN ending AS g ON g.n = b.n
 WHERE b.n > :after AND b.n <= :last AND b.workflow = :id ORDER BY b.n LIMIT :limit
 
 -- name: steps_of_workflow (postgres)
-SELECT j.n, b.id, b.step, j.queue, j.handler, j.state, j.attempts, j.due_at, j.parked_on, j.pending, b.parents,
-  octet_length(g.result), CASE WHEN octet_length(g.result) <= :most THEN g.result END, g.failure, g.warning, j.finished_at
+SELECT :columns(StepRow)
 FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS g ON g.n = b.n
 WHERE b.n > :after AND b.n <= :last AND b.workflow = :id ORDER BY b.n LIMIT :limit
 
@@ -211,10 +195,7 @@ WHERE b.n >= :first AND b.n <= :last AND b.workflow = :id AND j.state NOT IN ('c
 
 -- name: ask_all_to_stop
 -- locks: jobs
-UPDATE job SET cancelling = 1 WHERE n IN (SELECT value FROM json_each(:numbers))
-
--- name: ask_all_to_stop (postgres)
-UPDATE job SET cancelling = 1 WHERE n = ANY (ARRAY(SELECT jsonb_array_elements_text(:numbers::jsonb)::bigint))
+UPDATE job SET cancelling = 1 WHERE n IN :integers(numbers)
 
 -- name: recount_workflows
 -- locks: workflows
@@ -249,7 +230,4 @@ SELECT coalesce(json_agg(n), '[]')::text FROM body WHERE n >= :first AND n <= :l
 
 -- name: delete_workflows
 -- locks: workflows
-DELETE FROM workflow WHERE id IN (SELECT value FROM json_each(:ids))
-
--- name: delete_workflows (postgres)
-DELETE FROM workflow WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(:ids::jsonb)))
+DELETE FROM workflow WHERE id IN :texts(ids)

@@ -21,6 +21,7 @@ from standfast.store.store import Store
 from standfast.telemetry import BATCH, WORKFLOW, Tracing
 from standfast.wings.jobs.view import blocker, moments, one_of, whole_page
 from standfast.wings.queues.checks import Admission
+from standfast.wings.workflows import graphs
 from standfast.wings.workflows.graphs import Cancellation, Start, Started, StepRow, WorkflowRow
 from standfast.wings.workflows.rules import Link, Plan, Refusal, plan, reasons
 from standfast.wings.workflows.words import Progress
@@ -183,10 +184,10 @@ class Workflows:
             key=key,
         )
         if self._tracing is None:
-            return _started(await self._store.flows.start(start), workflow.name, key)
+            return _started(await self._store.write(graphs.start, start), workflow.name, key)
         with self._tracing.producing(workflow.name, {WORKFLOW: start.id, BATCH: len(jobs)}) as span:
             carried = msgspec.structs.replace(start, jobs=[stamped(job, span) for job in jobs])
-            return _started(await self._store.flows.start(carried), workflow.name, key)
+            return _started(await self._store.write(graphs.start, carried), workflow.name, key)
 
     def _laid_out(self, step: Step, session: str | None) -> NewJob:
         """Give a step's job an id of its own: a workflow can be started more than once."""
@@ -208,7 +209,7 @@ class Workflows:
     async def get(self, id: str) -> dict[str, Any]:
         """Give a workflow with its steps, each with its state, and its result once it is completed."""
         await self._ready()
-        found = await self._store.flows.one(id_of(id))
+        found = await self._store.read(graphs.one(id_of(id)))
         if found is None:
             raise UnknownRequest.named("workflow", id)
         row, steps = found
@@ -218,7 +219,7 @@ class Workflows:
         """List workflows, the newest first, without their steps; `cursor` is the last id of the page before."""
         await self._ready()
         wanted = one_of("state", state, Progress)
-        rows = await self._store.flows.listed(wanted, whole_page(limit) - 1, cursor)
+        rows = await self._store.read(graphs.listed(wanted, whole_page(limit) - 1, cursor))
         return [self._summary(row) for row in rows]
 
     def _summary(self, row: WorkflowRow) -> dict[str, Any]:
@@ -239,7 +240,7 @@ class Workflows:
     async def cancel(self, id: str, *, by: str | None = None) -> dict[str, Any]:
         """End every step that is not final; one that runs is asked to stop, and ends cancelled unless it succeeds."""
         await self._ready()
-        if not await self._store.flows.cancel(Cancellation(id_of(id), by or user())):
+        if not await self._store.write(graphs.cancel, Cancellation(id_of(id), by or user())):
             raise UnknownRequest.named("workflow", id)
         return await self.get(id)
 

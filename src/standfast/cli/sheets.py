@@ -1,0 +1,197 @@
+"""Jobs laid out for reading: many as a list, one as a sheet with its failure and history."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+from standfast.cli.terminal import Cell, Table, as_text, show, show_json
+from standfast.cli.words import ago, now, span, when
+from standfast.failure import Failure, Landed
+from standfast.lifecycle import State
+from standfast.views import Attempt, JobView
+from standfast.wings.jobs.view import Page
+
+COLOURS = {
+    "queued": "cyan",
+    "scheduled": "blue",
+    "waiting": "blue",
+    "retry_pending": "yellow",
+    "parked": "yellow",
+    "running": "bold green",
+    "completed": "green",
+    "cancelled": "dim",
+    "held": "bold magenta",
+    "dead": "bold red",
+}
+SAID = (
+    *("worker", "priority", "idempotency_key", "thread_key", "session"),
+    *("requester", "risk", "labels", "superseded_by"),
+)
+"""Facts that are told where there is something to tell."""
+LONGEST_NOTE = 80
+LONGEST_VALUE = 2000
+MANY_SKIPPED = 2000
+"""From how many jobs on a page says how many it took."""
+
+
+def listing(jobs: Sequence[JobView], now: datetime, *, letters: bool = False) -> Table:
+    """Lay out many jobs, one a row; letters with where each is in its triage."""
+    rows: list[tuple[str | Cell, ...]] = [
+        (
+            job.id,
+            job.queue,
+            _state(job),
+            *([job.triage.replay_status if job.triage else ""] if letters else []),
+            f"{job.attempts}/{job.max_attempts}",
+            ago(job.created_at, now),
+            _note(job, now),
+        )
+        for job in jobs
+    ]
+    return Table(rows, ("id", "queue", "state", *(["triage"] if letters else []), "attempts", "age", "note"))
+
+
+def sheet(job: JobView, now: datetime, longest: int = LONGEST_VALUE) -> list[Table]:
+    """Lay out one job, and what stopped it; longer values are cut."""
+    tables = [Table(list(_facts(job, now, longest)))]
+    if job.failure is not None:
+        tables.append(Table(list(_failure(job, job.failure, longest)), title="Failure"))
+    if job.effects:
+        rows = [(each["name"], _verdict(each), _cut(as_text(each["receipt"]), longest)) for each in job.effects]
+        tables.append(Table(rows, ("effect", "verdict", "receipt"), title="Effects"))
+    if job.history:
+        columns = ("attempt", "when", "class", "landed", "reason", "repeat", "error")
+        tables.append(Table([_line(line, now, longest) for line in job.history], columns, title="History"))
+    return tables
+
+
+def letter(job: JobView, now: datetime, approval: str | None = None) -> list[Table]:
+    """Lay out one letter, whole, and what to do with it; `approval` is the one it waits for."""
+    facts, *tables = sheet(job, now, longest=sys.maxsize)
+    return [Table([*facts.rows, *_letter_facts(job)]), *tables, Table(list(_next_steps(job, approval)), title="Next")]
+
+
+def _state(job: JobView) -> Cell:
+    return Cell(job.view, COLOURS.get(job.view, ""))
+
+
+def _note(job: JobView, now: datetime) -> str:
+    """Say what one would ask next about a job in this state."""
+    parts = []
+    if job.view in {"scheduled", "retry_pending"}:
+        parts.append(f"due {ago(job.due_at, now)}")
+    if job.view == "parked":
+        parts.append(f"waits for {job.parked_on}")
+    if job.view == "running":
+        parts.append(f"on {job.worker}")
+    if job.failure is not None:
+        parts.append(_reason(job.failure))
+    if job.warning:
+        parts.append(job.warning)
+    note = "; ".join(parts)
+    return note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 1]}…"
+
+
+def _reason(failure: Failure) -> str:
+    return ": ".join(part for part in (failure.reason_code, failure.told) if part)
+
+
+def _facts(job: JobView, now: datetime, longest: int) -> Iterator[tuple[str, str | Cell]]:
+    yield "id", job.id
+    yield "queue", job.queue if job.handler == job.queue else f"{job.queue} (handler {job.handler})"
+    yield "state", _state(job)
+    yield "attempts", f"{job.attempts} of {job.max_attempts}"
+    if job.parked_on is not None:
+        yield "waits for", Cell(job.parked_on, "yellow")
+    for name in ("created_at", "due_at", "claimed_at", "finished_at", "expires_at"):
+        moment = getattr(job, name)
+        if moment is not None and (name != "due_at" or job.state == State.QUEUED):
+            yield name.removesuffix("_at"), when(moment, now)
+    for name in SAID:
+        value = getattr(job, name)
+        if value:
+            yield name.replace("_", " "), as_text(value)
+    yield "payload", _cut(as_text(job.payload), longest)
+    if job.result is not None:
+        yield "result", _cut(as_text(job.result), longest)
+    if job.warning:
+        yield "warning", Cell(job.warning, "yellow")
+
+
+def _failure(job: JobView, failure: Failure, longest: int) -> Iterator[tuple[str, str | Cell]]:
+    yield "reason", Cell(failure.reason_code, "bold red" if job.view in {"dead", "held"} else "yellow")
+    if failure.cause:
+        yield "cause", failure.cause
+    yield "class", f"{failure.cls}, landed: {failure.landed}"
+    if failure.error_kind:
+        yield "error", failure.error_kind
+    if failure.message:
+        yield "message", _cut(failure.message, longest)
+    if failure.advice:
+        yield "advice", Cell(failure.advice, "bold")
+    if job.triage is not None:
+        yield "triage", f"{job.triage.action} ({job.triage.replay_status}), by rule {job.triage.rule}"
+        if job.triage.note:
+            yield "note", job.triage.note
+
+
+def _letter_facts(job: JobView) -> Iterator[tuple[str, str]]:
+    yield "payload sha256", job.payload_sha256
+    for name in ("workflow", "coalesced", "fingerprint", "replays", "policy_snapshot"):
+        value = getattr(job, name)
+        if value:
+            yield name.replace("_", " "), as_text(value)
+    for name in ("owner", "approver_group"):
+        value = job.triage and getattr(job.triage, name)
+        if value:
+            yield name.replace("_", " "), value
+    first = job.first_failure
+    if first is not None and job.failure is not None and first.reason_code != job.failure.reason_code:
+        yield "first failure", _reason(first)
+
+
+def _next_steps(job: JobView, approval: str | None) -> Iterator[tuple[str, str]]:
+    if approval is not None:
+        yield "let it go back to work", f"standfast approvals approve {approval}"
+        yield "leave it dead", f"standfast approvals deny {approval} --reason …"
+    else:
+        denied = job.triage is not None and job.triage.replay_status == "denied"
+        yield "ask again, it was denied" if denied else "put it back to work", f"standfast dead replay {job.id}"
+    if job.failure is not None and job.failure.landed == Landed.MAYBE:
+        yield "end it, if its effect is there", f"standfast dead resolve [app:sf] {job.id} --reason …"
+        yield "end it by your word, unchecked", f"standfast dead resolve {job.id} --reason … --result JSON"
+
+
+def _verdict(effect: dict[str, Any]) -> str:
+    """Say what is known of an effect, and if it came from a worker that had lost the job by then."""
+    return f"{effect['verdict']}, late" if effect.get("late") else str(effect["verdict"])
+
+
+def _line(line: Attempt, now: datetime, longest: int) -> tuple[str, ...]:
+    words = (line.cls, line.landed, line.reason_code)
+    after = None if line.delay is None else f"after {span(line.delay)}"
+    repeat = ", ".join(part for part in (after, line.possible_duplicate and "possible duplicate") if part)
+    asked = line.by and f"by {line.by}"
+    said = ": ".join(part for part in (line.error_kind, line.message, asked, line.reason) if part)
+    return (str(line.attempt), ago(line.at, now), *(word or "" for word in words), repeat, _cut(said, longest))
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters; --json gives all)"
+
+
+def show_page(page: Page, *, as_json: bool, letters: bool = False) -> None:
+    """Write a page of jobs; on stderr stands how to go on."""
+    if as_json:
+        scanned = {} if page.scanned is None else {"scanned": page.scanned}
+        show_json({"items": page, "next_cursor": page.next_cursor, **scanned})
+        return
+    show(listing(page, now(), letters=letters))
+    if page.next_cursor is not None:
+        looked = f" ({page.scanned} jobs were looked through)" if (page.scanned or 0) > MANY_SKIPPED else ""
+        click.echo(f"there is more: add --cursor {page.next_cursor}{looked}", err=True)

@@ -1,0 +1,93 @@
+"""Commands about this installation and its store: migrate, config, bench."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+import msgspec
+
+from standfast import settings
+from standfast.cli.group import ask, shared
+from standfast.cli.terminal import Table, as_text, show, show_json, show_line
+from standfast.redact import redacted
+from standfast.settings import Setting, Settings
+
+PARTS = ("queues", "commands", "ingest", "notify")
+"""The tables of the file that have tables of their own."""
+
+
+@click.command()
+@shared
+def migrate(*, url: str | None, as_json: bool) -> None:
+    """Bring the store's schema forward.
+
+    Every use of a store does the same when it opens it.
+    """
+    before, after = ask(url, lambda sf: sf.migrate())
+    if as_json:
+        show_json({"from": before, "to": after})
+    else:
+        show_line(f"schema {before} → {after}" + (" (nothing to do)" if before == after else ""))
+
+
+@click.command()
+@shared
+def config(*, url: str | None, as_json: bool) -> None:
+    """Show every setting of this directory and where it comes from; secrets are hidden.
+
+    What other processes published is not shown: the rules in force are in `standfast queue list --json`.
+    """
+    tree = _effective(settings.load(url, os.environ))
+    if as_json:
+        show_json(tree)
+        return
+    tables = {f"{part}.{name}.": rules for part in PARTS for name, rules in tree[part].items()}
+    groups = {"": tree["settings"], **tables}
+    rows = [
+        (f"{prefix}{name}", it.source, as_text(it.value))
+        for prefix, group in groups.items()
+        for name, it in group.items()
+    ]
+    show(Table(rows, ("setting", "source", "value")))
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Smaller numbers, for a first look.")
+@click.option(
+    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds to take the median of."
+)
+@click.option(
+    "--peers", metavar="PATH", help="On PostgreSQL: the other queues' environment, or none; else one is made."
+)
+@shared
+def bench(*, quick: bool, rounds: int, peers: str | None, url: str | None, as_json: bool) -> None:
+    """Measure this machine beside SQLite alone, or a PostgreSQL server beside other queues on it."""
+    from standfast.bench import command  # noqa: PLC0415 - loaded only when asked for
+
+    command.main(url, quick, rounds, as_json, peers)
+
+
+def _effective(found: Settings) -> dict[str, dict[str, Any]]:
+    """Lay every setting out with its source."""
+    plain = {name: value for name, value in msgspec.structs.asdict(found).items() if isinstance(value, Setting)}
+    plain["url"] = Setting(settings.without_password(found.url.value), found.url.source)
+    queues = {
+        name: {rule: Setting(value, found.source(name, rule)) for rule, value in msgspec.to_builtins(rules).items()}
+        for name, rules in found.queues.items()
+    }
+    written = {"commands": found.commands, "ingest": found.ingest, "notify": found.notify.get("surfaces", {})}
+    return {"settings": plain, "queues": queues, **{name: _written(tables) for name, tables in written.items()}}
+
+
+def _written(tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Setting]]:
+    """Lay tables out as the file has them; a secret that somebody wrote there is hidden."""
+    return {
+        name: {key: Setting(_shown(key, value), "file") for key, value in of.items()} for name, of in tables.items()
+    }
+
+
+def _shown(key: str, value: Any) -> Any:
+    """Show a setting; `secret_env` names a variable, and is no secret."""
+    return redacted(value) if key == "secret_env" else redacted({key: value})[key]

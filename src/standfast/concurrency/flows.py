@@ -1,0 +1,108 @@
+"""Answers that are awaited, or waited for in a thread: one body of code serves callers with a loop and without.
+
+A flow is a coroutine that awaits nothing but answers and other flows. On a loop it is awaited as usual. `finished` runs
+it in the thread that asks: each answer is waited for where it stands, and the flow never suspends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from standfast.concurrency.threads import aside
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class _Mode(threading.local):
+    blocks = False
+    """Whether this thread runs a flow that must not suspend."""
+
+
+_mode = _Mode()
+
+
+class Answer(ABC, Generic[T_co]):
+    """What somebody will say. It is asked for once: when this is awaited, or when `result()` is called."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, Any, T_co]:
+        """Wait for it on this loop, or in this thread if a flow runs without a loop."""
+        return _at_once(self.result()) if _mode.blocks else self.waiting()
+
+    @abstractmethod
+    def waiting(self) -> Generator[Any, Any, T_co]:
+        """Wait for it on this loop."""
+
+    @abstractmethod
+    def result(self) -> T_co:
+        """Wait for it in this thread."""
+
+
+def _at_once(result: T) -> Generator[Any, Any, T]:
+    yield from ()
+    return result
+
+
+class EitherWay(Answer[T_co]):
+    """What two functions do the same way: one on the loop, one in the thread that asks."""
+
+    __slots__ = ("_awaited", "_blocking")
+
+    def __init__(self, awaited: Callable[[], Awaitable[T_co]], blocking: Callable[[], T_co]) -> None:
+        self._awaited = awaited
+        self._blocking = blocking
+
+    def waiting(self) -> Generator[Any, Any, T_co]:
+        """Wait for it on this loop."""
+        return self._awaited().__await__()
+
+    def result(self) -> T_co:
+        """Wait for it in this thread."""
+        return self._blocking()
+
+
+def beside(work: Callable[..., T], *given: object) -> Answer[T]:
+    """Do blocking work: on a thread beside the loop, or in the thread that asks."""
+    return EitherWay(partial(aside, work, *given), partial(work, *given))
+
+
+def of_loop(awaitable: Awaitable[T]) -> Answer[T]:
+    """Wait for what only a loop can give; code without one makes a loop for it."""
+    return EitherWay(lambda: awaitable, lambda: _in_a_loop(awaitable))
+
+
+def _in_a_loop(awaitable: Awaitable[T]) -> T:
+    async def wait() -> T:
+        return await awaitable
+
+    with _blocks(on=False):
+        return asyncio.run(wait())
+
+
+def finished(flow: Coroutine[Any, Any, T]) -> T:
+    """Run a flow in this thread, for a caller without a loop."""
+    with _blocks(on=True):
+        try:
+            flow.send(None)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+    flow.close()
+    raise RuntimeError("a flow waited for something that only a loop can give")
+
+
+@contextmanager
+def _blocks(*, on: bool) -> Iterator[None]:
+    before, _mode.blocks = _mode.blocks, on
+    try:
+        yield
+    finally:
+        _mode.blocks = before

@@ -1,0 +1,82 @@
+"""Filters as Structs: a field says once what it chooses by; query parameters, options and forms are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+_KEY = "standfast.filter"
+
+
+class Described(NamedTuple):
+    """What a field of a filter means, beyond its type."""
+
+    help: str
+    """What the command line says about it."""
+    title: str | None = None
+    """What a form calls it; a field without a title is kept by forms, but not asked for."""
+    choices: tuple[str, ...] = ()
+    example: str | None = None
+    """What to type, where that needs saying."""
+    is_duration: bool = False
+    is_search: bool = False
+    """Whether a form asks for it first, as for what most people look by."""
+
+
+class FilterField(NamedTuple):
+    """One field of a filter: its name at every door, and as the Struct has it."""
+
+    name: str
+    attribute: str
+    about: Described
+
+
+class Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Chooses by its described fields. Others, such as a page's limit, may stand beside them."""
+
+    def chosen(self) -> dict[str, Any]:
+        """Give what was chosen, by the names that the queue knows."""
+        found = {field.name: getattr(self, field.attribute) for field in fields_of(type(self))}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def described(
+    about: str,
+    title: str | None = None,
+    *,
+    choices: tuple[str, ...] = (),
+    example: str | None = None,
+    is_duration: bool = False,
+    is_search: bool = False,
+) -> Meta:
+    """Describe a field. Nothing of it is in the API's document, which has the types."""
+    return Meta(extra={_KEY: Described(about, title, choices, example, is_duration, is_search)})
+
+
+@cache
+def fields_of(shape: type[msgspec.Struct]) -> tuple[FilterField, ...]:
+    """Give the described fields of a filter."""
+    found = ((each, _described(each.type)) for each in msgspec.structs.fields(shape))
+    return tuple(FilterField(each.encode_name, each.name, about) for each, about in found if about is not None)
+
+
+def names_of(shape: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Give the names of a filter's fields."""
+    return tuple(field.name for field in fields_of(shape))
+
+
+def _described(type_: Any) -> Described | None:
+    return next((meta.extra[_KEY] for meta in _metas(type_) if meta.extra and _KEY in meta.extra), None)
+
+
+def _metas(type_: Any) -> Iterator[Meta]:
+    """Give what annotates a type, or a member of a union."""
+    if get_origin(type_) is Annotated:
+        yield from (each for each in get_args(type_)[1:] if isinstance(each, Meta))
+    else:
+        for member in get_args(type_):
+            yield from _metas(member)

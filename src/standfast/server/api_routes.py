@@ -1,0 +1,25 @@
+"""Everything the API does, put together from the wings."""
+
+from __future__ import annotations
+
+from standfast.server.route import Route
+from standfast.wings.approvals import routes as approvals
+from standfast.wings.audit import routes as audit
+from standfast.wings.calls import routes as calls
+from standfast.wings.health import routes as health
+from standfast.wings.jobs import routes as jobs
+from standfast.wings.letters import routes as letters
+from standfast.wings.notices import routes as notices
+from standfast.wings.policy import routes as policy
+from standfast.wings.queues import routes as queues
+from standfast.wings.redrives import routes as redrives
+from standfast.wings.schedules import routes as schedules
+from standfast.wings.sessions import routes as sessions
+from standfast.wings.tokens import routes as tokens
+from standfast.wings.workflows import routes as workflows
+
+NOUNS = (
+    *(jobs, calls, letters, redrives, queues, health, approvals, audit),
+    *(policy, tokens, schedules, workflows, sessions, notices),
+)
+ROUTES: tuple[Route, ...] = tuple(route for noun in NOUNS for route in noun.ROUTES)

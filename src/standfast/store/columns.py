@@ -1,0 +1,98 @@
+"""Column lists made from the structs that they fill, so that no field can land in its neighbour.
+
+They stand at the top of a file of statements. Every field of the struct gets its expression:
+
+    -- columns: standfast.job.Claim               or `… as Claimed`, where a struct is filled in several ways
+    from j: n, token, queue                       columns that have the fields' names
+    id: b.id
+    ledger: json(CASE WHEN j.token > :since
+      THEN … END)                                 an expression may go on in lines that are indented
+    later: handler_risk, parents                  the last fields, which are filled elsewhere
+
+    -- columns: standfast.job.Claim (postgres)    what a dialect writes otherwise
+    ledger: …
+
+In a statement, `:columns(Claim)` stands for all of them, in the order of the fields. The struct is looked up as the
+statements are loaded, so the module that it stands in imports no engine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib import import_module
+from typing import NamedTuple
+
+OPENING = "\n-- columns: "
+
+_HEADER = re.compile(r"(standfast[\w.]*\.(\w+))(?: as (\w+))?(?: \((sqlite|postgres)\))?")
+_PLACE = re.compile(r":columns\((\w+)\)")
+
+
+class Columns(NamedTuple):
+    """The columns of a struct: for each dialect, or for both, the expression of each field."""
+
+    struct: str
+    expressions: dict[str, dict[str, str]]
+    later: list[str]
+
+    def in_dialect(self, dialect: str) -> str:
+        """Write the columns out; refuse a field without an expression, and an expression without a field."""
+        own = self.expressions.get("", {}) | self.expressions.get(dialect, {})
+        fields = _fields(self.struct)
+        filled = fields[: len(fields) - len(self.later)]
+        if own.keys() != set(filled) or fields[len(filled) :] != self.later:
+            wrong = sorted(own.keys() ^ set(filled)) or self.later
+            raise ValueError(f"the columns of {self.struct} are not its fields: look at {', '.join(wrong)}")
+        return ", ".join(own[field] for field in filled)
+
+
+def _fields(struct: str) -> list[str]:
+    module, _, name = struct.rpartition(".")
+    found = getattr(import_module(module), name)
+    return list(getattr(found, "__struct_fields__", None) or found._fields)
+
+
+def read(found: dict[str, Columns], block: str) -> None:
+    """Add a block to those that were found before."""
+    header, *lines = block.strip().splitlines()
+    named = _HEADER.fullmatch(header)
+    if named is None:
+        raise ValueError(f"nobody knows the header `-- columns: {header}`")
+    struct, label, dialect = named[1], named[3] or named[2], named[4] or ""
+    columns = found.setdefault(label, Columns(struct, {}, []))
+    if columns.struct != struct or dialect in columns.expressions:
+        raise ValueError(f"the columns {label} are written twice")
+    own = columns.expressions[dialect] = {}
+    for key, text in _entries(lines):
+        if key == "later":
+            columns.later.extend(_listed(text))
+        elif key.startswith("from "):
+            own.update({field: f"{key.removeprefix('from ')}.{field}" for field in _listed(text)})
+        else:
+            own[key] = text
+
+
+def _entries(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
+    """Give what stands before and after the first colon of each line, with the indented lines that follow it."""
+    text = "\n".join(line for line in lines if line.strip() and not line.startswith("--"))
+    for entry in re.split(r"\n(?! )", text):
+        key, _, value = entry.partition(": ")
+        yield key, value
+
+
+def _listed(text: str) -> list[str]:
+    return re.split(r",\s+", text)
+
+
+def expand(sql: str, known: dict[str, Columns], dialect: str) -> str:
+    """Put the columns into a statement."""
+    while ":columns(" in sql:
+        sql = _PLACE.sub(lambda place: _known(known, place[1]).in_dialect(dialect), sql)
+    return sql
+
+
+def _known(known: dict[str, Columns], label: str) -> Columns:
+    if label not in known:
+        raise ValueError(f"no columns have the name {label}")
+    return known[label]

@@ -1,0 +1,47 @@
+"""What a statement that is written once means in each dialect.
+
+It is written as PostgreSQL wants it: with casts, and with the rows that it locks. SQLite has no `::`, and one writer at
+a time. What is left are arrays and batches, which cross as JSON:
+
+    n IN :integers(numbers)        one of a JSON array of numbers; `:texts(ids)` likewise
+    :rows(bigint, text)            the rows of a batch, where `VALUES (…), (…)` could stand, and their columns' types
+"""
+
+from __future__ import annotations
+
+import re
+
+_ARRAY = re.compile(r"IN :(integers|texts)\((\w+)\)")
+_BATCH = re.compile(r":rows\(([a-z ,]+)\)")
+_CAST = re.compile(r"::(?:text|jsonb?|integer|bigint|double precision|boolean)\b")
+_LOCK = re.compile(r"\s+FOR (?:UPDATE|NO KEY UPDATE|SHARE)(?: OF \w+)?(?: SKIP LOCKED)?")
+_CASTS = {"integers": "::bigint", "texts": ""}
+
+
+def in_sqlite(sql: str) -> str:
+    """Write a statement as SQLite takes it."""
+    sql = _ARRAY.sub(r"IN (SELECT value FROM json_each(:\2))", sql)
+    sql = _BATCH.sub("VALUES :rows", sql)
+    sql = _LOCK.sub("", sql) if "FOR " in sql else sql
+    return _CAST.sub("", sql)
+
+
+def in_postgres(sql: str) -> str:
+    """Write a statement as PostgreSQL takes it: the array once, so that an index is asked for all of it."""
+    return _BATCH.sub(_batch, _ARRAY.sub(_array, sql))
+
+
+def _array(found: re.Match[str]) -> str:
+    return f"= ANY (ARRAY(SELECT jsonb_array_elements_text(:{found[2]}::jsonb){_CASTS[found[1]]}))"
+
+
+def _batch(found: re.Match[str]) -> str:
+    columns = [_column(place, kind) for place, kind in enumerate(found[1].split(", "))]
+    return f"SELECT {', '.join(columns)} FROM jsonb_array_elements(:rows::jsonb) AS r"  # noqa: S608 - all of it is ours
+
+
+def _column(place: int, kind: str) -> str:
+    return f"r->>{place}" if kind == "text" else f"(r->>{place})::{kind}"
+
+
+TRANSLATED = {"sqlite": in_sqlite, "postgres": in_postgres}

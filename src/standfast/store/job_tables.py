@@ -1,0 +1,113 @@
+"""The tables that make up jobs and keys, as every engine has them: a promotion copies them from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+Row = tuple[Any, ...]
+Rows = list[Row]
+
+
+class Table(NamedTuple):
+    """A table as both stores have it. `times` are columns, `timed` columns of JSON text with the field that is a time.
+
+    A field inside others has a path, such as `history.at`: each of a list is meant. `source` is what it is read from,
+    where SQLite has it elsewhere.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    rest: tuple[str, ...]
+    times: frozenset[str] = frozenset()
+    timed: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+    numbers: frozenset[str] = frozenset()
+    """The columns of the key that are numbers; the others are text, in the order of its bytes."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column, in the order of a row."""
+        return self.key + self.rest
+
+    @property
+    def select(self) -> str:
+        """The beginning of a query that reads rows."""
+        return f"SELECT {', '.join(self.columns)} FROM"
+
+    def shifted(self, rows: Iterable[Row], by: float) -> Rows:
+        """Give the rows with their times moved."""
+        times = [place for place, column in enumerate(self.columns) if column in self.times]
+        timed = [(self.columns.index(column), path.split(".")) for column, path in self.timed]
+        return [self._shift(list(row), times, timed, by) for row in rows]
+
+    @staticmethod
+    def _shift(row: list[Any], times: list[int], timed: list[tuple[int, list[str]]], by: float) -> Row:
+        for place in times:
+            if row[place] is not None:
+                row[place] += by
+        for place, path in timed:
+            if row[place]:
+                value = msgspec.json.decode(row[place])
+                moved = _shifted_inside(value, path, by)
+                row[place] = row[place] if moved == value else msgspec.json.encode(moved).decode()
+        return tuple(row)
+
+
+def _shifted_inside(value: Any, path: Sequence[str], by: float) -> Any:
+    """Give a value with the time at a path in it moved, in each item of a list; without one it stays as it is."""
+    if not path:
+        return value + by
+    if isinstance(value, list):
+        return [_shifted_inside(each, path, by) for each in value]
+    field, *rest = path
+    if value.get(field) is None:
+        return value
+    return value | {field: _shifted_inside(value[field], rest, by)}
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Give names that are written with spaces between them."""
+    return tuple(text.split())
+
+
+BODY = Table(
+    "body",
+    ("n",),
+    words(
+        "id payload idempotency_key details created_at first_seen_at thread_key generation workflow coalesced"
+        " step parents children"
+    ),
+    frozenset({"created_at", "first_seen_at"}),
+)
+JOB = Table(
+    "job",
+    ("n",),
+    words(
+        "queue handler priority state ready_at due_at entered_at attempts round_start budget max_attempts deferrals"
+        " token worker claimed_at asked_lease lease timeout replay_mode asked_expiry expires_at finished_at cancelling"
+        " landed thread_gate parked_on occupies pending progress_start failed_looks suspect"
+    ),
+    frozenset(words("ready_at due_at entered_at claimed_at asked_expiry expires_at finished_at")),
+)
+ENDING = Table(
+    "ending",
+    ("n",),
+    words(
+        "result warning failure triage fingerprint superseded_by policy_snapshot replays replay_at refused_under"
+        " refused_at"
+    ),
+    frozenset({"replay_at", "refused_at"}),
+    timed=(("triage", "replay_at"),),
+)
+HISTORY = Table("history", ("n", "line"), ("entry",), timed=(("entry", "at"),))
+EFFECT = Table("effect", ("n", "name"), words("state receipt verdict token at late attempt done_in"), frozenset({"at"}))
+BY_NUMBER = (JOB, BODY, ENDING, HISTORY, EFFECT)
+"""The tables that make up a job."""
+
+KEYS = Table("idempotency", ("queue", "key"), words("id fingerprint until"), frozenset({"until"}))
+
+Jobs = dict[str, Rows]
+"""Rows of the tables that make up jobs, by the table's name."""

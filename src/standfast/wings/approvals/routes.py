@@ -1,0 +1,63 @@
+"""Routes about approvals."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from standfast.server import visible as reached
+from standfast.server.fields import Reason
+from standfast.server.problems import Problem
+from standfast.server.route import Answer, Call, Route
+from standfast.server.seen import all_shown
+from standfast.wings.tokens.words import Right
+
+
+class WantedApprovals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which approvals."""
+
+    state: str | None = "pending"
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class Denial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why not."""
+
+    reason: Reason
+
+
+async def approvals(call: Call) -> Answer:
+    """List what waits for a person's answer."""
+    wanted: WantedApprovals = call.query
+    state = None if wanted.state == "all" else wanted.state
+    found = await call.sf.approvals.list(state, queues=call.grant.queues, limit=wanted.limit)
+    return Answer({"items": all_shown(found, call.grant), "more": found.more})
+
+
+async def _asked(call: Call) -> str:
+    """Find the approval a path names, if whoever asks may know of it."""
+    return str((await reached.approval(call.sf, call.grant, call.path["id"]))["id"])
+
+
+async def approve(call: Call) -> Answer:
+    """Say yes; the replay is performed. A token made for sessions is an agent's, and a yes is a person's to say."""
+    grant = call.grant
+    if grant.is_agent:
+        hint = "Have a person approve it, with a token made without --sessions."
+        raise Problem(403, "forbidden", "the token was made for an agent's sessions, and agents approve nothing", hint)
+    by: dict[str, Any] = {"by": grant.person, "groups": grant.groups, "token": None if grant.host else grant.id}
+    return Answer(await call.sf.approvals.approve(await _asked(call), **by))
+
+
+async def deny(call: Call) -> Answer:
+    """Say no."""
+    return Answer(await call.sf.approvals.deny(await _asked(call), by=call.grant.person, reason=call.body.reason))
+
+
+ROUTES = (
+    Route("GET", "/approvals", Right.READ, approvals, "List what waits for an answer", query=WantedApprovals),
+    Route("POST", "/approvals/{id}/approve", Right.APPROVE, approve, "Say yes; the replay is performed"),
+    Route("POST", "/approvals/{id}/deny", Right.APPROVE, deny, "Say no", body=Denial),
+)

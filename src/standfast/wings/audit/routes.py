@@ -1,0 +1,46 @@
+"""Routes about the audit chain."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from standfast.server.auth import check_whole
+from standfast.server.route import Answer, Call, Route
+from standfast.server.seen import all_shown, shown
+from standfast.server.targets import found_job
+from standfast.wings.tokens.words import Right
+
+
+class WantedEntries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which decisions."""
+
+    after: Annotated[int, Meta(ge=0, lt=1 << 62)] = 0
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    job: str | None = None
+    kind: str | None = None
+
+
+async def audit(call: Call) -> Answer:
+    """Give decisions, in their order."""
+    wanted: WantedEntries = call.query
+    if wanted.job is None:
+        check_whole(call.grant, "Name a job of one of them.")
+    elif call.grant.queues is not None:
+        await found_job(call, wanted.job)
+    found = await call.sf.audit.entries(**msgspec.structs.asdict(wanted))
+    return Answer({"items": all_shown(found, call.grant), "next_after": found.next_after})
+
+
+async def verify(call: Call) -> Answer:
+    """Look whether the record, which is of all queues, is whole."""
+    check_whole(call.grant)
+    return Answer(shown(await call.sf.audit.verify(), call.grant))
+
+
+ROUTES = (
+    Route("GET", "/audit", Right.READ, audit, "Give decisions, in their order", query=WantedEntries),
+    Route("GET", "/audit/verify", Right.READ, verify, "Look whether the record is whole"),
+)

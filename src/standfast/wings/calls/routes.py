@@ -1,0 +1,99 @@
+"""Routes that call a handler: run, submit, hand over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from standfast.application.calling import Begun
+from standfast.server.route import Answer, Call, Route
+from standfast.server.shutdown import shutdown_of
+from standfast.server.targets import SAID, as_caller, found_job, given, handler_named
+from standfast.wings.calls.replies import reply
+from standfast.wings.tokens.words import Right
+
+LONGEST_RUN = 25.0
+"""Seconds that a request waits for a handler's end; proxies and clients give up at thirty or sixty."""
+
+
+class NewCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A handler to be called."""
+
+    handler: str
+    params: Any = None
+    session: str | None = None
+    timeout: float | str | None = None
+
+
+class NewSubmission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A handler to be called later, once."""
+
+    handler: str
+    params: Any = None
+    session: str | None = None
+    priority: int | None = None
+    lease: float | str | UnsetType = UNSET
+
+
+class FailedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A call that somebody made and that failed."""
+
+    handler: str
+    error: Any
+    params: Any = None
+    session: str | None = None
+
+
+async def run(call: Call) -> Answer:
+    """Call a handler now. What takes longer than a request should goes on, and the reply says where it stands."""
+    wanted: NewCall = call.body
+    options = given(wanted, ("timeout",))
+    begun = await call.sf.begin(await handler_named(call, wanted.handler), wanted.params, **as_caller(call), **options)
+    said = await shutdown_of(call.request).unless_begun(begun.reply_within(LONGEST_RUN))
+    if await call.request.is_disconnected():
+        await _keep_reply(call, begun)
+    return Answer(said if said is not None else reply(await found_job(call, begun.id)))
+
+
+async def _keep_reply(call: Call, begun: Begun) -> None:
+    """Have the end of a call be in its session's inbox: whoever called it has hung up."""
+    job = await call.sf.status(begun.id)
+    if job is None or not call.grant.works_in(job.session):  # the key belongs to another session's call
+        return
+    await call.sf.inbox.keep_reply(job.id)  # whoever takes it up from here on tells of its end
+    if not job.settled and await shutdown_of(call.request).unless_begun(begun.reply()) is not None:
+        await call.sf.inbox.keep_reply(job.id)  # the attempt that was under way could not know
+
+
+async def submit(call: Call) -> Answer:
+    """Have a handler called later."""
+    wanted: NewSubmission = call.body
+    options = given(wanted, ("priority", "lease"))
+    handler = await handler_named(call, wanted.handler)
+    return Answer(await call.sf.submit(handler, wanted.params, **as_caller(call), **options))
+
+
+async def hand_over(call: Call) -> Answer:
+    """Take over a call that failed elsewhere."""
+    wanted: FailedCall = call.body
+    handler = await handler_named(call, wanted.handler)
+    return Answer(await call.sf.hand_over(handler, wanted.params, wanted.error, **as_caller(call)))
+
+
+ROUTES = (
+    Route("POST", "/run", Right.ENQUEUE, run, "Call a handler now", body=NewCall, headers=SAID),
+    Route(
+        "POST",
+        "/submit",
+        Right.ENQUEUE,
+        submit,
+        "Have a handler called later, once",
+        body=NewSubmission,
+        headers=SAID,
+    ),
+    Route(
+        "POST", "/hand-over", Right.ENQUEUE, hand_over, "Hand over a call that failed", body=FailedCall, headers=SAID
+    ),
+)

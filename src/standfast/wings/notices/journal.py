@@ -1,0 +1,23 @@
+"""The journal as whoever follows it reads it: in the order of commits, without a gap."""
+
+from __future__ import annotations
+
+from standfast.store.steps import Script
+from standfast.store.store import Store
+from standfast.wings.jobs import reads
+from standfast.wings.jobs.reads import JournalRow
+from standfast.wings.notices.scripts import number_journal
+
+
+async def journal(store: Store, after: int, limit: int) -> list[JournalRow]:
+    """Read what was told after a journal row; where that has no number yet, have it numbered first."""
+    rows, unnumbered = await store.read(_told(after, limit))
+    if unnumbered:
+        await store.write(number_journal, None)
+        rows = await store.read(reads.journal(after, limit))
+    return rows
+
+
+def _told(after: int, limit: int) -> Script[tuple[list[JournalRow], bool]]:
+    rows = yield from reads.journal(after, limit)
+    return rows, not rows and (yield from reads.last_journal_number()) > after

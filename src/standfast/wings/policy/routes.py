@@ -1,0 +1,41 @@
+"""Routes about the policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from standfast.server.auth import check_whole
+from standfast.server.route import Answer, Call, Route
+from standfast.server.seen import reads_secrets
+from standfast.wings.tokens.words import Right
+
+LONGEST_TRIAL = 20.0
+"""Seconds that a policy is tried on the letters; a proxy gives up at thirty."""
+
+
+class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A policy to try on the letters there are."""
+
+    text: str
+
+
+async def policy(call: Call) -> Answer:
+    """Give the policy in force: it names queues, so that a token for some of them does not read it."""
+    check_whole(call.grant)
+    return Answer(await call.sf.policy.show())
+
+
+async def check_policy(call: Call) -> Answer:
+    """Foresee what another policy would say about the letters there are."""
+    check_whole(call.grant)
+    asked: dict[str, Any] = {"without_secrets": not reads_secrets(call.grant), "longest": LONGEST_TRIAL}
+    async with call.request.app.state.trying:
+        return Answer(await call.sf.policy.check(call.body.text, "request", **asked))
+
+
+ROUTES = (
+    Route("GET", "/policy", Right.READ, policy, "Give the policy in force"),
+    Route("POST", "/policy/check", Right.READ, check_policy, "Try a policy on the letters", body=Candidate),
+)

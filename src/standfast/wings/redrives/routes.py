@@ -1,0 +1,84 @@
+"""Routes about many letters at once: a plan, and the redrive that carries it out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from standfast.errors import UnknownRequest
+from standfast.server import visible as reached
+from standfast.server.auth import agent_session
+from standfast.server.fields import ReasonBody
+from standfast.server.route import Answer, Call, Route
+from standfast.server.seen import shown
+from standfast.wings.letters.letter_query import WantedLetters
+from standfast.wings.letters.routes import check_one_queue
+from standfast.wings.tokens.words import Right
+
+
+class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Letters to plan for."""
+
+    filter: WantedLetters = WantedLetters()
+
+
+class Start(ReasonBody, frozen=True, forbid_unknown_fields=True):
+    """A plan to carry out."""
+
+    token: str
+    rate: float | str | None = None
+    canary: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
+    halt_on: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+
+async def plan(call: Call) -> Answer:
+    """Foresee what a redrive would do; nothing is changed."""
+    given: Selection = call.body
+    check_one_queue(call.grant, given.filter)
+    session = agent_session(call.grant)
+    return Answer(await call.sf.dead_letters.plan(given.filter.chosen(), session=session))
+
+
+async def redrive(call: Call) -> Answer:
+    """Carry a plan out."""
+    given: Start = call.body
+    course = {"rate": given.rate, "canary": given.canary, "halt_on": given.halt_on}
+    asked: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, **course}
+    asked["session"] = agent_session(call.grant)
+    started = await call.sf.dead_letters.redrive(await _reached(call, given.token), **asked)
+    return Answer({"id": started.id, **await started.progress()}, 202)
+
+
+async def progress(call: Call) -> Answer:
+    """Tell where a redrive stands."""
+    told = await call.sf.dead_letters.redrives.progress(await _reached(call, call.path["id"]))
+    return Answer(shown(told, call.grant))
+
+
+def _steering(turn: str) -> Any:
+    async def steer(call: Call) -> Answer:
+        redrives = call.sf.dead_letters.redrives
+        asked = await _reached(call, call.path["id"])
+        await redrives.steer(asked, turn, by=call.grant.person, agent=call.grant.is_agent)
+        return Answer(await redrives.progress(call.path["id"]))
+
+    return steer
+
+
+async def _reached(call: Call, token: str) -> str:
+    """Refuse a plan or redrive that whoever asks may not know of."""
+    if not await reached.reaches_redrive(call.sf, call.grant, token):
+        raise UnknownRequest.named("plan", token)
+    return token
+
+
+ROUTES = (
+    Route("POST", "/dead-letters/plan", Right.OPERATE, plan, "Foresee what a redrive would do", body=Selection),
+    Route("POST", "/redrives", Right.OPERATE, redrive, "Carry a plan out", body=Start, answers=(202,)),
+    Route("GET", "/redrives/{id}", Right.READ, progress, "Tell where a redrive stands"),
+    Route("POST", "/redrives/{id}/pause", Right.OPERATE, _steering("paused"), "Replay no more for now"),
+    Route("POST", "/redrives/{id}/resume", Right.OPERATE, _steering("resumed"), "Go on after a pause or a halt"),
+    Route("POST", "/redrives/{id}/cancel", Right.OPERATE, _steering("cancelled"), "Leave the rest as it is"),
+)

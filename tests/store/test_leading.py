@@ -1,0 +1,185 @@
+"""A caller that is nearly alone commits in its own turn; whatever stands in its way is left to the writer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from standfast import Standfast
+from standfast.store import leading
+from standfast.store.engine import Doubt
+from standfast.store.sqlite.engine import SqliteEngine
+from tests.waiting import seen
+from tests.worker.inside import store_of
+
+WRITER = "standfast-writer"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "queue.db")
+
+
+@pytest.fixture
+def committers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Give the threads that committed, in order."""
+    found: list[str] = []
+    commit = SqliteEngine._commit  # noqa: SLF001
+
+    def recorded(self: SqliteEngine, connection: apsw.Connection) -> None:
+        found.append(threading.current_thread().name)
+        commit(self, connection)
+
+    monkeypatch.setattr(SqliteEngine, "_commit", recorded)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _any_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lead however slow the disk of the machine is that runs the tests."""
+    monkeypatch.setattr(leading, "SLOWEST_LED", 10.0)
+
+
+async def idle(sf: Standfast) -> None:
+    """Wait until the writer sleeps."""
+    line = store_of(sf)._engine._line  # noqa: SLF001
+    await seen(lambda: line.is_idle)
+
+
+async def test_a_lone_caller_commits_on_its_own_thread(path, committers):
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail", 1)
+        await idle(sf)
+        committers.clear()
+        await sf.enqueue("mail", 2)
+        assert committers == [threading.current_thread().name]
+        assert len(await sf.jobs()) == 2
+
+
+def test_so_does_a_thread_without_a_loop(path, committers):
+    sf = Standfast(path)
+    sf.enqueue_sync("mail", 1)
+    asyncio.run(idle(sf))
+    committers.clear()
+    sf.enqueue_sync("mail", 2)
+    assert committers == [threading.current_thread().name]
+    asyncio.run(sf.close())
+
+
+async def test_the_few_of_one_turn_share_a_round_and_a_crowd_is_the_writers(path, committers):
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail", 0)
+        await idle(sf)
+        committers.clear()
+        await asyncio.gather(*(sf.enqueue("mail", n) for n in range(leading.MOST_LED)))
+        assert committers == [threading.current_thread().name]
+        await idle(sf)
+        committers.clear()
+        await asyncio.gather(*(sf.enqueue("mail", n) for n in range(64)))
+        assert set(committers) == {WRITER}
+        assert len(await sf.jobs(limit=200)) == 1 + leading.MOST_LED + 64
+
+
+async def test_a_caller_waits_for_no_other_process_in_its_own_turn(path, committers):
+    """Its loop goes on with other work while another connection has the write lock."""
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail", 1)
+        await idle(sf)
+        committers.clear()
+        other = apsw.Connection(path)
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.ensure_future(sf.enqueue("mail", 2))
+        turns = 0
+        until = time.monotonic() + 0.3
+        while time.monotonic() < until:
+            await asyncio.sleep(0.005)
+            turns += 1
+        assert not waiting.done()
+        assert turns > 10
+        other.execute("ROLLBACK")
+        other.close()
+        assert (await waiting).outcome == "accepted"
+        assert committers == [WRITER]
+
+
+async def test_a_commit_whose_answer_is_lost_in_a_led_round_is_repeated_by_the_writer_and_stored_once(
+    path, monkeypatch
+):
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail", 1)
+        await idle(sf)
+        commit = SqliteEngine._commit  # noqa: SLF001
+        lost: list[str] = []
+
+        def once(self: SqliteEngine, connection: apsw.Connection) -> None:
+            commit(self, connection)
+            if not lost:
+                lost.append(threading.current_thread().name)
+                raise Doubt from apsw.IOError("the answer is lost")
+
+        monkeypatch.setattr(SqliteEngine, "_commit", once)
+        receipt = await sf.enqueue("mail", 2)
+        assert lost == [threading.current_thread().name]
+        assert receipt.outcome == "accepted"
+        assert [each.payload for each in await sf.jobs()] == [2, 1]
+
+
+async def test_a_script_that_fails_in_a_led_round_fails_only_its_caller(path, monkeypatch):
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail", 1)
+        await idle(sf)
+        execute: Any = SqliteEngine._drive  # noqa: SLF001
+        failing = ["boom"]
+
+        def broken(self: SqliteEngine, connection: apsw.Connection, script: Any) -> Any:
+            if failing and script.__name__ == "enqueue":
+                raise ValueError("a mistake of ours")
+            return execute(self, connection, script)
+
+        monkeypatch.setattr(SqliteEngine, "_drive", broken)
+        with pytest.raises(ValueError, match="a mistake of ours"):
+            await sf.enqueue("mail", 2)
+        failing.clear()
+        assert (await sf.enqueue("mail", 3)).outcome == "accepted"
+        assert [each.payload for each in await sf.jobs()] == [3, 1]
+
+
+async def test_nothing_is_led_while_commits_are_slow(path, committers, monkeypatch):
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail", 1)
+        await idle(sf)
+        monkeypatch.setattr(leading, "SLOWEST_LED", 0.0)
+        committers.clear()
+        await sf.enqueue("mail", 2)
+        assert committers == [WRITER]
+
+
+def test_what_was_handed_in_as_its_loop_ended_is_stored_when_the_store_closes(path):
+    """The turn in which it would have been led never comes."""
+    sf = Standfast(path)
+    sf.enqueue_sync("mail", 1)
+    loop = asyncio.new_event_loop()
+
+    async def hand_in() -> None:
+        await idle(sf)
+        asyncio.ensure_future(sf.enqueue("mail", 2))  # noqa: RUF006 - nobody waits for it
+        await asyncio.sleep(0)
+        loop.stop()
+
+    task = loop.create_task(hand_in())
+    loop.run_forever()
+    del task
+    asyncio.run(sf.close())
+    loop.close()
+
+    async def look() -> int:
+        async with Standfast(path) as again:
+            return len(await again.jobs())
+
+    assert asyncio.run(look()) in {1, 2}
