@@ -33,11 +33,7 @@ class WorkDone(Protocol):
 
 
 class ClaimedJob:
-    """One attempt at a job. `cancelled` turns true when the attempt should stop: look at it in long loops.
-
-    `input` is the payload as the handler's `input=` type. Where a queue collects (`coalesce="collect"`), jobs with a
-    thread key have a list of payloads in `payload`, also if only one came, and a list of such inputs in `input`.
-    """
+    """One attempt at a job, with what its claim tells; `keeper` is for wings that add to it."""
 
     _ledger: WorkDone | None = None
 
