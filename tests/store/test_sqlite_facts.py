@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import Any
 
 import pytest
 
 from standfast import Standfast
+from tests.worker.inside import store_of
 from tests.worker.processes import environment
 
 
@@ -64,3 +66,18 @@ async def test_a_call_that_is_undone_leaves_nothing_that_is_remembered(path):
         await sf.enqueue("small", 3)
         await sf.enqueue("mail", 4)
         assert sorted(each.payload for each in await sf.jobs()) == [1, 3, 4]
+
+
+async def test_nothing_is_remembered_beyond_a_connection(path):
+    """A process that forks lets go of its connection, and another may write before it has a new one."""
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail", 1)
+        await sf.enqueue("mail", 2)
+        engine: Any = store_of(sf)._engine  # noqa: SLF001
+        assert engine.pause()
+        known = engine._facts  # noqa: SLF001
+        engine.resume()
+        await elsewhere(path, "sf.enqueue_many('mail', [3, 4])")
+        await sf.enqueue("mail", 5)
+        assert engine._facts is not known  # noqa: SLF001
+        assert sorted(each.payload for each in await sf.jobs()) == [1, 2, 3, 4, 5]

@@ -170,6 +170,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         return self._files.back_up(path, lambda connection: drive(connection, self._scripts.contents()))
 
     def _open(self) -> apsw.Connection:
+        self._facts = Facts()  # each connection counts for itself what others committed
         with reopening("sqlite", self._files.path):
             return self._files.open()
 
