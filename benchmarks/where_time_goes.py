@@ -20,10 +20,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from standfast.spine.handler_job import Job
+
 from standfast.application import Standfast
 from standfast.bench import enqueueing
 from standfast.bench.stores import WORK, BenchStore, opened
-from standfast.spine.handler_job import Job
 from standfast.store.sqlite import engine
 
 SHOWN_FUNCTIONS = 25

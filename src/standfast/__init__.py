@@ -21,8 +21,9 @@ from standfast.errors import (
 from standfast.job import Receipt
 from standfast.outcome import Cancel, Found, Snooze
 from standfast.rules import QueueRules, adaptive, exponential, fixed, no_backoff
-from standfast.spine.handler_job import Job, current_session
+from standfast.spine.claimed_job import current_session
 from standfast.views import JobView
+from standfast.wings.effects.handler_job import Job
 from standfast.wings.effects.words import Effect, FileEffect, HttpEffect
 
 __all__ = [

@@ -18,6 +18,8 @@ HTTP = "http"
 """The name of the handler that every queue has: its jobs are requests to be sent."""
 IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT", "TRACE"})
 """The methods that do the same however often they are sent."""
+MOST_LABELS = 64
+"""How many labels a job has; of more, the newest stay."""
 QueueReason = Literal["event", "retry", "deferred_submit", "scheduled_job", "workflow_step"]
 
 

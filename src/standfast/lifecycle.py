@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, TypeVar
 
 import msgspec
 
 from standfast.failure import Action, Failure, Landed
-from standfast.wings.approvals.words import Answer, Filing
-from standfast.wings.audit.words import Decision
-from standfast.wings.consent.words import Use
-from standfast.wings.limits.holds import HoldRequest
-from standfast.wings.limits.words import Word
-from standfast.wings.redrives.words import Leg
-from standfast.wings.sessions.words import Origin
+
+T = TypeVar("T")
 
 
 class State(StrEnum):
@@ -115,14 +110,6 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
     """Why an earlier rule that fits did not decide."""
 
 
-class Sighting(NamedTuple):
-    """What a look saw of an effect, as the ledger keeps it: its key, the verdict, and what was found (JSON text)."""
-
-    key: str
-    verdict: str
-    receipt: str | None = None
-
-
 class Transition(msgspec.Struct, frozen=True):
     """One decided change of a job. It lands only while the job still has this token and this source state.
 
@@ -158,43 +145,16 @@ class Transition(msgspec.Struct, frozen=True):
     by: str | None = None
     reason: str | None = None
     """Who asked for this and why, where a person did."""
-    decision: Decision | None = None
-    """What is chained when this lands, where the move alone does not tell it; job, `by` and `reason` are filled in."""
-    files: Filing | None = None
-    """The approval that is asked for with this."""
-    answers: Answer | None = None
-    """The approval this carries out or turns down: unless it still stands where it must, nothing moves."""
-    leg: Leg | None = None
-    """The redrive this is a part of: unless that still runs, nothing moves."""
-    ruled_under: str | None = None
-    """The policy that allowed this, by its hash: unless it is still in force, nothing moves."""
-    looks: tuple[Sighting, ...] = ()
-    """What was seen of the job's effects."""
-    look_failed: bool = False
-    """Whether a look only failed for now: how often that may happen in a row is counted."""
-    progress: bool = False
-    """Whether the attempt got further than any before it, which opens a round."""
-    reopens: tuple[str, ...] = ()
-    """The effects whose receipts are no longer believed: somebody looks for them before a repeat."""
-    dependency: str | None = None
-    word: Word | None = None
-    """The breaker of what the attempt depends on, and what its end says about that."""
-    waits: bool = False
-    """Whether it goes back to wait for the dependency rather than for a backoff."""
     refused: bool = False
     """Whether its receiver refused it for now and said when to come back."""
-    hold: HoldRequest | None = None
-    """What its receiver asked of other jobs, too: to wait as long."""
-    uses: Use | None = None
-    """The consent this takes a use of, which nobody else can have then."""
-    origin: Origin | None = None
-    """The session that is told of it, where whoever decided knows it; the store finds out about other ends."""
     suspect: bool | None = None
     """Whether it must run alone from now on; None leaves that as it is."""
     in_place: bool = False
     """Whether it goes back to its old place in the line, rather than to the end."""
     plain: bool = False
     """Whether it completes the first attempt of a job that no wing has a part in."""
+    carries: tuple[Any, ...] = ()
+    """What is written with it by wings, each in a value of its own type: `of` finds it."""
 
     def __post_init__(self) -> None:
         """Refuse a move the table does not have: a decision that cannot be is a bug of ours."""
@@ -206,29 +166,26 @@ class Transition(msgspec.Struct, frozen=True):
         """The state this ends in."""
         return MOVES[self.move][1]
 
+    def of(self, kind: type[T]) -> T | None:
+        """Give what this carries for the wing that has this type."""
+        for each in self.carries:
+            if isinstance(each, kind):
+                return each
+        return None
+
+    def carrying(self, *more: object) -> Transition:
+        """Give this with more to carry; of each type there is one, and the new one replaces the old."""
+        kept = self.without(*map(type, more)).carries
+        return msgspec.structs.replace(self, carries=(*kept, *more))
+
+    def without(self, *kinds: type) -> Transition:
+        """Give this without what it carries of these types."""
+        return msgspec.structs.replace(self, carries=tuple(each for each in self.carries if type(each) not in kinds))
+
     @property
     def effect(self) -> Landed | None:
         """Whether the effect may exist, as far as this tells."""
         return self.landed if self.failure is None else self.failure.landed
-
-
-def unwanted(decided: Transition) -> Transition:
-    """Let a job end cancelled that somebody cancelled while it ran, unless its attempt succeeded.
-
-    What is known of its effect is kept, but nothing is repeated.
-    """
-    if decided.target in FINAL:
-        return decided
-    return msgspec.structs.replace(
-        decided,
-        move=Move.CANCEL,
-        warning="cancelled while it ran",
-        triage=None,
-        fingerprint=None,
-        policy_snapshot=None,
-        files=None,
-        possible_duplicate=False,
-    )
 
 
 VIEWS = (*State, "scheduled", "retry_pending", "parked")

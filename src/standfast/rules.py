@@ -18,6 +18,9 @@ WhenLanded = Literal["resume", "complete"]
 """What follows when a look finds every effect of a job there: its handler is resumed, or the job completed."""
 Coalesce = Literal["latest", "collect", "never"]
 
+OURS = "standfast."
+"""What the names of standfast's own queues begin with: alerts about alerts would never end."""
+
 SAMPLED_REPEATS = 64
 """How many values of a callable backoff are published; later repeats use the last one."""
 

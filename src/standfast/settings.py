@@ -14,8 +14,6 @@ import msgspec
 from standfast.errors import ConfigurationError
 from standfast.profiles import PROFILES, rules_for
 from standfast.rules import QueueRules, seconds
-from standfast.wings.approvals.words import TTL
-from standfast.wings.consent.words import LIFETIME
 
 DEFAULT_URL = "sqlite:///standfast.db"
 DEFAULT_FILE = "standfast.toml"
@@ -32,6 +30,10 @@ CONNECTIONS = 1000
 """Connections that one server process keeps open at once, unless the file says otherwise."""
 CONNECTIONS_PER_ADDRESS = 250
 """How many of those that have shown no token may come from one address, unless the file says otherwise."""
+APPROVAL_TTL = 86400.0
+"""Seconds an approval waits for its answer, unless it says otherwise."""
+CONSENT_LIFETIME = 30 * 86400.0
+"""Seconds a grant lives at most, whatever it is called."""
 KEEP_INBOX = 7 * 86400.0
 """Seconds a message that was read is kept, unless the file says otherwise."""
 SWITCH = {"": None, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
@@ -80,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True):
     """Where alerts go, as it is written; `wings.alerts.surfaces` reads it."""
     keep_inbox: Setting = Setting(KEEP_INBOX, "default")
     """Seconds a session's message is kept once it was read."""
-    consent_lifetime: Setting = Setting(LIFETIME, "default")
+    consent_lifetime: Setting = Setting(CONSENT_LIFETIME, "default")
     """Seconds a consent lives at most."""
     ingest: dict[str, dict[str, Any]] = {}
     """The sources whose webhooks become jobs, as they are written; `wings.ingest.sources` reads them."""
@@ -178,9 +180,9 @@ def load(url: str | os.PathLike[str] | None, environment: Mapping[str, str]) -> 
         strict_queues=_first(None, None, file.store.strict_queues, default=False),
         spool=_spool(environment, file.store.spool),
         audit_file=_first(None, None, file.store.audit_file, None),
-        approval_ttl=_lasting(config.value, "approval_ttl", file.store.approval_ttl, TTL),
+        approval_ttl=_lasting(config.value, "approval_ttl", file.store.approval_ttl, APPROVAL_TTL),
         keep_inbox=_lasting(config.value, "keep_inbox", file.store.keep_inbox, KEEP_INBOX),
-        consent_lifetime=_lasting(config.value, "consent_lifetime", file.store.consent_lifetime, LIFETIME),
+        consent_lifetime=_lasting(config.value, "consent_lifetime", file.store.consent_lifetime, CONSENT_LIFETIME),
         notify=file.notify,
         policy=_first(None, environment.get("STANDFAST_POLICY"), None, DEFAULT_POLICY),
         log=_log(environment),

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.errors import ConfigurationError, IdempotencyConflict, PayloadRejected, StandfastError
-from standfast.job import Details, Receipt
+from standfast.job import MOST_LABELS, Details, Receipt
 from standfast.lifecycle import State
 from standfast.spine.accept import Acceptor, check_shared_key, receipt, user
 from standfast.spine.ids import IDS, Ids
@@ -25,7 +25,6 @@ from standfast.spine.orders import Conflict
 from standfast.spine.payload import fingerprint
 from standfast.spine.registry import Declaration, Handler, Registry
 from standfast.testing import FrozenClock, memory
-from standfast.wings.threads.words import MOST_LABELS
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 START = datetime(2026, 1, 1, tzinfo=UTC)

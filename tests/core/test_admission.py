@@ -6,13 +6,13 @@ import pytest
 
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, Details
-from standfast.lifecycle import Move
+from standfast.lifecycle import Move, Transition
 from standfast.outcome import Cancel, Drained, Failed, Lapsed, NotEntered, Snooze, Succeeded, TimedOut
 from standfast.rules import QueueRules
-from standfast.spine.settle import settle
+from standfast.wings.jobs.settling import settle
 from standfast.wings.limits import answers as admission
 from standfast.wings.limits.breaker import answered
-from standfast.wings.limits.words import Closing
+from standfast.wings.limits.words import Closing, Report
 
 
 def failed(cls: Class, landed: Landed = Landed.NO, code: str = "dependency_unavailable") -> Failed:
@@ -87,22 +87,28 @@ def claim(*, probe: bool, url: str = "http://crm.example/x", attempts: int = 5) 
     return Claim(1, 1, "id", "post", "http", "w", payload, attempts, 5, 0, *times, Details(), occupies=gate)  # type: ignore[arg-type]
 
 
+def report(decided: Transition) -> Report:
+    found = decided.of(Report)
+    assert found is not None
+    return found
+
+
 def test_a_probe_that_did_not_arrive_spends_nothing_even_if_it_was_the_last_attempt():
     decided = settle(claim(probe=True), failed(Class.TRANSIENT), QueueRules(), 0.0)
-    assert (decided.move, decided.spends, decided.defers, decided.waits) == (Move.GIVE_BACK, -1, 1, True)
+    assert (decided.move, decided.spends, decided.defers, report(decided).waits) == (Move.GIVE_BACK, -1, 1, True)
     assert decided.last_failure is not None, "its history says how it failed"
 
 
 def test_a_probe_that_may_have_arrived_is_an_attempt_like_any_other():
     decided = settle(claim(probe=True, attempts=2), failed(Class.TRANSIENT, Landed.MAYBE), QueueRules(), 0.0)
-    assert (decided.move, decided.spends, decided.waits) == (Move.RETRY, 0, False)
+    assert (decided.move, decided.spends, report(decided).waits) == (Move.RETRY, 0, False)
 
 
 def test_who_is_no_probe_pays_for_its_failure():
     decided = settle(claim(probe=False, attempts=5), failed(Class.TRANSIENT), QueueRules(), 0.0)
-    assert (decided.move, decided.dependency) == (Move.DIE, "breaker:http://crm.example:80")
+    assert (decided.move, report(decided).dependency) == (Move.DIE, "breaker:http://crm.example:80")
 
 
 def test_without_a_breaker_nothing_is_said():
     decided = settle(claim(probe=False), Succeeded(), QueueRules(breaker=None), 0.0)
-    assert (decided.dependency, decided.word) == (None, None)
+    assert decided.of(Report) is None

@@ -132,7 +132,7 @@ def test_asking_holds_and_a_no_lets_it_die(state):
     else:
         assert no is None
         assert hold is not None
-        assert (hold.move, hold.token, hold.files) == (Move.HOLD, 2, filing)
+        assert (hold.move, hold.token, hold.of(Filing)) == (Move.HOLD, 2, filing)
         assert "\n" not in (hold.by or "")
 
 

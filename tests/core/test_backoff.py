@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from standfast.failure.retry_after import honour_retry_after, read_retry_after
 from standfast.rules import Backoff, adaptive, exponential, fixed, no_backoff, sampled
-from standfast.spine.backoff import LONGEST_DELAY, delay, honour_retry_after, read_retry_after
+from standfast.spine.backoff import LONGEST_DELAY, delay
 
 REPLIED = "Wed, 21 Oct 2026 07:28:00 GMT"
 

@@ -19,11 +19,11 @@ from standfast.errors import ConfigurationError
 from standfast.failure import Verdict
 from standfast.job import Claim, Details
 from standfast.rules import QueueRules
-from standfast.spine.handler_job import Job
 from standfast.wings.commands import orphans
 from standfast.wings.commands.orphans import Identity, end_leftovers, identify, whereabouts
 from standfast.wings.commands.program import filled, read
 from standfast.wings.commands.verbs import Landing
+from standfast.wings.effects.handler_job import Job
 from standfast.wings.effects.templates import Untold
 from standfast.wings.effects.words import Trace
 from standfast.wings.http.sender import Sender

@@ -6,7 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from standfast.failure import Class, Failure, Landed
-from standfast.lifecycle import BIRTHS, FINAL, LETTERS, MOVES, UNFINISHED, Move, State, Transition, unwanted, view
+from standfast.lifecycle import BIRTHS, FINAL, LETTERS, MOVES, UNFINISHED, Move, State, Transition, view
+from standfast.wings.approvals.words import Bound, Filing
+from standfast.wings.consent.words import Use
+from standfast.wings.jobs.rules import unwanted
 
 WAYS = {
     "claim": ("queued", "running"),
@@ -84,6 +87,20 @@ def test_what_nobody_wants_any_more_ends_cancelled_and_keeps_what_is_known_of_it
     assert (end.move, end.target, end.warning) == (Move.CANCEL, State.CANCELLED, "cancelled while it ran")
     assert (end.failure, end.effect, end.possible_duplicate) == (BROKEN, Landed.MAYBE, False)
     assert (end.n, end.token, end.source) == (decided.n, decided.token, decided.source)
+
+
+def test_no_approval_is_asked_for_what_nobody_wants_any_more():
+    filing = Filing(id="a", bound=Bound("sha", "mail/send", "built-in"))
+    decided = transition(Move.HOLD, State.RUNNING).carrying(filing, Use("grant", "job"))
+    assert decided.of(Filing) == filing
+    end = unwanted(decided)
+    assert (end.of(Filing), end.of(Use)) == (None, Use("grant", "job"))
+
+
+def test_a_move_carries_one_value_of_a_type_and_the_last_one_counts():
+    decided = transition(Move.RELEASE, State.HELD).carrying(Use("first", "job")).carrying(Use("second", "job"))
+    assert decided.of(Use) == Use("second", "job")
+    assert decided.carries == (Use("second", "job"),)
 
 
 @pytest.mark.parametrize("move", [Move.COMPLETE, Move.CANCEL])

@@ -20,9 +20,11 @@ from standfast.outcome import (
     Snooze,
     Succeeded,
     TimedOut,
+    Unconsented,
 )
 from standfast.rules import QueueRules, exponential, fixed
-from standfast.spine.settle import age_reason, given_back, outlived, settle, too_old
+from standfast.spine.settle import Settle, age_reason, given_back
+from standfast.wings.jobs.settling import outlived, settle, too_old
 
 RULES = QueueRules(backoff=exponential(base=2, cap=300))
 DAY = 86400.0
@@ -68,6 +70,23 @@ def told(transition: Transition) -> str:
 
 def decided(held: Claim, outcome: Outcome, roll: float = 0.0) -> Transition:
     return settle(held, outcome, RULES, roll)
+
+
+# --- who decides
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [Succeeded("1"), Snooze(3.0), Cancel("why"), NotEntered("drain"), Drained(), failed("transient", "no")],
+)
+def test_a_plain_end_is_decided_by_the_spine_alone_as_it_is_with_all_wings(outcome):
+    assert Settle()(claim(), outcome, RULES, 0.0) == decided(claim(), outcome)
+
+
+def test_an_end_that_only_a_wing_knows_is_not_taken_for_another_where_the_wing_is_missing():
+    with pytest.raises(TypeError, match="nothing decides what follows from Unconsented"):
+        Settle()(claim(), Unconsented("nobody consented"), RULES, 0.0)
+    assert told(decided(claim(), Unconsented("nobody consented"))) == "hold permanent no consent_required"
 
 
 # --- what happens

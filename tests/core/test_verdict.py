@@ -24,7 +24,8 @@ from standfast.outcome import (
     Undetermined,
     Unfinished,
 )
-from standfast.spine.settle import LOOK_AGAIN, settle
+from standfast.wings.effects.findings import findings_of
+from standfast.wings.effects.outcomes import LOOK_AGAIN
 from standfast.wings.effects.rules import (
     after_doubt,
     before_repeat,
@@ -39,6 +40,7 @@ from standfast.wings.effects.rules import (
     untold,
     with_looks,
 )
+from standfast.wings.jobs.settling import settle
 from tests.core.test_settle import RULES, claim, decided, failed, told
 
 V, A, P, I = Verdict  # noqa: E741 - one letter each makes the table readable
@@ -169,7 +171,7 @@ def test_the_check_that_cannot_tell_is_named():
 
 def test_what_was_found_done_is_complete_and_spends_nothing():
     end = decided(claim("verify_first", attempts=2), Recovered((Look("ticket", V),)))
-    assert (end.move, end.warning, end.spends, end.looks) == (
+    assert (end.move, end.warning, end.spends, findings_of(end).looks) == (
         *(Move.COMPLETE, "post_write_recovery", -1),
         (("ticket", "verified", None),),
     )
@@ -180,7 +182,11 @@ def test_what_cannot_be_told_is_held_with_the_evidence():
     assert told(end) == "hold unknown maybe unknown_commit_state"
     assert end.failure is not None
     assert (end.failure.message, end.failure.advice) == ("words", LOOK_AGAIN)
-    assert (end.spends, end.looks, end.triage is not None) == (-1, (("ticket", "indeterminate", None),), True)
+    assert (end.spends, findings_of(end).looks, end.triage is not None) == (
+        -1,
+        (("ticket", "indeterminate", None),),
+        True,
+    )
 
 
 SEVERAL = [Entry("ticket", "done", "7"), Entry("mail", "begun"), Entry("bill", "done"), Entry("file", "seen")]
@@ -202,7 +208,7 @@ def test_receipts_that_a_result_takes_back(result, reopened, mode):
     outcome = of_result(result)
     assert outcome is not None
     end = decided(claim(mode, ledger=SEVERAL), outcome)
-    assert (end.reopens, end.failure and end.failure.landed) == (reopened, "maybe")
+    assert (findings_of(end).reopens, end.failure and end.failure.landed) == (reopened, "maybe")
 
 
 UNCLASSIFIED = failed("unknown", "maybe", "unclassified_error")
@@ -368,7 +374,11 @@ def test_what_is_found_after_a_timeout_is_gone_on_with_and_counts_as_progress():
     held = claim("verify_first", attempts=3, max_attempts=3, ledger=[BEGUN])
     end = decided(held, Unfinished(TimedOut(), (Look("ticket", V, receipt="7"),)))
     assert told(end) == "retry transient no timeout"
-    assert (end.looks, end.progress, end.possible_duplicate) == ((("ticket", "verified", "7"),), True, False)
+    assert (findings_of(end).looks, findings_of(end).progress, end.possible_duplicate) == (
+        (("ticket", "verified", "7"),),
+        True,
+        False,
+    )
 
 
 def test_what_is_found_after_a_timeout_of_a_manual_job_is_left_to_a_person_without_doubt():
@@ -404,7 +414,7 @@ def test_a_failed_look_is_put_off_as_often_as_there_are_attempts_and_spends_noth
     assert (str(end.move), end.spends, end.defers) == (expected, -1, int(expected == "give_back"))
     assert end.failure is not None
     assert end.failure.reason_code == ("look_failed" if expected == "give_back" else "unknown_commit_state")
-    assert (end.delay > 0, end.look_failed) == (expected == "give_back", expected == "give_back")
+    assert (end.delay > 0, findings_of(end).look_failed) == (expected == "give_back", expected == "give_back")
 
 
 # --- steps, and progress
@@ -424,14 +434,14 @@ def test_a_step_that_was_cut_off_is_a_possible_duplicate_in_every_mode_that_repe
 @pytest.mark.parametrize("outcome", [TimedOut(), Lapsed(), failed("transient", "no"), failed("unknown", "maybe")])
 def test_an_attempt_that_made_progress_is_not_counted(outcome):
     end = decided(claim(attempts=3, max_attempts=3, progressed=1), outcome)
-    assert (end.move, end.progress) == (Move.RETRY, True)
+    assert (end.move, findings_of(end).progress) == (Move.RETRY, True)
     end = decided(claim(attempts=3, max_attempts=3), outcome)
-    assert (end.move, end.progress) == (Move.DIE, False)
+    assert (end.move, findings_of(end).progress) == (Move.DIE, False)
 
 
 @pytest.mark.parametrize("outcome", [failed("permanent", "no"), Recovered((Look("ticket", V),))])
 def test_progress_opens_no_round_for_what_does_not_go_on(outcome):
-    assert not decided(claim(progressed=1), outcome).progress
+    assert not findings_of(decided(claim(progressed=1), outcome)).progress
 
 
 def test_attempts_count_from_the_last_progress_on():

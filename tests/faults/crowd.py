@@ -22,10 +22,10 @@ from standfast.rules import Backoff, QueueRules
 from standfast.spine import intake
 from standfast.spine.apply import apply
 from standfast.spine.orders import Conflict, Full, Order, Publication, Want
-from standfast.spine.settle import settle
 from standfast.store import store as store_module
 from standfast.store.postgres import connection, engine
 from standfast.wings.jobs import reads
+from standfast.wings.jobs.settling import settle
 from standfast.wings.notices.journal import journal
 from standfast.wings.queues.publishing import publish
 from standfast.worker import upkeep

@@ -22,7 +22,6 @@ from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine.apply import apply
 from standfast.spine.orders import Order, Want
-from standfast.spine.settle import settle
 from standfast.store.engine import Engine
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
@@ -30,6 +29,7 @@ from standfast.store.sqlite.files import Files
 from standfast.store.store import Store
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.rules import discard, replay
+from standfast.wings.jobs.settling import settle
 from standfast.wings.workflows import graphs
 from standfast.wings.workflows.graphs import Cancellation, Start
 from standfast.wings.workflows.rules import Plan, plan

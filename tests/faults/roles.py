@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from standfast import Job, Standfast, Transient
 from standfast.application.wings import SCRIPTS, store_at
 from standfast.clock import SystemClock
@@ -27,7 +25,6 @@ from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
-from standfast.spine.settle import settle
 from standfast.store.engine import Engine
 from standfast.store.postgres import driver
 from standfast.store.postgres.connection import Connection
@@ -38,6 +35,7 @@ from standfast.store.sqlite.files import Files
 from standfast.wings.approvals.words import Filing, bound_to
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs import reads
+from standfast.wings.jobs.settling import settle
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.force import stored
 from standfast.wings.policy.load import load_policy
@@ -198,14 +196,14 @@ def _filed(move: Transition) -> Transition:
     if move.move != Move.HOLD:
         return move
     bound = bound_to(move.queue, move.queue, "null", 0, GOVERNED.snapshot)
-    return msgspec.structs.replace(move, files=Filing(id=f"approval of {move.id}", bound=bound))
+    return move.carrying(Filing(id=f"approval of {move.id}", bound=bound))
 
 
 def _return(store: Engine[Any], told: Path) -> None:
     """Replay one letter, and be refused the other."""
     [one, other] = [record.row for n in range(2) if (record := store.read(reads.job(f"post-{n}")).result())]
     decision = Decision(kind="auto_replay", rule="replay_rules#1", snapshot=GOVERNED.snapshot, outcome="replayed")
-    move = Transition(one.n, one.token, one.id, one.queue, Move.REPLAY, State.DEAD, by="policy", decision=decision)
+    move = Transition(one.n, one.token, one.id, one.queue, Move.REPLAY, State.DEAD, by="policy", carries=(decision,))
     store.call(scripts.apply, [move], seconds=None).result()
     report(told, replayed=one.id)
     denial = Decision(kind="deny", job=other.id, queue=other.queue, outcome="denied")

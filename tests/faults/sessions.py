@@ -19,7 +19,6 @@ from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
-from standfast.spine.settle import settle
 from standfast.store.engine import Engine
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.engine import SqliteEngine
@@ -32,6 +31,7 @@ from standfast.wings.consent.scripts import Given
 from standfast.wings.consent.words import Attempt, Grant, Use
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.rules import release, replay
+from standfast.wings.jobs.settling import settle
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.sessions.scripts import Reading
 from tests.faults.faulty import underneath
@@ -125,7 +125,8 @@ def _consent(store: Engine[Any], told: Path) -> None:
     report(told, granted="g")
     ask = store.read(consents.answered(now)).result()[0][0]
     job = Standing(ask.n, ask.token, ask.id, ask.queue, State.HELD)
-    store.call(scripts.apply, [release(job, by="consent", reason="g", uses=Use("g", ask.job))], seconds=None).result()
+    released = release(job, by="consent", reason="g").carrying(Use("g", ask.job))
+    store.call(scripts.apply, [released], seconds=None).result()
     [claim] = _claims(store, "pay")
     store.call(consents.enter, [Attempt("s", "pay", "pay", "another", first=True)], seconds=None).result()
     store.call(scripts.apply, [settle(claim, Succeeded(), DEFAULTS, 0.0)], seconds=None).result()

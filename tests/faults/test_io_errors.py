@@ -27,12 +27,12 @@ from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
-from standfast.spine.settle import settle
 from standfast.store import engine
 from standfast.store.sqlite import connection, files
 from standfast.store.sqlite import engine as sqlite_engine
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
+from standfast.wings.jobs.settling import settle
 from tests.faults.faulty import FailAt, underneath
 from tests.faults.verdict import read
 from tests.warm import Warm

@@ -28,7 +28,6 @@ from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
-from standfast.spine.settle import settle
 from standfast.store import engine
 from standfast.store import store as store_verbs
 from standfast.store.engine import Doubt
@@ -37,6 +36,7 @@ from standfast.store.scripts import writes
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round, Script
+from standfast.wings.jobs.settling import settle
 from standfast.worker import executor
 from tests.faults.faulty import FailAt, underneath
 from tests.faults.verdict import beside, look

@@ -17,9 +17,9 @@ from standfast.spine import intake
 from standfast.spine.apply import apply
 from standfast.spine.claim import claim
 from standfast.spine.orders import Catch, Order, Publication, Want
-from standfast.spine.settle import settle
 from standfast.store.postgres.driver import STATEMENTS
 from standfast.store.store import Store
+from standfast.wings.jobs.settling import settle
 from standfast.wings.queues import publishing
 from standfast.worker import upkeep
 from standfast.worker.upkeep import Sweep

@@ -20,13 +20,13 @@ from standfast.rules import DEFAULTS
 from standfast.spine import intake
 from standfast.spine.apply import apply
 from standfast.spine.orders import Order, Want
-from standfast.spine.settle import settle
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as connect_as_the_product
 from standfast.store.postgres.connection import opening
 from standfast.store.store import Store
 from standfast.wings.jobs import reads
 from standfast.wings.jobs import scripts as operations
+from standfast.wings.jobs.settling import settle
 from standfast.wings.notices.journal import journal
 from standfast.worker import upkeep
 from standfast.worker.upkeep import WorkerCard

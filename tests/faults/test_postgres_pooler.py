@@ -21,12 +21,12 @@ from standfast.rules import DEFAULTS
 from standfast.spine import intake
 from standfast.spine.apply import apply
 from standfast.spine.orders import Order, Want
-from standfast.spine.settle import settle
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as connect_as_the_product
 from standfast.store.postgres.connection import opening
 from standfast.store.store import Store
 from standfast.wings.jobs import reads
+from standfast.wings.jobs.settling import settle
 from standfast.wings.notices.journal import journal
 from standfast.worker import worker as worker_module
 from tests.faults.pooler import Switching, installed, pgbouncer

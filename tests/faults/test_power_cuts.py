@@ -22,11 +22,11 @@ from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
-from standfast.spine.settle import settle
 from standfast.store import engine
 from standfast.store.sqlite import connection
 from standfast.store.sqlite.files import Files
 from standfast.testing import FrozenClock
+from standfast.wings.jobs.settling import settle
 from standfast.worker import upkeep
 from tests.faults.disk import Disk, DiskVFS, lay_out
 from tests.faults.stepped import Call, SteppedEngine

@@ -29,13 +29,13 @@ from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Publication, Want
-from standfast.spine.settle import settle
 from standfast.store import engine
 from standfast.store.engine import Doubt
 from standfast.store.requests import Reply, Request
 from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round
 from standfast.testing import FrozenClock
+from standfast.wings.jobs.settling import settle
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker import upkeep
 from tests.faults.stepped import Call, SteppedEngine

@@ -19,12 +19,12 @@ from standfast.spine import apply as scripts
 from standfast.spine.apply import apply
 from standfast.spine.close import close
 from standfast.spine.orders import Order, Want
-from standfast.spine.settle import settle
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as pg_connect
 from standfast.store.postgres.connection import opening
 from standfast.store.postgres.driver import drive
 from standfast.store.steps import Round
+from standfast.wings.jobs.settling import settle
 from standfast.wings.workflows import graphs
 from tests.faults import flows
 from tests.faults.killing import Look, at_statements, at_writes, which

@@ -137,8 +137,8 @@ LIMITS = {
     "blocking twins": Limit(blocking_twins, goal=0, bound=18),
     "public methods of the widest class": Limit(methods_of_the_widest_class, goal=22, bound=27),
     "files at the package's root": Limit(files_at_the_root, goal=18, bound=17),
-    "lines of spine/": Limit(lines_of_spine, goal=2600, bound=3006),
-    "wings that spine/ imports": Limit(wings_that_spine_imports, goal=0, bound=43),
+    "lines of spine/": Limit(lines_of_spine, goal=2600, bound=2536),
+    "wings that spine/ imports": Limit(wings_that_spine_imports, goal=0, bound=0),
 }
 MOST_SHOWN = 100
 

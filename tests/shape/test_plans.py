@@ -17,12 +17,12 @@ from standfast.rules import DEFAULTS, Limit, QueueRules
 from standfast.spine import intake
 from standfast.spine.apply import apply
 from standfast.spine.orders import Order, Publication, Want
-from standfast.spine.settle import settle
 from standfast.store.sqlite.engine import STATEMENTS, drive
 from standfast.store.statements import Statement
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
 from standfast.wings.jobs import reads
+from standfast.wings.jobs.settling import settle
 from standfast.wings.queues import publishing
 
 GROWING = ("job", "body", "ending", "history", "idempotency", "journal", "tick")

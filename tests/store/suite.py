@@ -21,11 +21,11 @@ from standfast.spine.apply import apply
 from standfast.spine.orders import Catch, Order, Publication, Want
 from standfast.spine.payload import fingerprint
 from standfast.spine.registry import Declaration
-from standfast.spine.settle import settle
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.rules import cancel, replay
+from standfast.wings.jobs.settling import settle
 from standfast.wings.jobs.view import job_view
 from standfast.wings.letters.returning import standing
 from standfast.wings.queues import publishing

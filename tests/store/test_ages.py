@@ -9,7 +9,7 @@ import pytest
 from standfast.outcome import Lapsed, NotEntered
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.apply import apply
-from standfast.spine.settle import too_old
+from standfast.wings.jobs.settling import too_old
 from standfast.wings.queues import ages, publishing
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker.sweeper import Sweeper

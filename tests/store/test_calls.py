@@ -13,11 +13,11 @@ from standfast.outcome import NotEntered, Succeeded
 from standfast.rules import DEFAULTS, Limit, QueueRules
 from standfast.spine.orders import Conflict, Full, Order, Want
 from standfast.spine.registry import Declaration
-from standfast.spine.settle import settle
 from standfast.store.store import Store
 from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.hand_over import as_claimed
 from standfast.wings.calls.scripts import Call, HandedOver
+from standfast.wings.jobs.settling import settle
 from tests.store.suite import (
     beat,
     begins_no_round,

@@ -76,7 +76,7 @@ async def test_a_dying_attempt_can_ask_for_one(store):
     claim = await claim_one(store)
     failure = failed().failure
     at = (claim.n, claim.token, claim.id, claim.queue)
-    assert await store.write_all(apply, [Transition(*at, Move.HOLD, failure=failure, files=filing())]) == [True]
+    assert await store.write_all(apply, [Transition(*at, Move.HOLD, failure=failure, carries=(filing(),))]) == [True]
     found = await store.read(approvals.one("a"))
     assert found is not None
     assert (found.job, found.queue, found.expires_at) == (job_id, "mail", store.now() + 86400)
@@ -101,7 +101,7 @@ async def test_an_answer_that_comes_too_late_moves_nothing(store):
     use = Answer("a", Standing.APPROVED, Standing.USED)
     go = replay(job, by="bea")
     assert isinstance(go, Transition)
-    go = msgspec.structs.replace(go, answers=use)
+    go = go.carrying(use)
     no = turned_down(job, Answer("a", Standing.PENDING, Standing.DENIED, "dan", "no"), None, 1)
     assert no is not None
     assert await store.write_all(apply, [go]) == [False]  # nobody has approved it
@@ -120,7 +120,7 @@ async def test_a_move_that_lost_uses_no_approval(store):
     await store.write(approvals.say, Said(Answer("a", Standing.PENDING, Standing.APPROVED, "bea")))
     go = replay(standing(await row(store, job_id)))
     assert isinstance(go, Transition)
-    use = msgspec.structs.replace(go, token=go.token + 1, answers=Answer("a", Standing.APPROVED, Standing.USED))
+    use = msgspec.structs.replace(go, token=go.token + 1).carrying(Answer("a", Standing.APPROVED, Standing.USED))
     assert await store.write_all(apply, [use]) == [False]
     assert await state_of(store, "a") == "approved"
 
@@ -197,9 +197,7 @@ async def test_a_letter_goes_only_by_the_hand_of_whoever_drives_its_redrive(stor
     assert await store.write(redrives.take, Take("worker-2", "", 10.0)) is not None
     go = replay(standing(await row(store, job_id)), by="olga")
     assert isinstance(go, Transition)
-    overtaken, driven = (
-        msgspec.structs.replace(go, leg=Leg(plan.id, 0, 1, driver)) for driver in ("worker-1", "worker-2")
-    )
+    overtaken, driven = (go.carrying(Leg(plan.id, 0, 1, driver)) for driver in ("worker-1", "worker-2"))
     assert await store.write_all(apply, [overtaken]) == [False]
     assert await store.write_all(apply, [overtaken, driven]) == [False, True], "of two in one transaction the right one"
 
@@ -210,7 +208,7 @@ async def test_a_replay_and_its_place_in_the_redrive_are_one(store):
     await store.write(redrives.start, start(plan))
     go = replay(standing(await row(store, job_id)))
     assert isinstance(go, Transition)
-    go = msgspec.structs.replace(go, leg=Leg(plan.id, 0, 1))
+    go = go.carrying(Leg(plan.id, 0, 1))
     assert await store.write_all(apply, [msgspec.structs.replace(go, token=99)]) == [False]
     assert (await store.read(redrive_reads.tally(plan.id, 1))).waiting == 1
     assert await store.write_all(apply, [go]) == [True]

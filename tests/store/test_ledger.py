@@ -349,7 +349,7 @@ async def test_only_a_person_s_replay_gives_leave_to_do_it_again(store, by, kind
     record = await store.read(reads.job(job_id, store.boot()))
     move = replay(standing(record.row), by=by)
     assert isinstance(move, Transition)
-    assert await store.write_all(apply, [msgspec.structs.replace(move, decision=Decision(kind=kind))]) == [True]
+    assert await store.write_all(apply, [move.carrying(Decision(kind=kind))]) == [True]
     assert (await claim_one(store)).ledger == [Entry("ticket", "begun", None, verdict)]
 
 

@@ -13,10 +13,10 @@ from standfast.outcome import Failed, Lapsed, Misfit
 from standfast.rules import DEFAULTS, QueueRules, fixed
 from standfast.spine import intake
 from standfast.spine.apply import apply
-from standfast.spine.settle import settle
 from standfast.views import Attempt
 from standfast.wings.jobs import listing
 from standfast.wings.jobs.listing import Filter
+from standfast.wings.jobs.settling import settle
 from standfast.worker.pruner import Pruner
 from tests.store.suite import claim_one, ended, everything, failed, journal, new_job, one, publish, seen
 

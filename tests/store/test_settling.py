@@ -11,8 +11,9 @@ from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.outcome import Cancel, Drained, Lapsed, NotEntered, Outcome, Snooze, Succeeded
 from standfast.rules import DEFAULTS, QueueRules, no_backoff
 from standfast.spine.apply import apply
-from standfast.spine.settle import given_back, settle
+from standfast.spine.settle import given_back
 from standfast.wings.jobs import reads
+from standfast.wings.jobs.settling import settle
 from tests.store.suite import (
     claim_one,
     claimed,

@@ -31,6 +31,7 @@ from standfast.lifecycle import Standing, State
 from standfast.spine.apply import apply
 from standfast.spine.settle import given_back
 from standfast.testing import drain
+from standfast.wings.effects import declared
 from standfast.wings.jobs import reads
 from tests.waiting import effects_of, failure_of, job_of, seen
 from tests.worker.inside import store_of
@@ -471,7 +472,7 @@ async def test_a_job_that_never_ran_is_not_resolved_by_what_is_there_already(sf,
         lambda inner: inner,
         lambda inner: lambda _job: inner,
         lambda inner: lambda job: (inner, {"path": job.payload["path"]}),
-        lambda inner: lambda job: inner.effects_of(job)[0],
+        lambda inner: lambda job: declared.effects_of(inner, job)[0],
     ],
 )
 async def test_a_wrapper_is_judged_by_what_it_wraps(sf, world, wrapped):

@@ -19,12 +19,14 @@ from standfast.concurrency.loops import Loop
 from standfast.concurrency.threads import aside
 from standfast.profiles import rules_for
 from standfast.rules import QueueRules, Seconds
-from standfast.spine.registry import Effects, Handler, Requires, declare
+from standfast.spine.registry import Handler, declare
 from standfast.wings.alerts import delivery
 from standfast.wings.alerts.follower import EVERY as FOLLOW_EVERY
 from standfast.wings.alerts.follower import QUEUE
 from standfast.wings.alerts.lookout import EVERY as LOOK_EVERY
+from standfast.wings.effects.declared import Effects, checked_effects
 from standfast.wings.limits.gatekeeper import Doorkeeper
+from standfast.wings.limits.probes import Requires, checked_probes
 from standfast.wings.notices import subscribers
 from standfast.wings.relay.outbox import RELAY_EVERY, Connect, Outbox
 from standfast.worker.service import run_suspects_until_none, work_until_signalled
@@ -80,11 +82,15 @@ class Standfast(Accepting, Calling, Looking, Operating):
         disabled in this process, and its jobs wait without spending attempts. See docs/agents.md.
         `input` is the type of one payload, read as `job.input`; where payloads are collected, that is a list of it.
         """
-        given: dict[str, Any] = {"replay": replay, "risk": risk, "timeout": timeout, "effects": effects}
+        given: dict[str, Any] = {"replay": replay, "risk": risk, "timeout": timeout}
         declaration = declare(queue, name, consent=consent, when_landed=when_landed, **given)
+        asked: dict[str, Any] = {
+            "effects": checked_effects(declaration, effects),
+            "requires": checked_probes(requires),
+        }
 
         def register(function: Callable[..., Any]) -> Handler:
-            handler = Handler(function, declaration, self, input=input, soft=soft, effects=effects, requires=requires)
+            handler = Handler(function, declaration, self, input=input, soft=soft, **asked)
             self._registry.add(handler)
             self._declared.changed()
             return handler

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from standfast.clock import Clock
+from standfast.settings import APPROVAL_TTL
 from standfast.spine import bulk, intake
 from standfast.spine.apply import apply
 from standfast.spine.claim import claim
@@ -32,7 +33,6 @@ from standfast.store.store import Store
 from standfast.wings.alerts import conditions
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.approvals import scripts as approvals
-from standfast.wings.approvals.words import TTL
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.anchor import Anchor
 from standfast.wings.calls import scripts as calls
@@ -174,7 +174,7 @@ def store_at(
     *,
     audit_file: str | None = None,
     spool: str | bool | None = None,
-    approval_ttl: float = TTL,
+    approval_ttl: float = APPROVAL_TTL,
 ) -> Store:
     """Give the store of a URL, not yet open."""
     return Store(url, SCRIPTS, clock, audit_file=audit_file, spool=spool, approval_ttl=approval_ttl)

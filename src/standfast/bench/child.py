@@ -12,7 +12,7 @@ import msgspec
 
 from standfast.application import Standfast
 from standfast.bench.probes import Probes, wait_for
-from standfast.spine.handler_job import Job
+from standfast.wings.effects.handler_job import Job
 
 Program = Literal["drain", "probe", "idle"]
 

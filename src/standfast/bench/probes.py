@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from standfast.concurrency.threads import within
-from standfast.spine.handler_job import Job
+from standfast.wings.effects.handler_job import Job
 
 LONGEST_WAIT = 5.0
 """Seconds to wait for the last starts: longer than a worker's own look for work that no hint told of."""

@@ -15,7 +15,7 @@ from typing import Any
 from standfast.concurrency.guarded import asked
 from standfast.errors import HandlerFailure
 from standfast.failure.evidence import STATUS_ATTRIBUTES, attribute, is_rate_limit, type_names
-from standfast.spine.backoff import honour_retry_after, read_retry_after, wait_asked_for
+from standfast.failure.retry_after import honour_retry_after, read_retry_after, wait_asked_for
 
 REFUSES_FOR_NOW = frozenset({429, 503})
 """Statuses that say "not now": with a time to come back they are no failure."""

@@ -1,53 +1,53 @@
-"""A receiver that refuses for now and says when to come back is no failure: the attempt is given back until then."""
+"""How long a receiver asks its caller to wait, as the headers of a reply say it."""
 
 from __future__ import annotations
 
-import msgspec
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
-from standfast.failure import Class, Landed
-from standfast.job import HTTP, Claim
-from standfast.lifecycle import Move, Transition
-from standfast.outcome import Failed, Outcome
-from standfast.rules import QueueRules
-from standfast.wings.limits import holds
-from standfast.wings.limits.holds import MOST_IN_A_ROW, HoldRequest
+LONGEST_RETRY_AFTER = 86400.0
+"""A receiver may ask for at most a day: more would let a slip of its keeper bury the job."""
 
-_read = msgspec.json.Decoder().decode
+MILLISECONDS = ("retry-after-ms", "x-ms-retry-after-ms")
+"""Headers that say the same as `Retry-After`, in milliseconds."""
+
+_SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
-def postponed(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transition) -> Transition:
-    """Give a refused attempt back, with the time its receiver named; what was decided otherwise stays as it is.
+def honour_retry_after(seconds: float) -> float:
+    """Give the wait a receiver asked for, within 0 and 24 hours."""
+    # NaN is not more than 0 either.
+    return float(min(LONGEST_RETRY_AFTER, seconds)) if seconds > 0 else 0.0
 
-    After so many refusals in a row the attempt counts, so that a receiver which never lets anybody in is noticed.
+
+def read_retry_after(header: str, replied_at: str | None = None) -> float | None:
+    """Read a `Retry-After` header: seconds, or a date. A date is measured from the reply's own `Date` header.
+
+    The sender's clock made both dates, so its error cancels out and no clock is read here.
     """
-    if not isinstance(outcome, Failed) or not outcome.refused or claim.refusals >= MOST_IN_A_ROW:
-        return decided
-    failure = decided.last_failure or decided.failure
-    if failure is None or failure.cls is Class.PERMANENT:
-        return decided
-    maybe = failure.landed == Landed.MAYBE
-    if maybe and (claim.replay_mode == "manual" or not claim.repeatable):
-        return decided
-    wait = outcome.retry_after or 0.0
-    return msgspec.structs.replace(
-        decided,
-        move=Move.GIVE_BACK,
-        delay=wait,
-        spends=-1,
-        defers=1,
-        failure=None,
-        last_failure=failure,
-        landed=failure.landed,
-        possible_duplicate=maybe and claim.replay_mode == "replay",
-        refused=True,
-        hold=_hold(claim, rules, wait),
-    )
-
-
-def _hold(claim: Claim, rules: QueueRules, wait: float) -> HoldRequest | None:
-    """Ask that the queue's other jobs for the same destination wait, too."""
-    request = claim.handler == HTTP
-    if not wait or not (request or holds.names_destinations(rules)):
+    if _SECONDS.fullmatch(header.strip()):
+        return honour_retry_after(float(header))
+    until, since = _http_date(header), _http_date(replied_at or "")
+    if until is None or since is None:
         return None
-    gate = holds.gate_of(claim.queue, rules, _read(claim.payload), request=request)
-    return None if gate is None else HoldRequest(gate, wait)
+    return honour_retry_after((until - since).total_seconds())
+
+
+def wait_asked_for(header: Callable[[str], str | None]) -> float | None:
+    """Read how long a reply asks its caller to wait; `header` looks one up. What is exact to the millisecond wins."""
+    for name in MILLISECONDS:
+        exact = (header(name) or "").strip()
+        if _SECONDS.fullmatch(exact):
+            return honour_retry_after(float(exact) / 1000)
+    asked = header("Retry-After")
+    return read_retry_after(asked, header("Date")) if asked else None
+
+
+def _http_date(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError, TypeError, IndexError):  # what the parser raises on nonsense, by trial
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

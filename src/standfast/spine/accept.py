@@ -16,17 +16,14 @@ import msgspec
 
 from standfast.clock import Clock
 from standfast.errors import Backpressure, ConfigurationError, IdempotencyConflict
-from standfast.job import RISKS, Details, NewJob, Receipt
+from standfast.job import MOST_LABELS, RISKS, Details, NewJob, Receipt
 from standfast.lifecycle import State
-from standfast.rules import seconds
-from standfast.spine.handler_job import current_session
+from standfast.rules import OURS, seconds
+from standfast.spine.claimed_job import current_session
 from standfast.spine.ids import IDS, Ids
 from standfast.spine.orders import Conflict, Full
 from standfast.spine.payload import canonical, fingerprint
 from standfast.spine.registry import Registry
-from standfast.wings.alerts.loudness import OURS
-from standfast.wings.http.words import HttpRequest
-from standfast.wings.threads.words import MOST_LABELS
 
 When = datetime | float
 Duration = float | str | timedelta
@@ -83,7 +80,7 @@ class Acceptor:
             given = None if read is None else read(text)
             job = lay_out(id=self._ids.mint(self._clock.wall()), payload=text)
             if key is not None:
-                same = given.identity if isinstance(given, HttpRequest) else text
+                same = text if known is None else known.identity_of(given, text)
                 job = msgspec.structs.replace(job, idempotency_key=key, fingerprint=fingerprint(name, same))
             found.append(job)
         return found

@@ -209,6 +209,5 @@ def _line(round_: Round, transition: Transition) -> tuple[int, str]:
 
 def _said(transition: Transition) -> str | None:
     """Give history's word for a move that an answer or a decision brought."""
-    if transition.answers is not None:
-        return transition.answers.history_word
-    return None if transition.decision is None else transition.decision.history_word
+    words = (getattr(each, "history_word", None) for each in transition.carries)
+    return next(filter(None, words), None)

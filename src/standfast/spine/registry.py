@@ -14,18 +14,8 @@ from standfast.concurrency.guarded import asked
 from standfast.errors import ConfigurationError, PayloadRejected
 from standfast.job import Receipt, Risk
 from standfast.rules import ReplayMode, WhenLanded
-from standfast.spine.handler_job import Job
-from standfast.wings.effects.words import Effect
-from standfast.wings.limits.probes import Probe, check_probe
 
 Function = Callable[..., Any]
-Effects = Effect | Sequence[Effect] | Callable[..., Any]
-"""What `effects=` takes: effects, another handler whose effects they are, or a callable of the job that gives either.
-
-A callable may also give `(handler, payload)`: that handler's effects, judged as if the job had this payload.
-"""
-Requires = Probe | Sequence[Probe]
-"""What `requires=` takes: probes, each a function that says yes or a URL that answers 2xx."""
 REPLAY_MODES = ("replay", "verify_first", "manual")
 
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -79,7 +69,8 @@ class Handler:
         input: Any = None,
         soft: bool = True,
         effects: Any = (),
-        requires: Requires = (),
+        requires: Sequence[Any] = (),
+        identity: Callable[[Any], str] | None = None,
     ) -> None:
         called = getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is a handler too
         if any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in (function, called)):
@@ -91,8 +82,13 @@ class Handler:
         self.declaration = declaration
         self.input = input
         self.soft = soft
-        self._effects = _checked_effects(declaration, effects)
-        self.requires = _checked_probes(requires)
+        self.effects = effects
+        """What it changes in the world: effects, or what tells of a job which it has."""
+        self.requires = requires
+        """What must be there before it is entered, as probes tell."""
+        self.guarded = self.has_effects or declaration.consent
+        """Whether something is asked before it is entered."""
+        self._identity = identity
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
         self._door = door
         self.__doc__ = function.__doc__
@@ -111,25 +107,7 @@ class Handler:
     @property
     def has_effects(self) -> bool:
         """Whether it declares any effect, or a way to find out which."""
-        return callable(self._effects) or bool(self._effects)
-
-    @property
-    def effect_names(self) -> tuple[str, ...]:
-        """The effects it declares by name; none where only the job tells which."""
-        return () if callable(self._effects) else tuple(effect.name for effect in self._effects)
-
-    def effects_of(self, job: Job) -> tuple[tuple[Effect, ...], Job]:
-        """Give the effects of a job, and the job as their checks see it: the inner operation's, if this wraps one."""
-        found = self._effects
-        if callable(found) and not isinstance(found, Handler):
-            found = found(job)
-        if isinstance(found, Handler):
-            return found.effects_of(job)
-        match found:
-            case (Handler() as inner, payload):
-                text = msgspec.json.encode(payload).decode()
-                return inner.effects_of(job.of(payload, inner.read(text)))
-        return _several(self.name, found), job
+        return callable(self.effects) or bool(self.effects)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function directly, without the queue."""
@@ -160,6 +138,10 @@ class Handler:
             return None
         read = partial(self._read_each if collected else self._read, payload)
         return asked(read, self._misfit)
+
+    def identity_of(self, given: Any, payload: str) -> str:
+        """Give what makes two payloads the same work: their text, unless the handler knows better by its input."""
+        return payload if self._identity is None or given is None else self._identity(given)
 
     def _misfit(self, error: Exception) -> NoReturn:
         """Refuse what could not be read, whatever the reader raised: the handler is not entered."""
@@ -262,38 +244,6 @@ def _check_takes_a_job(function: Function, name: str) -> None:
         ) from error
 
 
-def _checked_effects(declaration: Declaration, effects: Any) -> Any:
-    """Check what `effects=` was given: `verify_first` needs at least one that can be looked for."""
-    if callable(effects):  # a handler too
-        return effects
-    found = _several(declaration.name, effects)
-    if declaration.replay_mode == "verify_first" and not any(effect.verifiable for effect in found):
-        raise ConfigurationError(
-            f"handler {declaration.name}: replay='verify_first' needs effects to verify; declare one, such as "
-            "effects=[Effect('ticket', verify)], or choose 'manual'"
-        )
-    return found
-
-
-def _checked_probes(requires: Any) -> tuple[Probe, ...]:
-    """Check what `requires=` was given: one probe or several, each a function or a URL."""
-    found = requires if isinstance(requires, Sequence) and not isinstance(requires, str) else (requires,)
-    for probe in found:
-        check_probe(probe)
-    return tuple(found)
-
-
-def _several(handler: str, effects: Any) -> tuple[Effect, ...]:
-    found = (effects,) if isinstance(effects, Effect) else effects
-    if not isinstance(found, Sequence) or not all(isinstance(effect, Effect) for effect in found):
-        raise ConfigurationError(f"handler {handler}: effects takes a list such as [Effect('ticket')], not {effects!r}")
-    names = [effect.name for effect in found]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ConfigurationError(f"handler {handler}: two of its effects are named {twice!r}")
-    return tuple(found)
-
-
 def declare(
     queue: str,
     name: str | None,
@@ -301,7 +251,6 @@ def declare(
     replay: str,
     risk: str | None,
     timeout: float | None,
-    effects: Any = (),
     consent: bool = False,
     when_landed: str | None = None,
 ) -> Declaration:
@@ -320,5 +269,4 @@ def declare(
         raise ConfigurationError(f"handler {name or queue}: {error}") from error
     if declaration.timeout is not None and not 0 < declaration.timeout < math.inf:
         raise ConfigurationError(f"handler {name or queue}: timeout must be more than 0 seconds, not {timeout!r}")
-    _checked_effects(declaration, effects)
     return declaration

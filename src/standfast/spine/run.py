@@ -1,4 +1,4 @@
-"""The attempt itself: look, run the handler, judge what came of it. What becomes of the job is decided elsewhere."""
+"""The attempt itself: run the handler, judge what came of it. What becomes of the job is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -6,39 +6,24 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Literal
 
-from msgspec.structs import replace
+import msgspec
 
 from standfast.concurrency.guarded import asked
-from standfast.errors import PayloadRejected, StoreUnavailable
+from standfast.errors import PayloadRejected
 from standfast.failure import Class, Failure, Landed, classify, reason
 from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.outcome import Cancel, Drained, Failed, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
 from standfast.rules import QueueRules
 from standfast.spine import payload
-from standfast.spine.error_place import with_place
-from standfast.spine.handler_job import Job, enter_session
+from standfast.spine.claimed_job import ClaimedJob, enter_session
 from standfast.spine.registry import Handler, Registry
-from standfast.store.store import Store
-from standfast.wings.consent.verbs import consented
-from standfast.wings.effects.ledger import Ledger
-from standfast.wings.effects.rules import (
-    Scope,
-    after_doubt,
-    before_repeat,
-    closes,
-    in_doubt,
-    resumes,
-    scope,
-    with_looks,
-)
-from standfast.wings.effects.verbs import Seen, Verifier, keep
 
 log = logging.getLogger("standfast.worker")
 
@@ -76,7 +61,7 @@ class Running:
         self.began = time.monotonic()
         self.claim = claim
         self.rules = rules
-        self.job: Job | None = None
+        self.job: ClaimedJob | None = None
         self.task: asyncio.Task[Transition] | None = None
         self.thread: Future[Any] | None = None
         self.is_async = True
@@ -89,10 +74,7 @@ class Running:
     @property
     def as_it_stands(self) -> Claim:
         """The claim, with what this attempt did to the world."""
-        ledger = None if self.job is None else self.job.begun_ledger
-        if ledger is None:
-            return self.claim
-        return replace(self.claim, ledger=ledger.entries, progressed=int(ledger.progressed))
+        return self.claim if self.job is None else self.job.as_it_stands(self.claim)
 
     def stop(self, why: Cut) -> None:
         """Stop the attempt: an async handler is cancelled, a plain function keeps its slot until it returns."""
@@ -105,105 +87,72 @@ class Running:
             self.task.cancel()
 
 
-Entered = Callable[[Running], None]
+class Around(msgspec.Struct, frozen=True, kw_only=True):
+    """What wings do around a handler. `worker/around.py` says which, and in which order."""
+
+    makes_job: Callable[[Claim, QueueRules, Any], ClaimedJob] = ClaimedJob
+    """Make the job that the handler is given; the others are given the same."""
+    enters: tuple[Callable[[Running, Handler, Any], Awaitable[Outcome | None]], ...] = ()
+    """Before a guarded handler is entered: give how the attempt ends if it is not to be."""
+    leaves: tuple[Callable[[Any, Failed], Failed], ...] = ()
+    """Judge what a handler that failed returned, by what it did to the world."""
+    looks_back: Callable[[Running, Handler, Outcome], Awaitable[Outcome]] | None = None
+    """After a guarded handler that did not succeed: look whether it did its work all the same."""
 
 
 class Attempts:
     """Runs handlers. `entered` is told of each attempt whose handler is about to be entered; `fetch` reads results."""
 
-    def __init__(
-        self, store: Store, registry: Registry, verifier: Verifier, entered: Entered, fetch: Callable[[int], str | None]
-    ) -> None:
-        self._store = store
+    def __init__(self, registry: Registry, around: Around, entered: Callable[[Running], None]) -> None:
         self._registry = registry
-        self._verifier = verifier
+        self._around = around
         self._entered = entered
-        self._fetch = fetch
-        self._begin_ledger = partial(_ledger, store)
         self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="standfast-handler")
 
     async def run(self, running: Running) -> Outcome:
-        """Run an attempt, unless a look shows that there is nothing to run, or that nobody can tell."""
+        """Run an attempt, unless something that guards its handler says how it ends without that."""
         claim = running.claim
         handler = self._registry.find(claim.queue, claim.handler)
         if handler is None or running.cut is not None:
             return NotEntered(running.cut or "handler_missing")
         try:
             given = handler.read(claim.payload, collected=claim.details.collected)
-            job = Job(claim, running.rules, given, fetch=self._fetch, begin_ledger=self._begin_ledger)
         except PayloadRejected as error:
             return Misfit(str(error))
+        job = self._around.makes_job(claim, running.rules, given)
         enter_session(claim.details.session)
-        if handler.has_effects:
-            ended = await self._with_effects(running, handler, job)
+        if handler.guarded:
+            ended = await self._guarded(running, handler, job)
             if ended is not None:
                 return ended
-        if handler.declaration.consent:
-            refused = await consented(self._store, claim)
-            if refused is not None or running.cut is not None:
-                return refused or NotEntered(running.cut or "drain")
         running.job = job
         running.is_async = handler.is_async
         self._entered(running)
         result = await (handler.function(job) if handler.is_async else self._in_thread(handler, job, running))
-        return _meant(job.begun_ledger, _returned(handler, job, result))
+        outcome = _returned(handler, job, result)
+        return self._left(job, outcome) if isinstance(outcome, Failed) else outcome
 
-    async def _with_effects(self, running: Running, handler: Handler, job: Job) -> Outcome | None:
-        """Look before a repeat, and give the job its ledger; give how the attempt ends if it is not to run."""
-        wanted = scope(running.claim)
-        if wanted != "none":
-            seen = await self._looked(running, handler, job, wanted)
-            if seen is None or running.cut is not None:
-                return NotEntered(running.cut or "drain")
-            resumed = resumes(handler.declaration.when_landed, running.claim.ledger)
-            ended = before_repeat(seen.looks, complete=wanted == "all" and not resumed)
-            kept_out = ended or await self._keep(running, seen)
-            if kept_out is not None:
-                return kept_out
-        declared: list[str] | Failed = asked(lambda: _names(handler, job), _unknown_effects)
-        if isinstance(declared, Failed):
-            return declared
-        job.keep(_ledger(self._store, running.claim, declared))
+    async def _guarded(self, running: Running, handler: Handler, job: ClaimedJob) -> Outcome | None:
+        """Ask everything that guards a handler; give how the attempt ends if it is not to be entered."""
+        for enter in self._around.enters:
+            ended = await enter(running, handler, job)
+            if ended is not None or running.cut is not None:
+                return ended or NotEntered(running.cut or "drain")
         return None
 
-    async def _keep(self, running: Running, seen: Seen) -> NotEntered | None:
-        """Keep what a look saw before the handler is entered, which then finds it in its ledger."""
-        claim = running.claim
-        try:
-            owned = await keep(self._store, claim, seen)
-        except StoreUnavailable:
-            return NotEntered("store_unavailable")
-        progressed = claim.progressed or int(closes(claim.ledger, seen.looks))
-        running.claim = replace(claim, ledger=with_looks(claim.ledger, seen.looks) or None, progressed=progressed)
-        return None if owned and running.cut is None else NotEntered(running.cut or "lost")
-
-    async def _looked(self, running: Running, handler: Handler, job: Job, wanted: Scope) -> Seen | None:
-        """Look at the effects of a job; None if that was cut off, with the handler not entered."""
-        running.looking = True
-        try:
-            return await self._verifier.look(handler, job, running.claim.ledger, wanted)
-        except asyncio.CancelledError:
-            return None
-        finally:
-            running.looking = False
+    def _left(self, job: ClaimedJob, failed: Failed) -> Failed:
+        for leave in self._around.leaves:
+            failed = leave(job, failed)
+        return failed
 
     async def look_back(self, running: Running, outcome: Outcome) -> Outcome:
         """Look whether an attempt did its work although its end does not say so; give how it ends, knowing that."""
-        claim, job = running.as_it_stands, running.job
-        handler = self._registry.find(claim.queue, claim.handler)
-        if handler is None or job is None or not handler.has_effects or not in_doubt(outcome):
+        handler = self._registry.find(running.claim.queue, running.claim.handler)
+        if handler is None or not handler.guarded or running.job is None or self._around.looks_back is None:
             return outcome
-        running.looking = True
-        try:
-            seen = await self._verifier.look(handler, job, claim.ledger)
-        except asyncio.CancelledError:  # nobody waits for the answer any more
-            return outcome
-        finally:
-            running.looking = False
-        resumed = resumes(handler.declaration.when_landed, claim.ledger)
-        return after_doubt(claim, outcome, seen.looks, resumed=resumed)
+        return await self._around.looks_back(running, handler, outcome)
 
-    async def _in_thread(self, handler: Handler, job: Job, running: Running) -> Any:
+    async def _in_thread(self, handler: Handler, job: ClaimedJob, running: Running) -> Any:
         """Wait until a plain function returns, whoever is cancelled meanwhile: no thread can be.
 
         An end that was settled before would let the job run a second time beside it.
@@ -229,7 +178,7 @@ class Attempts:
         self._threads.shutdown(wait=False)
 
 
-def _plain(function: Callable[..., Any], job: Job) -> Any:
+def _plain(function: Callable[..., Any], job: ClaimedJob) -> Any:
     try:
         return function(job)
     except StopIteration as error:  # a future refuses it, and would wait for good
@@ -255,22 +204,7 @@ def cut_short(cut: Cut | None, error: asyncio.CancelledError) -> Outcome:
             return classify.of_exception(error)
 
 
-def _ledger(store: Store, claim: Claim, declared: Sequence[str] = ()) -> Ledger:
-    return Ledger(store, claim, payload.kept, declared)
-
-
-def _names(handler: Handler, job: Job) -> list[str] | Failed:
-    return [effect.name for effect in handler.effects_of(job)[0]]
-
-
-def _unknown_effects(error: Exception) -> list[str] | Failed:
-    """Judge a job whose effects could not be found out: its handler was not entered."""
-    failed = with_place(classify.of_exception(error), error)
-    message = f"its effects could not be found out: {failed.failure.told}"
-    return Failed(replace(failed.failure, landed=Landed.NO, message=message), said=True)
-
-
-def _returned(handler: Handler, job: Job, result: Any) -> Outcome:
+def _returned(handler: Handler, job: ClaimedJob, result: Any) -> Outcome:
     """Judge what a handler returned. A result that cannot be kept never fails a finished attempt."""
     if result is None:
         return Succeeded()
@@ -282,14 +216,7 @@ def _returned(handler: Handler, job: Job, result: Any) -> Outcome:
     return asked(lambda: Succeeded(payload.kept(result)), partial(_not_kept, job, result))
 
 
-def _meant(ledger: Ledger | None, outcome: Outcome) -> Outcome:
-    """Have the doubts of a handler about its own effects name those that it declares."""
-    if ledger is None or not isinstance(outcome, Failed):
-        return outcome
-    return replace(outcome, doubts=ledger.meant(outcome.doubts))
-
-
-def _not_kept(job: Job, result: Any, error: Exception) -> Succeeded | Failed:
+def _not_kept(job: ClaimedJob, result: Any, error: Exception) -> Succeeded | Failed:
     unfinished = classify.of_unfinished(result)
     if unfinished is not None:
         return unfinished

@@ -16,12 +16,12 @@ from standfast.application import Standfast
 from standfast.application.reception import Enqueue, Reception
 from standfast.errors import ConfigurationError
 from standfast.job import NewJob, Receipt
-from standfast.spine.handler_job import Job
 from standfast.spine.registry import Function
 from standfast.store.engine import Engine
 from standfast.store.requests import Reply, Request
 from standfast.store.steps import Round
 from standfast.testing.nursery import report, reported
+from standfast.wings.effects.handler_job import Job
 
 
 class Step(NamedTuple):

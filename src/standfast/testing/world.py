@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from standfast.spine.handler_job import Job
 from standfast.testing.nursery import report, reported
 from standfast.testing.steps import Steps
+from standfast.wings.effects.handler_job import Job
 
 Effect = tuple[str, str]
 """An effect's name, and whose it is."""

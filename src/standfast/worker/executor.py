@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextvars import copy_context
-from functools import partial
 from typing import Any
 
 from standfast.failure import classify
@@ -20,13 +19,14 @@ from standfast.rules import QueueRules
 from standfast.spine.error_place import with_place
 from standfast.spine.registry import Registry
 from standfast.spine.run import Attempts, Cut, Running, cut_short, thrown_away
-from standfast.spine.settle import age_reason, settle, too_old
+from standfast.spine.settle import age_reason
 from standfast.store.store import Store
 from standfast.telemetry import Tracing
 from standfast.wings.effects.verbs import Verifier
+from standfast.wings.jobs.settling import settle, too_old
 from standfast.wings.limits.breaker import answered
 from standfast.wings.policy.known import KnownPolicy, filed
-from standfast.wings.workflows.results import fetch_result
+from standfast.worker.around import around_handlers
 from standfast.worker.ends import Ends, Key
 from standfast.worker.signals import from_a_signal
 from standfast.worker.stopwatch import Stopwatch
@@ -56,7 +56,7 @@ class Executor:
         roll: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
-        self._attempts = Attempts(store, registry, verifier, self._watch, partial(fetch_result, store))
+        self._attempts = Attempts(registry, around_handlers(store, verifier), self._watch)
         self._ends = Ends(store, freed)
         self._policy = policy or KnownPolicy()
         self.stopwatch = Stopwatch(owner)

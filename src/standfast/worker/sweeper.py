@@ -13,9 +13,10 @@ from standfast.lifecycle import Transition
 from standfast.outcome import Lapsed
 from standfast.rules import QueueRules
 from standfast.spine.apply import apply
-from standfast.spine.settle import age_reason, outlived, settle
+from standfast.spine.settle import age_reason
 from standfast.spine.tell import tell
 from standfast.store.store import Store
+from standfast.wings.jobs.settling import outlived, settle
 from standfast.wings.policy.facts import Facts
 from standfast.wings.policy.known import KnownPolicy, filed
 from standfast.wings.policy.rules import Broken, Policy

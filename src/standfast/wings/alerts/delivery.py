@@ -15,11 +15,11 @@ from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError, Permanent, Transient
 from standfast.outcome import Failed
 from standfast.rules import QueueRules, exponential
-from standfast.spine.handler_job import Job
 from standfast.spine.registry import Declaration, Enqueues, Handler
 from standfast.wings.alerts.follower import QUEUE
 from standfast.wings.alerts.sinks import Sinks
 from standfast.wings.alerts.surfaces import MISSING, PAIN, Notify, Surface
+from standfast.wings.effects.handler_job import Job
 from standfast.wings.http.sender import Sender
 from standfast.wings.http.verbs import judged
 from standfast.wings.http.words import HttpRequest

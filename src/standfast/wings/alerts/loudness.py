@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from standfast.failure import Class, Failure, reason
 from standfast.lifecycle import LETTERS, State
-from standfast.rules import QueueRules
-
-OURS = "standfast."
-"""What the names of queues begin with that are ours: alerts about alerts would never end."""
+from standfast.rules import OURS, QueueRules
 
 
 def loud(queue: str, rules: QueueRules, state: State, failure: Failure | None, *, replays_by_itself: bool) -> bool:

@@ -111,14 +111,15 @@ def asked_for(job: Standing, filing: Filing, attempt: int) -> Transition | None:
     """Hold a dead letter until somebody answers; None if it is held already."""
     if job.state == State.HELD:
         return None
-    return _moved(job, Move.HOLD, filing.asked_by, filing.reason, attempt=attempt, files=filing)
+    return _moved(job, Move.HOLD, filing.asked_by, filing.reason, attempt=attempt, carries=(filing,))
 
 
 def turned_down(job: Standing, answer: Answer, decision: Decision | None, attempt: int) -> Transition | None:
     """Let a held letter die that was not approved; None if it is not held. What stopped it first stays its failure."""
     if job.state != State.HELD:
         return None
-    return _moved(job, Move.DIE, answer.by, answer.reason, attempt=attempt, answers=answer, decision=decision)
+    carries = (answer,) if decision is None else (answer, decision)
+    return _moved(job, Move.DIE, answer.by, answer.reason, attempt=attempt, carries=carries)
 
 
 def _moved(job: Standing, move: Move, by: str | None, reason: str | None, **what: Any) -> Transition:

@@ -56,7 +56,8 @@ class Business(NamedTuple):
 
 def stale(transitions: Sequence[Transition]) -> Script[set[str]]:
     """Name the approvals that do not stand where a move needs them; the others are kept so until it lands."""
-    wanted = {each.answers.id: each.answers.source for each in transitions if each.answers is not None}
+    answers = (each.of(Answer) for each in transitions)
+    wanted = {answer.id: answer.source for answer in answers if answer is not None}
     if not wanted:
         return set()
     standing: dict[str, str] = dict((yield "approval_standings", {"ids": text(sorted(wanted))}))
@@ -66,23 +67,26 @@ def stale(transitions: Sequence[Transition]) -> Script[set[str]]:
 def groundless(transitions: Sequence[Transition]) -> Script[set[int]]:
     """Give the places of moves whose approval does not stand where they need it."""
     known = yield from stale(transitions)
-    return {place for place, each in enumerate(transitions) if each.answers is not None and each.answers.id in known}
+    answers = [each.of(Answer) for each in transitions]
+    return {place for place, answer in enumerate(answers) if answer is not None and answer.id in known}
 
 
 def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what moves do to approvals: one is carried out, one is asked for, others are overtaken."""
     for each in moved:
-        if each.answers is not None:
-            yield from _answer(round_, each.answers)
-            round_.told[TOLD[each.answers.target], each.queue].append(each.id)
-            if each.answers.target in STATUSES:
-                yield from _set_status([each.n], STATUSES[each.answers.target])
+        answer = each.of(Answer)
+        if answer is not None:
+            yield from _answer(round_, answer)
+            round_.told[TOLD[answer.target], each.queue].append(each.id)
+            if answer.target in STATUSES:
+                yield from _set_status([each.n], STATUSES[answer.target])
     left = [each.n for each in moved if each.source in LETTERS and each.target != State.HELD]
     if left:
         yield "void_approvals", {"numbers": text(left), "why": OVERTAKEN}
     for each in moved:
-        if each.files is not None:
-            yield from file(round_, Ask(each.n, each.token, each.id, each.queue, each.files))
+        filing = each.of(Filing)
+        if filing is not None:
+            yield from file(round_, Ask(each.n, each.token, each.id, each.queue, filing))
 
 
 def void(numbers: Iterable[int], why: str) -> Script[None]:

@@ -9,15 +9,16 @@ import msgspec
 
 from standfast.errors import ApprovalRefused, ConfigurationError, NotALetter, UnknownRequest
 from standfast.lifecycle import LETTERS, State
+from standfast.settings import APPROVAL_TTL
 from standfast.spine.apply import apply
 from standfast.spine.ids import IDS, id_of
-from standfast.spine.people import because, person
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.approvals import rules
 from standfast.wings.approvals import scripts as approvals
+from standfast.wings.approvals.people import because, person
 from standfast.wings.approvals.scripts import Ask, Said
-from standfast.wings.approvals.words import TTL, Answer, Approval, Bound, Filing, Standing, bound_to
+from standfast.wings.approvals.words import Answer, Approval, Bound, Filing, Standing, bound_to
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.reads import JobRecord
@@ -76,7 +77,7 @@ class Approvals:
         *,
         permit: Permit = built_in,
         groups_of: GroupsOf = in_no_group,
-        ttl: float = TTL,
+        ttl: float = APPROVAL_TTL,
     ) -> None:
         self._store = store
         self._ready = ready
@@ -276,7 +277,7 @@ class Approvals:
         way = await self._returning.way_back(case.record, case.letter, by=by, reason=reason)
         move = ruled(way, case.letter, case.ruling)
         answers = Answer(approval.id, Standing.APPROVED, Standing.USED)
-        [landed] = await self._store.write_all(apply, [msgspec.structs.replace(move, answers=answers)])
+        [landed] = await self._store.write_all(apply, [move.carrying(answers)])
         if not landed:
             present = await self._approval(approval.id)
             if present.state == Standing.APPROVED and present.job is not None:

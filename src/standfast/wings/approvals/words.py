@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-TTL = 86400.0
-"""Seconds an approval waits for its answer, unless it says otherwise."""
+from standfast.settings import APPROVAL_TTL
 
 
 class Standing(StrEnum):
@@ -55,7 +54,7 @@ class Filing(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
     """The groups an approver must be in, all of them; none is any approver."""
     rule: str = ""
-    ttl: float = TTL
+    ttl: float = APPROVAL_TTL
     redrive: str | None = None
 
 

@@ -46,13 +46,13 @@ def record_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Have those of the moves chained that a person or a policy decided."""
     yield from ()
     for each in moved:
-        if each.decision is not None or each.move in ACTS:
+        if each.move in ACTS or each.of(Decision) is not None:
             record(round_, _decision(each))
 
 
 def _decision(moved: Transition) -> Decision:
     """Fill in what the move knows about its own decision."""
-    said = moved.decision or Decision(kind=ACTS[moved.move], outcome=OUTCOMES[ACTS[moved.move]])
+    said = moved.of(Decision) or Decision(kind=ACTS[moved.move], outcome=OUTCOMES[ACTS[moved.move]])
     by, reason = said.by or moved.by, said.reason or moved.reason
     return msgspec.structs.replace(said, job=moved.id, queue=moved.queue, by=by, reason=reason)
 

@@ -16,10 +16,10 @@ from standfast.lifecycle import Transition
 from standfast.outcome import Failed
 from standfast.rules import QueueRules
 from standfast.spine.accept import receipt
-from standfast.spine.settle import settle
 from standfast.store.store import Store
 from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.scripts import HandedOver
+from standfast.wings.jobs.settling import settle
 from standfast.wings.policy.known import KnownPolicy, filed
 from standfast.wings.queues import scripts as queue_scripts
 

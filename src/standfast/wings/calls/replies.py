@@ -9,8 +9,8 @@ import msgspec
 from standfast.errors import ConfigurationError
 from standfast.failure import Landed, Verdict
 from standfast.lifecycle import State
-from standfast.spine.settle import LOOK_FAILED, RECOVERED
 from standfast.views import JobView
+from standfast.wings.effects.outcomes import LOOK_FAILED, RECOVERED
 from standfast.wings.jobs.view import LAPSED
 
 STATUS = {

@@ -23,12 +23,12 @@ from standfast.outcome import Failed, Snooze
 from standfast.printable import printable
 from standfast.redact import redacted_text
 from standfast.rules import QueueRules
-from standfast.spine.handler_job import Job
 from standfast.spine.registry import Declaration, Enqueues, Handler, Registry
 from standfast.telemetry import current
 from standfast.wings.commands.orphans import Identity, Orphan, Whereabouts, end_leftovers, whereabouts
 from standfast.wings.commands.process import Exit, NotStarted, Output, Process
 from standfast.wings.commands.program import Command, filled, read
+from standfast.wings.effects.handler_job import Job
 from standfast.wings.effects.templates import Untold
 from standfast.wings.effects.words import Effect, Trace
 from standfast.wings.http.sender import Sender

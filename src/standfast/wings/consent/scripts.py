@@ -81,7 +81,7 @@ def _let_go(round_: Round, released: Sequence[Transition]) -> Script[None]:
     numbers = text([each.n for each in released])
     yield "set_replay_status", {"numbers": numbers, "status": "none", "groups": None}
     yield "open_round", {"numbers": numbers, "now": round_.now}
-    for use in sorted(each.uses for each in released if each.uses is not None):
+    for use in sorted(use for each in released if (use := each.of(Use)) is not None):
         yield from _spend(round_, use)
 
 

@@ -12,20 +12,22 @@ from standfast.lifecycle import Standing, State, Transition
 from standfast.outcome import NotEntered, Unconsented
 from standfast.printable import printable
 from standfast.rules import seconds as read_seconds
+from standfast.settings import CONSENT_LIFETIME
 from standfast.spine.accept import checked_name, user
 from standfast.spine.apply import apply
 from standfast.spine.ids import IDS
-from standfast.spine.registry import Registry
-from standfast.spine.settle import outlived
+from standfast.spine.registry import Handler, Registry
+from standfast.spine.run import Running
 from standfast.store.store import Store
 from standfast.wings.audit.words import Decision
 from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.verbs import Target, meant
 from standfast.wings.consent import scripts as consents
 from standfast.wings.consent.scripts import Ask, Given, Taking
-from standfast.wings.consent.words import EVERY, LIFETIME, MODES, NOBODY, TIMED, Attempt, Grant, Mode, Ruling, Use
+from standfast.wings.consent.words import EVERY, MODES, NOBODY, TIMED, Attempt, Grant, Mode, Ruling, Use
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.rules import release
+from standfast.wings.jobs.settling import outlived
 from standfast.wings.jobs.view import job_view, moments
 from standfast.wings.policy.facts import UNKNOWN
 from standfast.wings.policy.known import KnownPolicy
@@ -39,6 +41,11 @@ BLANKET = Target(EVERY, EVERY)
 UNDECLARED = "no process has declared {handler} so far: it counts once one does, if that is how it is written"
 
 Grants = list[dict[str, Any]]  # inside the class, `list` is the verb
+
+
+async def enter(store: Store, running: Running, handler: Handler, _job: object) -> Unconsented | NotEntered | None:
+    """Ask for consent before a handler that needs it is entered; give how the attempt ends without it."""
+    return await consented(store, running.claim) if handler.declaration.consent else None
 
 
 async def consented(store: Store, claim: Claim) -> Unconsented | NotEntered | None:
@@ -83,7 +90,7 @@ class Consent:
         registry: Registry,
         policy: KnownPolicy,
         *,
-        lifetime: float = LIFETIME,
+        lifetime: float = CONSENT_LIFETIME,
     ) -> None:
         self._store = store
         self._ready = ready
@@ -196,8 +203,8 @@ class Consent:
     async def _answered(self, ask: Ask, said: Ruling) -> Transition:
         job = Standing(ask.n, ask.token, ask.id, ask.queue, State.HELD, ask.gate)
         if said.verdict == "allowed" and said.grant is not None:
-            uses = Use(said.grant, ask.job) if said.spends else None
-            return release(job, by="consent", reason=f"consent {said.grant}", uses=uses)
+            uses = [Use(said.grant, ask.job)] if said.spends else []
+            return release(job, by="consent", reason=f"consent {said.grant}").carrying(*uses)
         record = await self._store.read(reads.job(ask.id, self._store.boot()))
         present = self._policy.present(self._store)
         letter = record and job_view(record, now=self._store.now(), skew=self._store.skew())

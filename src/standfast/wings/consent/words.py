@@ -13,8 +13,6 @@ EVERY = "*"
 """The handler of a blanket grant: one for whatever the session does first-hand."""
 NOBODY = ""
 """The session of jobs that have none."""
-LIFETIME = 30 * 86400.0
-"""Seconds a grant lives at most, whatever it is called."""
 TIMED = 3600.0
 """Seconds a timed grant lives, unless it says otherwise."""
 

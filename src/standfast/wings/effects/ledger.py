@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from standfast.concurrency.flows import Answer
 from standfast.errors import (
     ConfigurationError,
@@ -65,6 +67,10 @@ class Ledger:
     def entries(self) -> list[Entry] | None:
         """How every effect stands, as far as this attempt knows."""
         return list(self._entries.values()) or None
+
+    def added_to(self, claim: Claim) -> Claim:
+        """Give a claim with what this attempt did to the world."""
+        return replace(claim, ledger=self.entries, progressed=int(self.progressed))
 
     def block(self, name: str) -> Block:
         """Open a block around a declared effect."""

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from standfast.concurrency.guarded import asked
 from standfast.failure import Class, Landed, Verdict
 from standfast.job import ASKED, DOUBTED, Claim, Entry, keeps_ledger
-from standfast.lifecycle import Sighting
 from standfast.outcome import (
     ALL,
     LARGEST_RESULT,
@@ -27,6 +26,7 @@ from standfast.outcome import (
 )
 from standfast.printable import printable
 from standfast.rules import ReplayMode, WhenLanded
+from standfast.wings.effects.findings import Sighting
 
 Scope = Literal["all", "open", "none"]
 LONGEST_NOTE = 300

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from standfast.job import DOUBTED, Entry, Note
-from standfast.lifecycle import Sighting, Transition
+from standfast.lifecycle import Transition
 from standfast.store.room import LARGEST_TEXT, ROOM_TO_CLAIM
 from standfast.store.scripts import Patience, Write, number_of, writes
 from standfast.store.steps import Round, Script, lock_jobs, text
+from standfast.wings.effects.findings import Findings, Sighting
 
 Row = tuple[int, str, str, str | None, str | None, int, float, int, int | None, int | None]
 LONGEST_QUOTE = 300
@@ -204,15 +205,16 @@ def receipt(n: int, name: str) -> Script[str | None]:
 
 def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what moves tell of effects, and how far their jobs have come."""
-    looks = [row for each in moved for row in seen_rows(round_, each.n, each.token, each.attempt, each.looks)]
+    told = [(each, found) for each in moved if (found := each.of(Findings))]
+    looks = [row for each, found in told for row in seen_rows(round_, each.n, each.token, each.attempt, found.looks)]
     if looks:
         yield "write_verdicts", looks
-    reopened = [(each.n, name) for each in moved for name in each.reopens]
+    reopened = [(each.n, name) for each, found in told for name in found.reopens]
     if reopened:
         yield "reopen_effects", {"effects": text(reopened), "doubted": DOUBTED}
-    progressed = [each.n for each in moved if each.progress]
+    progressed = [each.n for each, found in told if found.progress]
     if progressed:
         yield "keep_progress", {"numbers": text(progressed)}
-    failed = [each.n for each in moved if each.look_failed]
+    failed = [each.n for each, found in told if found.look_failed]
     if failed:
         yield "count_looks", {"numbers": text(failed), "failed": True}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from standfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from standfast.spine.handler_job import Job
+    from standfast.wings.effects.handler_job import Job
 
 LONGEST_WORDS = 300
 

@@ -22,10 +22,12 @@ from standfast.outcome import ALL, Found, Look
 from standfast.printable import printable
 from standfast.rules import QueueRules, ReplayMode
 from standfast.spine import payload
-from standfast.spine.handler_job import Job, enter_session
+from standfast.spine.claimed_job import enter_session
 from standfast.spine.registry import Handler
 from standfast.store.store import Store
 from standfast.wings.effects.block import key_of
+from standfast.wings.effects.declared import effects_of
+from standfast.wings.effects.handler_job import Job, Keeper
 from standfast.wings.effects.rules import LONGEST_NOTE, Scope, combine, of_answer, of_ledger, sightings
 from standfast.wings.effects.scripts import Looked, keep_looks
 from standfast.wings.effects.templates import Untold
@@ -101,7 +103,7 @@ async def keep(store: Store, claim: Claim, seen: Seen) -> bool:
 
 async def _resolved(handler: Handler, job: Job) -> tuple[tuple[Effect, ...], Job]:
     enter_session(job.session)
-    return handler.effects_of(job)
+    return effects_of(handler, job)
 
 
 async def _in_session(job: Job, look: Awaitable[Any]) -> Any:
@@ -184,4 +186,4 @@ def job_of(
         ledger=list(record.effects),
         parents=parents,
     )
-    return Job(claim, rules, handler.read(row.payload, collected=details.collected), fetch=fetch)
+    return Job(claim, rules, handler.read(row.payload, collected=details.collected), Keeper(fetch=fetch))

@@ -26,7 +26,7 @@ from standfast.wings.effects.templates import Untold, checked, filled
 from standfast.wings.http.words import HttpRequest, Reply
 
 if TYPE_CHECKING:
-    from standfast.spine.handler_job import Job
+    from standfast.wings.effects.handler_job import Job
     from standfast.wings.http.sender import Sender
 
 TIMEOUT = 10.0

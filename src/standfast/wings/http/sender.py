@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from standfast.concurrency.threads import aside
 from standfast.errors import Permanent
-from standfast.spine.handler_job import Job
 from standfast.telemetry import current
+from standfast.wings.effects.handler_job import Job
 from standfast.wings.http.destinations import Refused, refusal
 from standfast.wings.http.words import HttpRequest, Reply, Route, host_of
 

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from standfast.errors import PayloadRejected
 from standfast.failure.classify import of_http
+from standfast.failure.retry_after import wait_asked_for
 from standfast.job import HTTP, NewJob
 from standfast.outcome import Failed
 from standfast.printable import printable
 from standfast.rules import QueueRules, seconds
-from standfast.spine.backoff import wait_asked_for
-from standfast.spine.handler_job import Job
 from standfast.spine.payload import canonical, parse
 from standfast.spine.registry import Declaration, Enqueues, Handler
+from standfast.wings.effects.handler_job import Job
 from standfast.wings.http.destinations import Refused, destinations, known_addresses, refusal
 from standfast.wings.http.sender import Sender
 from standfast.wings.http.words import HttpRequest, Reply, host_of
@@ -39,7 +39,8 @@ def built_in(door: Enqueues, sender: Sender) -> Handler:
         """Send one request. What is raised on the way is judged where every handler's exceptions are."""
         return judged(await sender.send(job))
 
-    return Handler(http, Declaration(queue="", name=HTTP), door, input=HttpRequest, soft=False)
+    declared = Declaration(queue="", name=HTTP)
+    return Handler(http, declared, door, input=HttpRequest, soft=False, identity=lambda given: given.identity)
 
 
 def request(

@@ -8,7 +8,7 @@ import msgspec
 
 from standfast.failure import Failure
 from standfast.lifecycle import State, Triage
-from standfast.spine.settle import LOOK_FAILED, RECOVERED
+from standfast.wings.effects.outcomes import LOOK_FAILED, RECOVERED
 from standfast.wings.limits import holds
 from standfast.wings.limits import words as gates
 from standfast.wings.limits.words import Closing, Row

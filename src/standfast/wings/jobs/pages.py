@@ -12,10 +12,10 @@ from standfast.dashboard.page import Page as WebPage
 from standfast.doors.filters import fields_of, names_of
 from standfast.errors import ConfigurationError
 from standfast.lifecycle import FINAL, LETTERS, State
+from standfast.rules import OURS
 from standfast.server import visible as reached
 from standfast.server.seen import all_shown, seen, worded
 from standfast.views import JobView
-from standfast.wings.alerts.loudness import OURS
 from standfast.wings.calls.replies import reply
 from standfast.wings.jobs.job_query import WantedJobs
 from standfast.wings.jobs.view import Page

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from standfast.failure import Landed
-from standfast.lifecycle import FINAL, LETTERS, Move, Sighting, Standing, State, Transition, Triage
+from standfast.lifecycle import FINAL, LETTERS, Move, Standing, State, Transition, Triage
 from standfast.printable import printable
-from standfast.wings.consent.words import Use
+from standfast.wings.approvals.words import Filing
+from standfast.wings.effects.findings import Sighting, with_findings
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -35,8 +36,8 @@ def replay(
     if job.state not in LETTERS:
         return Refusal(f"only a dead or held job can be replayed; this one is {job.state}")
     asked = {"by": by and printable(by), "reason": reason and printable(reason)}
-    known = {"possible_duplicate": landed == Landed.MAYBE, "looks": looks}
-    return _moved(job, Move.REPLAY, attempt=attempt, **known, **asked)
+    back = _moved(job, Move.REPLAY, attempt=attempt, possible_duplicate=landed == Landed.MAYBE, **asked)
+    return with_findings(back, looks=looks)
 
 
 def resolve(
@@ -55,8 +56,8 @@ def resolve(
         return Refusal(f"only a dead or held job can be resolved; this one is {job.state}")
     asked = {"by": printable(by), "reason": reason and printable(reason)}
     over = None if triage is None else msgspec.structs.replace(triage, replay_status="resolved", replay_at=None)
-    ended = {"triage": over, "result": result, "warning": warning, "looks": looks}
-    return _moved(job, Move.RESOLVE, attempt=attempt, **asked, **ended)
+    ended = {"triage": over, "result": result, "warning": warning}
+    return with_findings(_moved(job, Move.RESOLVE, attempt=attempt, **asked, **ended), looks=looks)
 
 
 def discard(job: Standing, *, by: str, reason: str, attempt: int = 0) -> Transition | Refusal:
@@ -75,9 +76,27 @@ def cancel(job: Standing, *, by: str | None = None) -> Transition | Refusal:
     return _moved(job, Move.CANCEL, by=by and printable(by))
 
 
-def release(job: Standing, *, by: str, reason: str, uses: Use | None = None) -> Transition:
+def release(job: Standing, *, by: str, reason: str) -> Transition:
     """Let a held job go on that got the answer it waited for: nothing was tried since, so this is no replay."""
-    return _moved(job, Move.RELEASE, by=printable(by), reason=printable(reason), uses=uses)
+    return _moved(job, Move.RELEASE, by=printable(by), reason=printable(reason))
+
+
+def unwanted(decided: Transition) -> Transition:
+    """Let a job end cancelled that somebody cancelled while it ran, unless its attempt succeeded.
+
+    What is known of its effect is kept, but nothing is repeated.
+    """
+    if decided.target in FINAL:
+        return decided
+    return msgspec.structs.replace(
+        decided.without(Filing),
+        move=Move.CANCEL,
+        warning="cancelled while it ran",
+        triage=None,
+        fingerprint=None,
+        policy_snapshot=None,
+        possible_duplicate=False,
+    )
 
 
 def _moved(job: Standing, move: Move, **what: Any) -> Transition:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from standfast.lifecycle import FINAL, State, Transition, unwanted
+from standfast.lifecycle import FINAL, State, Transition
 from standfast.store.hints import STOPS
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
+from standfast.wings.jobs.rules import unwanted
 from standfast.wings.threads import scripts as threads
 
 

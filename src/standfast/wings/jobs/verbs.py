@@ -134,7 +134,7 @@ class Operations:
             return True
         if decided.source in LETTERS:  # that is to discard it, and chained like any discard
             said = Decision(kind="discard", by=by, outcome="cancelled")
-            decided = msgspec.structs.replace(decided, decision=said)
+            decided = decided.carrying(said)
         [landed] = await self._store.write_all(apply, [decided])
         return landed
 

@@ -9,9 +9,9 @@ import msgspec
 from standfast.failure import Failure, Landed, reason
 from standfast.job import Details, NewJob
 from standfast.lifecycle import Transition
+from standfast.settings import APPROVAL_TTL
 from standfast.spine.orders import Conflict
 from standfast.store.steps import Round
-from standfast.wings.approvals.words import TTL
 from standfast.wings.letters.births import Burial
 from standfast.wings.policy.facts import facts_of_failure
 from standfast.wings.policy.force import of_store
@@ -22,25 +22,25 @@ from standfast.wings.policy.triage import Present, judged
 _details = msgspec.json.Decoder(Details).decode
 
 
-def in_conflict(job: NewJob, conflict: Conflict, ttl: float = TTL) -> Burial:
+def in_conflict(job: NewJob, conflict: Conflict, ttl: float = APPROVAL_TTL) -> Burial:
     """Bury a job that was accepted elsewhere, and whose key turned out to be another's."""
     told = f"key {job.idempotency_key!r} belongs to job {conflict.job_id} with another payload"
     return burial(job, "idempotency_conflict", told, ttl)
 
 
-def unknown(job: NewJob, ttl: float = TTL) -> Burial:
+def unknown(job: NewJob, ttl: float = APPROVAL_TTL) -> Burial:
     """Bury a job that the store may have had, run and pruned, while its host could not ask."""
     told = "its answer was lost, and so long ago that its job would be pruned: it may have run"
     return burial(job, "unknown_commit_state", told, ttl, Landed.MAYBE)
 
 
-def refused(job: NewJob, told: str, ttl: float = TTL) -> Burial:
+def refused(job: NewJob, told: str, ttl: float = APPROVAL_TTL) -> Burial:
     """Bury a job that the store cannot take as it is: what it is to do, without what was asked about when and how."""
     bare = NewJob(id=job.id, queue=job.queue, handler=job.handler, payload=job.payload, details=job.details)
     return burial(bare, "parse_error", f"the store cannot take it as it was asked for: {told}", ttl)
 
 
-def burial(job: NewJob, code: str, told: str, ttl: float = TTL, landed: Landed = Landed.NO) -> Burial:
+def burial(job: NewJob, code: str, told: str, ttl: float = APPROVAL_TTL, landed: Landed = Landed.NO) -> Burial:
     """Bury a job for a reason of the catalogue. `ttl` is how long an approval waits, if the policy wants one."""
     why = reason(code)
     failure = Failure(cls=why.cls, landed=landed, reason_code=why.code, message=told, advice=why.advice)

@@ -10,14 +10,14 @@ import msgspec
 from standfast.errors import ConfigurationError, NotALetter, PayloadRejected, UnknownJob
 from standfast.job import HTTP, Details, NewJob
 from standfast.lifecycle import LETTERS, State
+from standfast.rules import OURS
 from standfast.spine.apply import apply
 from standfast.spine.ids import id_of
 from standfast.spine.payload import canonical, fingerprint, sha256
-from standfast.spine.people import asked
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
 from standfast.views import JobView
-from standfast.wings.alerts.loudness import OURS
+from standfast.wings.approvals.people import asked
 from standfast.wings.audit.words import Decision
 from standfast.wings.http import verbs as http
 from standfast.wings.http.words import HttpRequest, origin_of
@@ -77,7 +77,7 @@ class Disposal:
         if isinstance(decided, Refusal):
             raise NotALetter(f"job {job_id} is no letter: {decided.why}")
         decision = Decision(kind="discard", payload_sha256=letter.payload_sha256, outcome="discarded")
-        [landed] = await self._store.write_all(apply, [msgspec.structs.replace(decided, decision=decision)])
+        [landed] = await self._store.write_all(apply, [decided.carrying(decision)])
         _check_first(job_id, first=landed)
 
     async def quarantine(self, job_id: str, by: str, reason: str, owner: str | None) -> None:

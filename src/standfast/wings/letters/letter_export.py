@@ -14,8 +14,8 @@ import msgspec
 from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError
 from standfast.job import Details
-from standfast.spine.people import asked
 from standfast.store.store import Store
+from standfast.wings.approvals.people import asked
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs import reads

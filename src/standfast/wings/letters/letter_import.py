@@ -20,9 +20,9 @@ from standfast.job import HTTP, Coalesced, Details, Entry, QueueReason, Risk
 from standfast.lifecycle import REPLAY_STATUSES, Triage
 from standfast.spine.accept import checked_name
 from standfast.spine.payload import canonical, fingerprint, parse, sha256
-from standfast.spine.people import asked
 from standfast.store.store import Store
 from standfast.views import Attempt
+from standfast.wings.approvals.people import asked
 from standfast.wings.audit.words import Decision
 from standfast.wings.http.words import HttpRequest
 from standfast.wings.letters import arrivals as arrival_scripts

@@ -11,15 +11,18 @@ from standfast.failure import Landed, Verdict
 from standfast.job import Details, label_of
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.spine.registry import Handler, Registry
-from standfast.spine.settle import RECOVERED
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.audit.words import Decision, Kind
+from standfast.wings.effects.declared import effect_names
+from standfast.wings.effects.findings import findings_of
+from standfast.wings.effects.outcomes import RECOVERED
 from standfast.wings.effects.rules import result_of, resumes, seen, sightings, untold
 from standfast.wings.effects.verbs import Seen, Verifier, job_of
 from standfast.wings.http.sender import Sender
 from standfast.wings.jobs.reads import JobRecord, JobRow
 from standfast.wings.jobs.rules import Refusal, replay, resolve
+from standfast.wings.policy.rules import RuledUnder
 from standfast.wings.policy.rulings import Ruling, may_have_landed
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.workflows import scripts as workflows
@@ -76,7 +79,8 @@ class Returning:
         row = record.row
         handler: Handler | None = self._registry.find(row.queue, row.handler)
         done = {entry.label for entry in record.effects if entry.state == "done"}
-        is_there = handler is not None and bool(handler.effect_names) and done >= set(handler.effect_names)
+        names = () if handler is None else effect_names(handler)
+        is_there = bool(names) and done >= set(names)
         return is_there and not self._resumes(record)
 
     def _resumes(self, record: JobRecord) -> bool:
@@ -123,12 +127,13 @@ class Returning:
 
 def ruled(decided: Transition, letter: JobView, ruling: Ruling) -> Transition:
     """Have a replay chained with what the policy said about it, and land only while that policy is in force."""
-    if decided.decision is None or decided.move != Move.REPLAY:
+    decision = decided.of(Decision)
+    if decision is None or decided.move != Move.REPLAY:
         return decided
     said = {"rule": ruling.permission.rule, "snapshot": ruling.snapshot}
-    decision = msgspec.structs.replace(decided.decision, detail=died_under(letter, ruling.snapshot) or None, **said)
-    under = ruling.snapshot if ruling.stored else None
-    return msgspec.structs.replace(decided, decision=decision, ruled_under=under)
+    decision = msgspec.structs.replace(decision, detail=died_under(letter, ruling.snapshot) or None, **said)
+    under = [RuledUnder(ruling.snapshot)] if ruling.stored and ruling.snapshot is not None else []
+    return decided.without(RuledUnder).carrying(decision, *under)
 
 
 def died_under(letter: JobView, snapshot: str | None) -> dict[str, str]:
@@ -139,11 +144,12 @@ def died_under(letter: JobView, snapshot: str | None) -> dict[str, str]:
 
 def told(decided: Transition, by: str) -> dict[str, str]:
     """Say how a letter went."""
-    looks = ", ".join(f"{label_of(look.key)} {look.verdict}" for look in decided.looks)
+    sighted = findings_of(decided).looks
+    looks = ", ".join(f"{label_of(look.key)} {look.verdict}" for look in sighted)
     if decided.move == Move.RESOLVE:
         return {"outcome": "resolved", "why": f"it had landed: {looks or 'its receipts say so'}"}
     why = decided.reason or f"asked by {by}"
-    if decided.looks and all(look.verdict == Verdict.VERIFIED for look in decided.looks):
+    if sighted and all(look.verdict == Verdict.VERIFIED for look in sighted):
         why = f"{why}; it had landed ({looks}), and is resumed behind that"
     return {"outcome": "replayed", "why": why}
 
@@ -176,7 +182,7 @@ def resolution(
 def _chained(decided: Transition | Refusal, decision: Decision, job_id: str) -> Transition:
     if isinstance(decided, Refusal):
         raise NotALetter(f"job {job_id} is no letter: {decided.why}")
-    return msgspec.structs.replace(decided, decision=decision)
+    return decided.carrying(decision)
 
 
 def wanted_by(record: JobRecord) -> tuple[str, ...]:

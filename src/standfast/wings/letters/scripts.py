@@ -134,7 +134,7 @@ def _touched(round_: Round, touch: Touch, word: str, why: str) -> Script[bool]:
     yield from approvals.void([letter.n], why)
     if letter.state == State.HELD:
         here = (letter.n, letter.token, letter.id, letter.queue)
-        death = Transition(*here, Move.DIE, State.HELD, touch.attempt, by=said.by, reason=said.reason, decision=said)
+        death = Transition(*here, Move.DIE, State.HELD, touch.attempt, by=said.by, reason=said.reason, carries=(said,))
         yield from apply_decided(round_, [death])
     else:
         audit.record(round_, said)
@@ -233,7 +233,8 @@ def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
 
 def _is_a_persons(replay: Transition) -> bool:
     """Tell a replay that a person asked for: a policy that replays by itself knows nothing of the world."""
-    return replay.by is not None and (replay.decision is None or replay.decision.kind != "auto_replay")
+    decision = replay.of(Decision)
+    return replay.by is not None and (decision is None or decision.kind != "auto_replay")
 
 
 # --- looking for what stopped alike

@@ -9,16 +9,16 @@ import msgspec
 
 from standfast.errors import NotALetter, UnknownJob
 from standfast.lifecycle import Move, Transition
+from standfast.settings import APPROVAL_TTL
 from standfast.spine.accept import checked_name, user
 from standfast.spine.apply import apply
 from standfast.spine.ids import id_of
 from standfast.spine.payload import canonical
-from standfast.spine.people import asked, perhaps_because, person
 from standfast.spine.registry import Registry
 from standfast.store.store import Store
 from standfast.views import JobView
+from standfast.wings.approvals.people import asked, perhaps_because, person
 from standfast.wings.approvals.verbs import Approvals, GroupsOf, in_no_group
-from standfast.wings.approvals.words import TTL
 from standfast.wings.effects.verbs import Verifier
 from standfast.wings.jobs import listing, reads
 from standfast.wings.jobs.reads import JobRecord
@@ -57,7 +57,7 @@ class DeadLetters:
         permit: Permit = built_in,
         permit_many: PermitMany | None = None,
         groups_of: GroupsOf = in_no_group,
-        ttl: float = TTL,
+        ttl: float = APPROVAL_TTL,
     ) -> None:
         self._store = store
         self._ready = ready

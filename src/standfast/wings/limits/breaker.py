@@ -27,8 +27,8 @@ def heard(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transition
     answers = answered(outcome)
     word = gates.Word(answers, rules.breaker.failures, rules.breaker.open_for)
     if answers is False and gate in (claim.occupies or ()) and decided.effect == Landed.NO:
-        decided = _given_back(decided)
-    return msgspec.structs.replace(decided, dependency=gate, word=word)
+        return _given_back(decided).carrying(gates.Report(gate, word, waits=True))
+    return decided.carrying(gates.Report(gate, word))
 
 
 def answered(outcome: Outcome) -> bool | None:
@@ -62,5 +62,4 @@ def _given_back(decided: Transition) -> Transition:
         failure=None,
         last_failure=last,
         triage=None,
-        waits=True,
     )

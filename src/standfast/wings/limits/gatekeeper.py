@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from standfast.concurrency.threads import aside, within
 from standfast.concurrency.user_code import staying
+from standfast.failure.retry_after import wait_asked_for
 from standfast.redact import redacted_text
 from standfast.rules import FUNCTION
-from standfast.spine.backoff import wait_asked_for
 from standfast.wings.http.words import Reply
 from standfast.wings.limits import answers as admission
 from standfast.wings.limits.answers import Said

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from standfast.concurrency.threads import within
@@ -15,9 +15,19 @@ from standfast.wings.http.words import HttpRequest
 
 Probe = str | Callable[[], Any]
 """A URL, or a function without arguments, plain or async, that says True; a text or a collection is no yes."""
+Requires = Probe | Sequence[Probe]
+"""What `requires=` takes: probes, each a function that says yes or a URL that answers 2xx."""
 LONGEST_ANSWER = 10.0
 """Seconds a probe may take to answer; then it says no."""
 LONGEST_WORDS = 200
+
+
+def checked_probes(requires: Any) -> tuple[Probe, ...]:
+    """Check what `requires=` was given: one probe or several, each a function or a URL."""
+    found = requires if isinstance(requires, Sequence) and not isinstance(requires, str) else (requires,)
+    for probe in found:
+        check_probe(probe)
+    return tuple(found)
 
 
 def check_probe(probe: Probe) -> None:

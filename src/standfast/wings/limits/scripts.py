@@ -17,7 +17,7 @@ from standfast.store.steps import PerRound, Round, Script, text
 from standfast.wings.limits import holds
 from standfast.wings.limits import words as gates
 from standfast.wings.limits.holds import HoldRequest
-from standfast.wings.limits.words import Row, Word
+from standfast.wings.limits.words import Report, Row, Word
 from standfast.wings.threads import scripts as threads
 
 OPENED_PER_CLAIM = 100
@@ -31,6 +31,7 @@ UNTAKEN_AFTER = 60.0
 COUNTED = frozenset({"limit", "breaker", "probe", "hold"})
 """Kinds of gates that say nothing while nothing is counted and no time is set."""
 NOTHING = Word(None, 1, 0.0)
+NO_REPORT = Report()
 
 Found = dict[str, Row]
 
@@ -66,14 +67,20 @@ def note_ends(round_: Round, moved: Sequence[Transition], marks: Marks) -> Scrip
     """Note what these moves give back to gates, and what they say about what they depend on."""
     yield from ()
     places = {n: mark[0] for n, mark in marks.items() if mark[0] is not None}
-    ended = [_end(each, places) for each in moved if each.n in places or each.dependency or each.hold]
+    ended = [_end(each, places) for each in moved if each.n in places or _says_something(each)]
     if ended:
         round_.of(Ends).ended += ended
 
 
+def _says_something(moved: Transition) -> bool:
+    return moved.of(Report) is not None or moved.of(HoldRequest) is not None
+
+
 def _end(moved: Transition, places: Mapping[int, list[str]]) -> End:
-    held, waits = places.get(moved.n, []), moved.target == State.QUEUED and moved.waits
-    return End(moved.n, moved.id, moved.queue, held, moved.dependency, moved.word, waits, moved.hold)
+    report = moved.of(Report) or NO_REPORT
+    waits = moved.target == State.QUEUED and report.waits
+    held, hold = places.get(moved.n, []), moved.of(HoldRequest)
+    return End(moved.n, moved.id, moved.queue, held, report.dependency, report.word, waits, hold)
 
 
 def ask_to_mend(round_: Round) -> Script[None]:

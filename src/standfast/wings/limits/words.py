@@ -267,6 +267,15 @@ class Word(NamedTuple):
     open_for: float
 
 
+class Report(NamedTuple):
+    """What a move carries about the thing its attempt depended on: its breaker, and what the end says about it."""
+
+    dependency: str | None = None
+    word: Word | None = None
+    waits: bool = False
+    """Whether the job goes back to wait for the dependency rather than for a backoff."""
+
+
 def after(row: Row, word: Word, now: float, *, probe: int | None = None) -> Row:
     """Give a breaker after one end. `probe` is the job's number if it was the probe, whatever it says."""
     found = circuit(row)

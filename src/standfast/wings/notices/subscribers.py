@@ -20,7 +20,6 @@ from standfast.errors import LowDisk, Permanent
 from standfast.job import NewJob
 from standfast.outcome import Failed
 from standfast.spine.accept import Acceptor
-from standfast.spine.handler_job import Job
 from standfast.spine.registry import Declaration, Enqueues, Handler
 from standfast.store.store import Store
 from standfast.wings.alerts.cursors import Cursors, of_subscriber
@@ -28,6 +27,7 @@ from standfast.wings.alerts.delivery import webhook
 from standfast.wings.alerts.follower import QUEUE as ALERTS
 from standfast.wings.alerts.sinks import Sinks
 from standfast.wings.alerts.surfaces import Notify, Subscriber
+from standfast.wings.effects.handler_job import Job
 from standfast.wings.health.rules import SUBSCRIBER
 from standfast.wings.http.sender import Sender
 from standfast.wings.http.verbs import judged

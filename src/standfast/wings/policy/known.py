@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from standfast.failure import Action
 from standfast.job import Details
 from standfast.lifecycle import Transition
@@ -67,4 +65,4 @@ def with_filing(
         rule=said.rule,
         ttl=ttl,
     )
-    return msgspec.structs.replace(decided, files=filing)
+    return decided.carrying(filing)

@@ -17,7 +17,6 @@ BROKEN = "broken"
 """What stands for the snapshot of a policy that cannot be used."""
 
 Decision = Literal["allow", "deny", "require_approval"]
-
 VERSION = "v1"
 
 BACKOFFS = {
@@ -26,6 +25,13 @@ BACKOFFS = {
     "none": Backoff(table=(0.0,), jitter=0.0),
 }
 """How long an automatic replay waits, by the name it has in a policy."""
+
+
+class RuledUnder(NamedTuple):
+    """What a move carries that a policy allowed: unless that policy is still in force, nothing moves."""
+
+    snapshot: str
+    """Its hash."""
 
 
 class DlqRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

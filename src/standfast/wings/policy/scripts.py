@@ -14,7 +14,7 @@ from standfast.store.steps import Round, Rows, Script, lock_jobs, text
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.policy import rules
-from standfast.wings.policy.rules import BROKEN
+from standfast.wings.policy.rules import BROKEN, RuledUnder
 from standfast.wings.sessions import scripts as sessions
 
 BITE = 200
@@ -98,19 +98,19 @@ def _note_problem(round_: Round, offer: Offer, known: Kept) -> Script[None]:
     round_.told["policy_broken", ""].append("")
 
 
-def outdated(transitions: Sequence[Transition]) -> Script[set[str | None]]:
+def outdated(transitions: Sequence[Transition]) -> Script[set[RuledUnder]]:
     """Name the policies that moves were decided under and that are in force no more; the one that is stays so."""
-    decided = {each.ruled_under for each in transitions} - {None}
+    decided = {ruled for each in transitions if (ruled := each.of(RuledUnder)) is not None}
     if not decided:
         return set()
     present = yield "hold_policy", {}
-    return decided - {snapshot for (snapshot,) in present or [(BUILT_IN,)]}
+    return decided - {RuledUnder(snapshot) for (snapshot,) in present or [(BUILT_IN,)]}
 
 
 def groundless(transitions: Sequence[Transition]) -> Script[set[int]]:
     """Give the places of moves that a policy allowed which is in force no more."""
     known = yield from outdated(transitions)
-    return {place for place, each in enumerate(transitions) if each.ruled_under in known}
+    return {place for place, each in enumerate(transitions) if each.of(RuledUnder) in known}
 
 
 def kept() -> Script[Kept]:

@@ -11,9 +11,10 @@ import msgspec
 
 from standfast.failure import Action, Failure, reason
 from standfast.failure.fingerprint import fingerprint
+from standfast.job import Claim
 from standfast.lifecycle import Move, Transition, Triage
 from standfast.spine.backoff import delay
-from standfast.wings.policy.facts import Facts, facts_of_failure
+from standfast.wings.policy.facts import Facts, facts_of_claim, facts_of_failure
 from standfast.wings.policy.permit import BROKEN, GUARDED, named, permit
 from standfast.wings.policy.rules import BUILT_IN as BUILT_IN_POLICY
 from standfast.wings.policy.rules import Broken, DlqRule, Policy, dlq_rule
@@ -43,6 +44,14 @@ class Present(msgspec.Struct, frozen=True):
 
 
 PRESENT = Present()
+
+
+def judged_attempt(claim: Claim, decided: Transition, roll: float, present: Present | None) -> Transition:
+    """Say what becomes of a job that stops in its worker's hands."""
+    if decided.failure is None:
+        return decided
+    present = present or PRESENT
+    return judged(decided, facts_of_claim(claim, decided.failure, present.now), present, roll)
 
 
 def judged(decided: Transition, facts: Facts, present: Present, roll: float) -> Transition:

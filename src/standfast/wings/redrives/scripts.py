@@ -223,7 +223,7 @@ def mark(round_: Round, marks: Sequence[Mark]) -> Script[list[None]]:
 
 def mark_moved(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write down, with the moves themselves, that letters of redrives went."""
-    legs = [(each.leg, each.move) for each in moved if each.leg is not None]
+    legs = [(leg, each.move) for each in moved if (leg := each.of(Leg)) is not None]
     if legs:
         marks = [Mark(leg, Outcome.RESOLVED if move == Move.RESOLVE else None) for leg, move in legs]
         yield from mark(round_, marks)
@@ -236,7 +236,7 @@ def _marked(round_: Round, done: Mark) -> tuple[Any, ...]:
 
 def stopped(transitions: Sequence[Transition]) -> Script[set[Leg | None]]:
     """Name the legs of redrives that stand still or that somebody else drives by now; the others stay so."""
-    legs = {each.leg for each in transitions if each.leg is not None}
+    legs = {leg for each in transitions if (leg := each.of(Leg)) is not None}
     if not legs:
         return set()
     driven: dict[str, str] = dict((yield "driven_redrives", {"ids": text(sorted({leg.redrive for leg in legs}))}))
@@ -246,7 +246,7 @@ def stopped(transitions: Sequence[Transition]) -> Script[set[Leg | None]]:
 def groundless(transitions: Sequence[Transition]) -> Script[set[int]]:
     """Give the places of moves whose redrive stands still, or has another driver."""
     known = yield from stopped(transitions)
-    return {place for place, each in enumerate(transitions) if each.leg in known}
+    return {place for place, each in enumerate(transitions) if each.of(Leg) in known}
 
 
 @writes()

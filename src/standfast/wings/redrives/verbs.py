@@ -10,12 +10,13 @@ import msgspec
 
 from standfast.errors import ConfigurationError, PlanDrifted, PolicyDenied, UnknownRequest
 from standfast.lifecycle import Move, Transition
+from standfast.settings import APPROVAL_TTL
 from standfast.spine.apply import apply
 from standfast.spine.ids import IDS
-from standfast.spine.people import perhaps_because, person
 from standfast.store.store import Store
 from standfast.views import JobView
-from standfast.wings.approvals.words import TTL, Filing, bound_to_plan
+from standfast.wings.approvals.people import perhaps_because, person
+from standfast.wings.approvals.words import Filing, bound_to_plan
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.reads import JobRecord
@@ -82,7 +83,7 @@ class Redrives:
         returning: Returning,
         *,
         permit: PermitMany,
-        ttl: float = TTL,
+        ttl: float = APPROVAL_TTL,
     ) -> None:
         self._store = store
         self._ready = ready
@@ -267,7 +268,7 @@ class Redrives:
         refused = None if move.move == Move.RESOLVE else plans.refused(row, planned, ruling)
         if refused is not None:
             return Mark(leg, refused)
-        return msgspec.structs.replace(ruled(move, letter, ruling), leg=leg)
+        return ruled(move, letter, ruling).carrying(leg)
 
     async def _end(self, row: RedriveRow, driver: str, phase: Phase, why: str | None) -> None:
         decision = Decision(kind="redrive", outcome=phase, reason=why, detail={"redrive": row.id})

@@ -7,7 +7,11 @@ from typing import NamedTuple
 import msgspec
 
 from standfast.failure import Failure, Landed
-from standfast.wings.sessions.words import QUIET
+from standfast.job import Claim
+from standfast.lifecycle import Transition
+from standfast.outcome import Outcome
+from standfast.rules import QueueRules
+from standfast.wings.sessions.words import DEFERRED, QUIET, Origin
 
 CONSENT = (
     "It was not begun, and waits for this session's consent. Ask a person for it: once it is granted for {target}, it "
@@ -100,3 +104,19 @@ def _next(end: End) -> str:
             return MAYBE_DONE.format(advice=advice).rstrip()
         case _:
             return FAILED.format(advice=advice)
+
+
+def with_origin(claim: Claim, _outcome: Outcome | None, _rules: QueueRules, decided: Transition) -> Transition:
+    """Say for whom a job is done that has a session, and what lies behind it."""
+    session = claim.details.session
+    if session is None:
+        return decided
+    origin = Origin(
+        session,
+        claim.handler,
+        claim.details.queue_reason == DEFERRED,
+        tried=True,
+        repeated=claim.entered_before or claim.replays > 0,
+        maybe=claim.landed == Landed.MAYBE,
+    )
+    return decided.carrying(origin)

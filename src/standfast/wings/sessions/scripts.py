@@ -13,6 +13,7 @@ from standfast.job import Details
 from standfast.lifecycle import LETTERS, State, Transition
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, lock_jobs, text
+from standfast.wings.approvals.words import Answer
 from standfast.wings.sessions.words import DEFERRED, Origin, kind_of
 
 ENDS = frozenset({State.COMPLETED, State.CANCELLED, State.DEAD, State.HELD})
@@ -71,7 +72,7 @@ class Known(NamedTuple):
 
 def tell(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what sessions are told of these ends. Jobs without a session cost nothing where a worker ended them."""
-    known = {each.n: Known(each.origin, each.attempt + each.spends) for each in moved if each.origin is not None}
+    known = {each.n: Known(origin, each.attempt + each.spends) for each in moved if (origin := each.of(Origin))}
     others = [each for each in moved if each.source is not State.RUNNING and _may_concern_somebody(each)]
     if others:
         known |= yield from _origins(others)
@@ -86,7 +87,7 @@ def tell(round_: Round, moved: Sequence[Transition]) -> Script[None]:
 
 def _may_concern_somebody(moved: Transition) -> bool:
     """Tell ends that no attempt made: a sweeper's and a person's know nothing of sessions."""
-    return moved.origin is None and moved.target in ENDS and moved.superseded_by is None
+    return moved.of(Origin) is None and moved.target in ENDS and moved.superseded_by is None
 
 
 def _origins(moved: Sequence[Transition]) -> Script[dict[int, Known]]:
@@ -117,6 +118,7 @@ def _histories(numbers: Sequence[int]) -> Script[dict[int, list[str]]]:
 
 
 def _row(round_: Round, moved: Transition, whose: Known, kind: str, lines: Sequence[str]) -> tuple[Any, ...]:
+    answer = moved.of(Answer)
     body = Body(
         state=moved.target,
         attempts=whose.attempts,
@@ -126,7 +128,7 @@ def _row(round_: Round, moved: Transition, whose: Known, kind: str, lines: Seque
         long=moved.result is not None and len(moved.result) > LONGEST_RESULT,
         by=moved.by,
         reason=moved.reason,
-        answer=None if moved.answers is None else moved.answers.target,
+        answer=None if answer is None else answer.target,
         history=_last(lines),
         maybe=whose.origin.maybe,
     )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from standfast.job import Details, higher
+from standfast.job import MOST_LABELS, Details, higher
 
 MOST_REQUESTERS = 1000
 """How many may have asked for one job: its details are written anew with each of them."""
-MOST_LABELS = 64
-"""How many labels a job has; of more, the newest stay."""
 
 
 def folded(held: Details, newcomer: Details) -> Details:

@@ -185,9 +185,9 @@ def _cancel(round_: Round, workflow: WorkflowRow, by: str) -> Script[None]:
 def _unwanted(row: tuple[Any, ...], by: str) -> Transition:
     """End a step; to end a letter is to discard it, and chained like any discard."""
     n, token, job_id, queue, state, attempts = row
-    said = Decision(kind="discard", by=by, outcome="cancelled") if State(state) in LETTERS else None
+    said = (Decision(kind="discard", by=by, outcome="cancelled"),) if State(state) in LETTERS else ()
     return Transition(
-        n, token, job_id, queue, Move.CANCEL, State(state), attempts, by=by, warning=UNWANTED, decision=said
+        n, token, job_id, queue, Move.CANCEL, State(state), attempts, by=by, warning=UNWANTED, carries=said
     )
 
 

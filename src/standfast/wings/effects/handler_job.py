@@ -1,18 +1,17 @@
-"""The job as its handler sees it."""
+"""The job as its handler sees it: with its effects, its steps, and what the steps before it gave."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
-from contextvars import ContextVar
 from functools import cached_property
-from typing import Any, ParamSpec, TypeVar, cast, overload
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
-from standfast.job import Claim, Coalesced
-from standfast.rules import QueueRules
+from standfast.job import Claim
+from standfast.spine.claimed_job import ClaimedJob
 from standfast.wings.effects.block import Block
 from standfast.wings.effects.ledger import Ledger, undeclared
 from standfast.wings.effects.values import digest
@@ -21,113 +20,28 @@ from standfast.wings.workflows.parents import Fetch, Parents
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_decode = msgspec.json.decode
-_session: ContextVar[str | None] = ContextVar("standfast_session", default=None)
+
+class Keeper(NamedTuple):
+    """What a job asks for when its handler does: its ledger, and results that were too big to come with it."""
+
+    begin_ledger: Callable[[Claim], Ledger] | None = None
+    fetch: Fetch | None = None
 
 
-def current_session() -> str | None:
-    """Give the session this code runs for, also while a worker replays its work."""
-    return _session.get()
-
-
-def enter_session(session: str | None) -> None:
-    """Run what follows in this context for the given session."""
-    _session.set(session)
-
-
-class Job:
+class Job(ClaimedJob):
     """One attempt at a job. `cancelled` turns true when the attempt should stop: look at it in long loops.
 
     `input` is the payload as the handler's `input=` type. Where a queue collects (`coalesce="collect"`), jobs with a
     thread key have a list of payloads in `payload`, also if only one came, and a list of such inputs in `input`.
     """
 
-    def __init__(
-        self,
-        claim: Claim,
-        rules: QueueRules,
-        input: Any = None,
-        *,
-        fetch: Fetch | None = None,
-        begin_ledger: Callable[[Claim], Ledger] | None = None,
-    ) -> None:
-        self._claim = claim
-        self._ledger: Ledger | None = None
-        self._begin_ledger = begin_ledger
-        self._fetch = fetch
-        self.rules = rules
-        self.input = input
-        self.cancelled = False
-
-    @property
-    def id(self) -> str:
-        """The job's id, the same on every attempt and replay."""
-        return self._claim.id
-
-    @property
-    def queue(self) -> str:
-        """The queue it came through."""
-        return self._claim.queue
-
-    @cached_property
-    def payload(self) -> Any:
-        """What was enqueued."""
-        return _decode(self._claim.payload)
-
-    @property
-    def attempt(self) -> int:
-        """Which attempt this is, from 1."""
-        return self._claim.attempts
-
-    @property
-    def token(self) -> int:
-        """The fencing token: hand it to receivers that can refuse an older one."""
-        return self._claim.token
-
-    @property
-    def idempotency_key(self) -> str:
-        """A stable key to hand to receivers: the caller's, else the job's id; an amended payload has another one."""
-        return self._claim.idempotency_key or self._claim.identity
-
-    @property
-    def identity(self) -> str:
-        """What names this work, the same on every attempt and replay: the job's id, until its payload is amended."""
-        return self._claim.identity
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether this may run again by itself if nobody learns how it ended."""
-        return self._claim.repeatable
-
-    @property
-    def timeout(self) -> float | None:
-        """How many seconds this attempt may take; None is no limit."""
-        return self._claim.timeout
-
-    @property
-    def session(self) -> str | None:
-        """The session this was enqueued for."""
-        return self._claim.details.session
-
-    @property
-    def requester(self) -> str | None:
-        """Who asked for this."""
-        return self._claim.details.requester
-
-    @property
-    def coalesced(self) -> Coalesced | None:
-        """What was folded into this job while it waited: how many, and the last of them."""
-        return self._claim.coalesced
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The caller's labels."""
-        return self._claim.details.labels or {}
+    _ledger: Ledger | None = None
+    _keeper: Keeper | None
 
     @cached_property
     def parents(self) -> Parents:
         """By name, the results of the steps of its workflow that this one comes after; empty for other jobs."""
-        return Parents(self._claim.parents or {}, self._fetch)
+        return Parents(self._claim.parents or {}, self._keeper and self._keeper.fetch)
 
     def effect(self, name: str) -> Block:
         """Open a block around one declared effect: `async with job.effect("ticket") as e:`; `with` in a plain function.
@@ -197,9 +111,9 @@ class Job:
         A handler that declares no effects has one from its first step on.
         """
         if self._ledger is None:
-            if self._begin_ledger is None:
+            if self._keeper is None or self._keeper.begin_ledger is None:
                 raise undeclared("", self._claim.handler, self.queue, ())
-            self._ledger = self._begin_ledger(self._claim)
+            self._ledger = self._keeper.begin_ledger(self._claim)
         return self._ledger
 
     @property
@@ -214,7 +128,8 @@ class Job:
     def of(self, payload: Any, input: Any = None) -> Job:
         """Give this job as if it had another payload, for checks of an operation that it only wraps."""
         text = msgspec.json.encode(payload).decode()
-        return Job(msgspec.structs.replace(self._claim, payload=text), self.rules, input, fetch=self._fetch)
+        reads = Keeper(fetch=self._keeper and self._keeper.fetch)
+        return Job(msgspec.structs.replace(self._claim, payload=text), self.rules, input, reads)
 
 
 async def _call(block: Block, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,0 +1,114 @@
+"""A job as its claim tells of it, for the handler that does it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import cached_property
+from typing import Any, Protocol
+
+import msgspec
+
+from standfast.job import Claim, Coalesced
+from standfast.rules import QueueRules
+
+_decode = msgspec.json.decode
+_session: ContextVar[str | None] = ContextVar("standfast_session", default=None)
+
+
+def current_session() -> str | None:
+    """Give the session this code runs for, also while a worker replays its work."""
+    return _session.get()
+
+
+def enter_session(session: str | None) -> None:
+    """Run what follows in this context for the given session."""
+    _session.set(session)
+
+
+class WorkDone(Protocol):
+    """What an attempt did to the world, as whoever keeps it can tell."""
+
+    def added_to(self, claim: Claim) -> Claim:
+        """Give a claim with it."""
+
+
+class ClaimedJob:
+    """One attempt at a job, with what its claim tells; `keeper` is for wings that add to it."""
+
+    _ledger: WorkDone | None = None
+
+    def __init__(self, claim: Claim, rules: QueueRules, input: Any = None, keeper: Any = None) -> None:
+        self._claim = claim
+        self._keeper = keeper
+        self.rules = rules
+        self.input = input
+        self.cancelled = False
+
+    @property
+    def id(self) -> str:
+        """The job's id, the same on every attempt and replay."""
+        return self._claim.id
+
+    @property
+    def queue(self) -> str:
+        """The queue it came through."""
+        return self._claim.queue
+
+    @cached_property
+    def payload(self) -> Any:
+        """What was enqueued."""
+        return _decode(self._claim.payload)
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self._claim.attempts
+
+    @property
+    def token(self) -> int:
+        """The fencing token: hand it to receivers that can refuse an older one."""
+        return self._claim.token
+
+    @property
+    def idempotency_key(self) -> str:
+        """A stable key to hand to receivers: the caller's, else the job's id; an amended payload has another one."""
+        return self._claim.idempotency_key or self._claim.identity
+
+    @property
+    def identity(self) -> str:
+        """What names this work, the same on every attempt and replay: the job's id, until its payload is amended."""
+        return self._claim.identity
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether this may run again by itself if nobody learns how it ended."""
+        return self._claim.repeatable
+
+    @property
+    def timeout(self) -> float | None:
+        """How many seconds this attempt may take; None is no limit."""
+        return self._claim.timeout
+
+    @property
+    def session(self) -> str | None:
+        """The session this was enqueued for."""
+        return self._claim.details.session
+
+    @property
+    def requester(self) -> str | None:
+        """Who asked for this."""
+        return self._claim.details.requester
+
+    @property
+    def coalesced(self) -> Coalesced | None:
+        """What was folded into this job while it waited: how many, and the last of them."""
+        return self._claim.coalesced
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The caller's labels."""
+        return self._claim.details.labels or {}
+
+    def as_it_stands(self, claim: Claim) -> Claim:
+        """Give a claim of this job with what the attempt did to the world so far."""
+        return claim if self._ledger is None else self._ledger.added_to(claim)

@@ -1,0 +1,62 @@
+"""What `effects=` of a handler takes, and which effects a job has by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from standfast.errors import ConfigurationError
+from standfast.spine.registry import Declaration, Handler
+from standfast.wings.effects.handler_job import Job
+from standfast.wings.effects.words import Effect
+
+Effects = Effect | Sequence[Effect] | Callable[..., Any]
+"""What `effects=` takes: effects, another handler whose effects they are, or a callable of the job that gives either.
+
+A callable may also give `(handler, payload)`: that handler's effects, judged as if the job had this payload.
+"""
+
+
+def checked_effects(declaration: Declaration, effects: Any) -> Any:
+    """Check what `effects=` was given: `verify_first` needs at least one that can be looked for."""
+    if callable(effects):  # a handler too
+        return effects
+    found = _several(declaration.name, effects)
+    if declaration.replay_mode == "verify_first" and not any(effect.verifiable for effect in found):
+        raise ConfigurationError(
+            f"handler {declaration.name}: replay='verify_first' needs effects to verify; declare one, such as "
+            "effects=[Effect('ticket', verify)], or choose 'manual'"
+        )
+    return found
+
+
+def effect_names(handler: Handler) -> tuple[str, ...]:
+    """Name the effects that a handler declares; none where only the job tells which."""
+    return () if callable(handler.effects) else tuple(effect.name for effect in handler.effects)
+
+
+def effects_of(handler: Handler, job: Job) -> tuple[tuple[Effect, ...], Job]:
+    """Give the effects of a job, and the job as their checks see it: the inner operation's, if it wraps one."""
+    found = handler.effects
+    if callable(found) and not isinstance(found, Handler):
+        found = found(job)
+    if isinstance(found, Handler):
+        return effects_of(found, job)
+    match found:
+        case (Handler() as inner, payload):
+            text = msgspec.json.encode(payload).decode()
+            return effects_of(inner, job.of(payload, inner.read(text)))
+    return _several(handler.name, found), job
+
+
+def _several(handler: str, effects: Any) -> tuple[Effect, ...]:
+    found = (effects,) if isinstance(effects, Effect) else effects
+    if not isinstance(found, Sequence) or not all(isinstance(effect, Effect) for effect in found):
+        raise ConfigurationError(f"handler {handler}: effects takes a list such as [Effect('ticket')], not {effects!r}")
+    names = [effect.name for effect in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigurationError(f"handler {handler}: two of its effects are named {twice!r}")
+    return tuple(found)

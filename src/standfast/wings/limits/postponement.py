@@ -1,0 +1,54 @@
+"""A receiver that refuses for now and says when to come back is no failure: the attempt is given back until then."""
+
+from __future__ import annotations
+
+import msgspec
+
+from standfast.failure import Class, Landed
+from standfast.job import HTTP, Claim
+from standfast.lifecycle import Move, Transition
+from standfast.outcome import Failed, Outcome
+from standfast.rules import QueueRules
+from standfast.wings.limits import holds
+from standfast.wings.limits.holds import MOST_IN_A_ROW, HoldRequest
+
+_read = msgspec.json.Decoder().decode
+
+
+def postponed(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transition) -> Transition:
+    """Give a refused attempt back, with the time its receiver named; what was decided otherwise stays as it is.
+
+    After so many refusals in a row the attempt counts, so that a receiver which never lets anybody in is noticed.
+    """
+    if not isinstance(outcome, Failed) or not outcome.refused or claim.refusals >= MOST_IN_A_ROW:
+        return decided
+    failure = decided.last_failure or decided.failure
+    if failure is None or failure.cls is Class.PERMANENT:
+        return decided
+    maybe = failure.landed == Landed.MAYBE
+    if maybe and (claim.replay_mode == "manual" or not claim.repeatable):
+        return decided
+    wait = outcome.retry_after or 0.0
+    hold = _hold(claim, rules, wait)
+    put_off = msgspec.structs.replace(
+        decided,
+        move=Move.GIVE_BACK,
+        delay=wait,
+        spends=-1,
+        defers=1,
+        failure=None,
+        last_failure=failure,
+        landed=failure.landed,
+        possible_duplicate=maybe and claim.replay_mode == "replay",
+        refused=True,
+    )
+    return put_off if hold is None else put_off.carrying(hold)
+
+
+def _hold(claim: Claim, rules: QueueRules, wait: float) -> HoldRequest | None:
+    """Ask that the queue's other jobs for the same destination wait, too."""
+    request = claim.handler == HTTP
+    if not wait or not (request or holds.names_destinations(rules)):
+        return None
+    gate = holds.gate_of(claim.queue, rules, _read(claim.payload), request=request)
+    return None if gate is None else HoldRequest(gate, wait)
