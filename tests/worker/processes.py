@@ -21,7 +21,7 @@ CHILD = Path(__file__).with_name("child.py")
 
 def environment() -> dict[str, str]:
     """Let a child import what this process imports."""
-    paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 

@@ -235,7 +235,7 @@ async def test_nothing_a_store_holds_is_forgotten(in_file, path, home, postgres_
 async def test_nothing_is_lost_or_doubled_under_load(path, log: Log, postgres_url, home):
     """Producers and a worker go on all the while. What was acknowledged is at the new home, and ran once."""
     sf = Standfast(path)
-    await sf.enqueue_many("mail", [{"name": f"early-{number}"} for number in range(600)])
+    await sf.enqueue_many("mail", [{"name": f"early-{number}"} for number in range(3000)])
     await sf.close()
     producers = [
         Warm([sys.executable, str(PRODUCING), path, str(log.path), name], env=paths()) for name in ("one", "two")
@@ -245,7 +245,7 @@ async def test_nothing_is_lost_or_doubled_under_load(path, log: Log, postgres_ur
         told = await promote(path, postgres_url, block=200)
         assert "account" in told, told
         assert [await asyncio.to_thread(producer.wait, 20) for producer in producers] == [0, 0]
-    accepted = {line.name for line in log.lines("accepted")} | {f"early-{number}" for number in range(600)}
+    accepted = {line.name for line in log.lines("accepted")} | {f"early-{number}" for number in range(3000)}
     ended_there = {line.name for line in log.lines("end")}
     assert ended_there < accepted, "the old worker had not run everything"
     with children(postgres_url, log):

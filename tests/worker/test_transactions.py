@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]
@@ -17,11 +18,12 @@ import sqlalchemy
 from psycopg.rows import dict_row
 
 from standfast import Backpressure, ConfigurationError, IdempotencyConflict, Receipt, Standfast
-from standfast.store.postgres import foreign
+from standfast.application.wings import SCRIPTS
 from standfast.worker import worker as worker_module
 from tests.postgres import connect, split_schema
 from tests.waiting import ended, job_of, seen
 from tests.worker import theirs as libraries
+from tests.worker.inside import store_of
 from tests.worker.processes import environment
 from tests.worker.theirs import BLOCKING, KINDS, Asyncpg, Theirs, plain
 
@@ -164,7 +166,7 @@ async def test_a_fault_inside_is_raised_and_leaves_nothing_behind(sf, theirs, mo
     def broken(_round: object) -> Any:
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr(foreign, "close", broken)
+    monkeypatch.setattr(store_of(sf)._engine, "_scripts", replace(SCRIPTS, close=broken))  # noqa: SLF001
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         await sf.enqueue("mail", 1, tx=theirs.tx)
     assert await theirs.read("SHOW search_path") == before

@@ -91,6 +91,8 @@ RIDERS = Riders(
 )
 
 ORDER: tuple[Write[Any, Any], ...] = (
+    policy.take_turn,
+    conditions.take_turn,
     audit.note,
     tokens.create,
     tokens.revoke,
@@ -108,7 +110,6 @@ ORDER: tuple[Write[Any, Any], ...] = (
     graphs.start,
     relay.forward,
     births.bury,
-    conditions.take_turn,
     conditions.observe,
     conditions.tell,
     conditions.hurt,
@@ -126,7 +127,6 @@ ORDER: tuple[Write[Any, Any], ...] = (
     approvals.ask,
     approvals.say,
     policy.refuse,
-    policy.take_turn,
     policy.tidy,
     redrives.plan,
     redrives.start,

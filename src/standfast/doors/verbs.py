@@ -142,9 +142,7 @@ _GOVERNANCE = (
     Verb("policy.check", "POST /policy/check", "policy check", "POST /policy/check", Why.PERSON),
     *_nowhere(Why.CODE, "policy.load", "policy.use"),
     *_nowhere(Why.PART, *(f"policy.{name}" for name in ("permit", "permit_many", "refresh", "reload", "keep_out"))),
-    *_nowhere(
-        Why.PART, *(f"policy.{name}" for name in ("publish_blocking", "learn_blocking", "declares", "take_over"))
-    ),
+    *_nowhere(Why.PART, *(f"policy.{name}" for name in ("put_in_force", "learn", "declares", "take_over"))),
     Verb("audit.entries", "GET /audit", "audit log", "GET /audit", Why.SLIM),
     Verb("audit.last", Why.LATER, "audit log --last", "GET /audit", Why.SLIM),
     Verb("audit.verify", "GET /audit/verify", "audit verify", "GET /audit/verify", Why.SLIM),
@@ -154,7 +152,7 @@ _GOVERNANCE = (
     Verb("tokens.revoke", "DELETE /tokens/{name}", "token revoke", "POST /tokens/{name}/revoke", Why.PERSON),
     *_nowhere(Why.PART, "tokens.grant", "tokens.standing", "tokens.bounded"),
     *_nowhere(Why.PART, "browser_sessions.open", "browser_sessions.grant", "browser_sessions.close"),
-    *_nowhere(Why.PART, "shared_settings.publish_blocking", "shared_settings.look", "shared_settings.groups_of"),
+    *_nowhere(Why.PART, "shared_settings.put_in_force", "shared_settings.look", "shared_settings.groups_of"),
 )
 _AGENTS = (
     Verb("inbox.list", "GET /sessions/{id}/inbox", "inbox", Why.AGENTS, "inbox"),
