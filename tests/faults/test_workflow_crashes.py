@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from standfast.application.wings import store_at
+from standfast.application.wings import RIDERS, store_at
 from standfast.lifecycle import Transition
 from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
@@ -125,7 +125,7 @@ async def test_two_connections_that_complete_the_last_two_parents_release_their_
     address = Address.read(postgres_url)
     with pg_connect(address) as first:
         first.begin(opening(address))
-        round_ = Round(store.now(), 0.0, "")
+        round_ = Round(store.now(), 0.0, "", RIDERS)
         assert drive(first, scripts.apply(round_, ends[:1])) == [True]
         drive(first, close(round_))
         second = asyncio.ensure_future(store.write_all(apply, ends[1:]))
