@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from standfast.application.wings import store_at
+from standfast.application.wings import RIDERS, store_at
 from standfast.job import NewJob
 from standfast.lifecycle import Move, State, Transition
 from standfast.spine import apply as scripts
@@ -249,7 +249,7 @@ async def test_a_job_that_was_just_cancelled_does_not_take_its_thread(postgres_u
     def admit() -> None:
         with pg_connect(address) as connection:
             connection.execute(opening(address).encode())
-            round_ = Round(store.now() + 1, 0.0, "")
+            round_ = Round(store.now() + 1, 0.0, "", RIDERS)
             drive(connection, interrupted(threads.admit_due(round_, 10), "due_in_threads", cancel))
             connection.execute("COMMIT")
 
