@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any
 
-from standfast.concurrency.flows import Answer
+from standfast.concurrency.flows import Answer, finished
 from standfast.store.scripts import Write
 from standfast.store.store import Store
 
-Around = Callable[[Sequence[Any], Answer[Any]], Awaitable[Any]]
+Around = Callable[[Sequence[Any], Answer[Any]], Coroutine[Any, Any, Any]]
 """Gets the items that were handed in, and the store's answer, not asked for yet; gives what is answered."""
+
+
+class Passed(Answer[Any]):
+    """What a test answers in place of the store."""
+
+    def __init__(self, answering: Coroutine[Any, Any, Any]) -> None:
+        self._answering = answering
+
+    def start(self) -> asyncio.Future[Any]:
+        return asyncio.ensure_future(self._answering)
+
+    def waiting(self) -> Generator[Any, Any, Any]:
+        return self._answering.__await__()
+
+    def result(self) -> Any:
+        return finished(self._answering)
 
 
 def between(
@@ -21,11 +38,11 @@ def between(
 
     def one(*given: Any) -> Any:
         answer: Any = write(*given)
-        return around([given[-1]], answer) if given[-2] is script else answer
+        return Passed(around([given[-1]], answer)) if given[-2] is script else answer
 
     def several(*given: Any) -> Any:
         answer: Any = write_all(*given)
-        return around(given[-1], answer) if given[-2] is script else answer
+        return Passed(around(given[-1], answer)) if given[-2] is script else answer
 
     patch(where, "write", one)
     patch(where, "write_all", several)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import msgspec
 import pytest
 
+import standfast.spine
+import standfast.wings
+import standfast.worker
 from standfast.application.wings import ORDER, RIDERS
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.spine import apply as scripts
@@ -67,3 +74,17 @@ def test_what_people_do_to_letters_takes_its_turn_behind_what_brings_jobs(script
 
 def test_a_purge_has_a_transaction_of_its_own():
     assert letters.purge.apart
+
+
+def test_every_script_that_shares_a_round_has_its_turn():
+    turns = {script.run for script in ORDER}
+    found = {each.run: each for module in modules() for each in vars(module).values() if isinstance(each, Write)}
+    assert len(found) > 60
+    assert [script.name for script in found.values() if not script.apart and script.run not in turns] == []
+
+
+def modules() -> Iterator[ModuleType]:
+    """Give every module of ours that can declare scripts."""
+    for package in (standfast.spine, standfast.wings, standfast.worker):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            yield importlib.import_module(found.name)

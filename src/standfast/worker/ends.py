@@ -73,7 +73,7 @@ class Ends:
             self._hand_over(transitions)
 
     async def _apply(self, transitions: list[Transition]) -> None:
-        [landed] = await asyncio.gather(self._store.write_all(apply, transitions), return_exceptions=True)
+        [landed] = await asyncio.gather(self._written(transitions), return_exceptions=True)
         if isinstance(landed, BaseException):
             await self._apply_each(transitions, landed)
             return
@@ -86,6 +86,9 @@ class Ends:
                 log.warning(
                     "job %s was taken over; the end of its attempt %d landed nowhere", transition.id, transition.attempt
                 )
+
+    async def _written(self, transitions: list[Transition]) -> list[bool]:
+        return await self._store.write_all(apply, transitions)
 
     async def _apply_each(self, transitions: list[Transition], error: BaseException) -> None:
         """Write one by one what could not be written together.

@@ -156,7 +156,7 @@ class Approvals:
         """Hold a letter until somebody answers, and give the approval's id. Asking again gives the same one."""
         filing = self.filing(record, letter, ruling, by=by, reason=reason)
         move = rules.asked_for(standing(record.row), filing, record.row.attempts)
-        if move is not None and (await self._store.write_all(apply, [move])) == [True]:
+        if move is not None and await self._store.write(apply, move):
             return await self._store.read(approvals.open_for(record.row.n)) or filing.id
         found = await self._store.read(reads.job(letter.id, self._store.boot()))
         if found is None or State(found.row.state) not in LETTERS:
@@ -277,7 +277,7 @@ class Approvals:
         way = await self._returning.way_back(case.record, case.letter, by=by, reason=reason)
         move = ruled(way, case.letter, case.ruling)
         answers = Answer(approval.id, Standing.APPROVED, Standing.USED)
-        [landed] = await self._store.write_all(apply, [move.carrying(answers)])
+        landed = await self._store.write(apply, move.carrying(answers))
         if not landed:
             present = await self._approval(approval.id)
             if present.state == Standing.APPROVED and present.job is not None:
@@ -295,8 +295,7 @@ class Approvals:
         move = None if record is None else rules.turned_down(standing(record.row), answer, decision, attempts)
         if move is None:
             return await self._store.write(approvals.say, Said(answer, decision))
-        [landed] = await self._store.write_all(apply, [move])
-        return landed
+        return await self._store.write(apply, move)
 
     async def _approve_redrive(self, approval: Approval, by: str) -> dict[str, Any]:
         if await self._snapshot(approval) != approval.bound.snapshot:

@@ -46,7 +46,7 @@ def _settle(store: Store, path: str, holding: Holding | None, decided: Decision)
         while holding is not None and store.write(births.hold_restored, holding).result():
             pass  # in bites, so that no transaction grows without bound
         store.write(session_scripts.close_all, None).result()
-        store.write_all(audit.note, [decided]).result()
+        store.write(audit.note, decided).result()
     finally:
         store.close()
         for rest in backup.beside(Path(path)):

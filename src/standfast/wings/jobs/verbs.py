@@ -135,8 +135,7 @@ class Operations:
         if decided.source in LETTERS:  # that is to discard it, and chained like any discard
             said = Decision(kind="discard", by=by, outcome="cancelled")
             decided = decided.carrying(said)
-        [landed] = await self._store.write_all(apply, [decided])
-        return landed
+        return await self._store.write(apply, decided)
 
     async def explain(self, id: str | None) -> str:
         """Say in one sentence why a job is where it is."""

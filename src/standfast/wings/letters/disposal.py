@@ -77,7 +77,7 @@ class Disposal:
         if isinstance(decided, Refusal):
             raise NotALetter(f"job {job_id} is no letter: {decided.why}")
         decision = Decision(kind="discard", payload_sha256=letter.payload_sha256, outcome="discarded")
-        [landed] = await self._store.write_all(apply, [decided.carrying(decision)])
+        landed = await self._store.write(apply, decided.carrying(decision))
         _check_first(job_id, first=landed)
 
     async def quarantine(self, job_id: str, by: str, reason: str, owner: str | None) -> None:

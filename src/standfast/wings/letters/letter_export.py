@@ -41,9 +41,7 @@ async def export(
     letter_filter(chosen, store.now(), 1)  # a wrong filter is told before a file is made
     done = 0
     with _opened(to) as (file, name):
-        await store.write_all(
-            audit.note, [Decision(kind="export", outcome="exported", detail={"filter": wanted}, **said)]
-        )
+        await store.write(audit.note, Decision(kind="export", outcome="exported", detail={"filter": wanted}, **said))
         async for records in _bites(store, chosen):
             await aside(_write, file, [line(record, now=store.now(), skew=store.skew()) for record in records])
             done += len(records)

@@ -124,12 +124,12 @@ class DeadLetters:
         ruling = await self._ruling(record, letter, agent=agent)
         said = ruling.permission
         if said.decision == "deny":
-            await self._store.write_all(policies.refuse, [refusal(record, letter, ruling, by=by, reason=reason)])
+            await self._store.write(policies.refuse, refusal(record, letter, ruling, by=by, reason=reason))
             return {"outcome": "denied", "rule": said.rule, "why": said.why}
         if said.decision == "require_approval":
             approval = await self.approvals.file(record, letter, ruling, by=by, reason=reason)
             return {"outcome": "approval_required", "approval": approval, "rule": said.rule, "why": said.why}
-        [landed] = await self._store.write_all(apply, [ruled(decided, letter, ruling)])
+        landed = await self._store.write(apply, ruled(decided, letter, ruling))
         return {"rule": said.rule, **told(decided, by)} if landed else None
 
     async def _ruling(self, record: JobRecord, letter: JobView, *, agent: bool) -> Ruling:
@@ -259,7 +259,7 @@ class DeadLetters:
         return await letter_import.bring_in(self._store, source, by=by, reason=reason, told=told)
 
     async def _apply(self, decided: Transition) -> None:
-        [landed] = await self._store.write_all(apply, [decided])
+        landed = await self._store.write(apply, decided)
         if not landed:
             raise NotALetter(f"job {decided.id} is no letter any more: somebody else was first")
 

@@ -32,7 +32,7 @@ from standfast.wings.health.rules import SUBSCRIBER
 from standfast.wings.http.sender import Sender
 from standfast.wings.http.verbs import judged
 from standfast.wings.jobs.reads import JournalRow
-from standfast.wings.notices import scripts as carrying_scripts
+from standfast.wings.notices import scripts as notice_scripts
 from standfast.wings.notices.journal import journal
 from standfast.wings.notices.scripts import Carrying
 from standfast.wings.notices.words import Notice, cloud_event, gap, told
@@ -83,7 +83,7 @@ class Subscriptions:
     async def _moved(self, carrying: Carrying) -> bool:
         """Store what was found; tell whether to go on at once: not while there is no room for more."""
         try:
-            at = await self._store.write(carrying_scripts.carry, carrying)
+            at = await self._store.write(notice_scripts.carry, carrying)
         except LowDisk:  # health says so; it is all still in the journal
             return False
         self._cursors.read_to(carrying.name, at)
