@@ -12,7 +12,8 @@ from statistics import median
 import msgspec
 import pytest
 
-from standfast.bench import command, place, table
+from standfast.bench import bench_place as place
+from standfast.bench import command, table
 from standfast.bench.figure import Figure
 from standfast.bench.progress import ProgressLine
 from standfast.bench.raw import RawQueue

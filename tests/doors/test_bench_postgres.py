@@ -11,16 +11,18 @@ import pytest
 
 from standfast.bench import command
 from standfast.bench.figure import Figure
-from standfast.bench.postgres import environment, server, table
+from standfast.bench.postgres import bench_server as server
+from standfast.bench.postgres import environment
+from standfast.bench.postgres import peer_table as table
+from standfast.bench.postgres.bench_server import Server
 from standfast.bench.postgres.contestant import Failed
 from standfast.bench.postgres.environment import PACKAGES
 from standfast.bench.postgres.peer import HARNESS, Counted
-from standfast.bench.postgres.process import PeerProcess
-from standfast.bench.postgres.report import Report, run
-from standfast.bench.postgres.rounds import Round
-from standfast.bench.postgres.rows import Row, rows, specs
-from standfast.bench.postgres.server import Server
-from standfast.bench.postgres.sizes import FULL, QUICK
+from standfast.bench.postgres.peer_process import PeerProcess
+from standfast.bench.postgres.peer_report import Report, run
+from standfast.bench.postgres.peer_rounds import Round
+from standfast.bench.postgres.peer_rows import Row, rows, specs
+from standfast.bench.postgres.peer_sizes import FULL, QUICK
 from standfast.bench.sizes import Sizes
 from standfast.bench.table import TIMES
 from standfast.errors import ConfigurationError

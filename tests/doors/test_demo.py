@@ -9,7 +9,8 @@ from collections import Counter
 import msgspec
 import pytest
 
-from standfast.demo import books, receiver
+from standfast.demo import books
+from standfast.demo import demo_receiver as receiver
 from standfast.demo.account import Ending, settle
 from standfast.demo.books import Entry
 from tests.doors.processes import COMMAND, PATIENCE, eventually, on_terminal, surroundings

@@ -132,7 +132,7 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
-    "colliding module names": Limit(colliding_module_names, goal=0, bound=19),
+    "colliding module names": Limit(colliding_module_names, goal=0, bound=4),
     "silenced types": Limit(silenced_types, goal=25, bound=18),
     "blocking twins": Limit(blocking_twins, goal=0, bound=0),
     "public methods of the widest class": Limit(methods_of_the_widest_class, goal=22, bound=21),

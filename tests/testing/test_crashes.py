@@ -10,13 +10,13 @@ import pytest
 from standfast import ConfigurationError
 from standfast.application.wings import store_at
 from standfast.testing import CrashReport, Scenario, crash_everywhere
-from standfast.testing.clock import LapsingClock
 from standfast.testing.crash_report import Run
 from standfast.testing.crashes import CrashKit, evenly, needed
 from standfast.testing.fresh import fresh, room
+from standfast.testing.frozen_clock import LapsingClock
+from standfast.testing.kill_steps import Step
 from standfast.testing.nursery import Nursery, nursery
 from standfast.testing.scenario import name_of
-from standfast.testing.steps import Step
 from standfast.testing.verdict import VANISHED, Fate, Finding, Verdict, judge
 from tests.testing import crash_scenarios, threaded_scenario
 from tests.testing.crash_scenarios import (

@@ -52,7 +52,7 @@ from standfast.wings.queues import depth
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.relay import scripts as relay
 from standfast.wings.sessions import scripts as sessions
-from standfast.wings.threads import intake as thread_intake
+from standfast.wings.threads import joining as thread_intake
 from standfast.wings.threads import scripts as threads
 from standfast.wings.tokens import scripts as tokens
 from standfast.wings.tokens import session_scripts, settings_scripts

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from standfast.application import Standfast
-from standfast.bench.probes import Probes, wait_for
+from standfast.bench.latency import Probes, wait_for
 from standfast.wings.effects.handler_job import Job
 
 Program = Literal["drain", "probe", "idle"]

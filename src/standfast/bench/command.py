@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from standfast.bench import table
-from standfast.bench.place import directory_of
+from standfast.bench.bench_place import directory_of
 from standfast.bench.progress import ProgressLine
 from standfast.bench.report import run
 from standfast.bench.sizes import FULL, QUICK
@@ -39,8 +39,9 @@ def _on_disk(url: str | None, *, quick: bool, rounds: int, as_json: bool) -> Non
 def _on_server(url: str, *, quick: bool, rounds: int, as_json: bool, peers: str | None) -> None:
     """Beside other queues on PostgreSQL."""
     try:
-        from standfast.bench.postgres import report, sizes  # noqa: PLC0415 - needs an extra
-        from standfast.bench.postgres import table as postgres_table  # noqa: PLC0415
+        from standfast.bench.postgres import peer_report as report  # noqa: PLC0415 - needs an extra
+        from standfast.bench.postgres import peer_sizes as sizes  # noqa: PLC0415
+        from standfast.bench.postgres import peer_table as postgres_table  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ConfigurationError("postgresql:// needs an extra: pip install 'standfast[postgres]'") from error
     line = ProgressLine()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from standfast.bench.bench_children import ask
 from standfast.bench.child import Drained, Order
-from standfast.bench.children import ask
 from standfast.bench.figure import Figure, Figures
 from standfast.bench.stores import BACKLOG, BenchStore
 

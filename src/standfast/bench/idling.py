@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from standfast.bench.bench_children import ask
 from standfast.bench.child import Idled, Order
-from standfast.bench.children import ask
 from standfast.bench.figure import Figure, Figures
 from standfast.bench.stores import WORK, opened
 

@@ -7,8 +7,8 @@ import random
 import time
 
 from standfast.application import Standfast
+from standfast.bench.bench_children import child
 from standfast.bench.child import Order
-from standfast.bench.children import child
 from standfast.bench.figure import Figure, Figures
 from standfast.bench.sizes import PAYLOAD, Sizes
 from standfast.bench.stores import PROBE, BenchStore

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from standfast.application import Standfast
-from standfast.bench.probes import Probes
+from standfast.bench.latency import Probes
 from standfast.bench.sizes import BULK, PAYLOAD
 from standfast.errors import ConfigurationError
 

@@ -27,7 +27,7 @@ class DemoFailed(StandfastError):
 @asynccontextmanager
 async def receiver(books: Path) -> AsyncIterator[int]:
     """Run the receiver for as long as the block lasts; give its port."""
-    arguments = (*PYTHON, "standfast.demo.receiver", str(books))
+    arguments = (*PYTHON, "standfast.demo.demo_receiver", str(books))
     process = await asyncio.create_subprocess_exec(*arguments, stdin=PIPE, stdout=PIPE, start_new_session=True)
     try:
         if process.stdout is None:

@@ -1,8 +1,8 @@
 """Test kit: a store in memory, a clock that stands still, ways to look at what was enqueued, crashes at every step."""
 
-from standfast.testing.clock import FrozenClock
 from standfast.testing.crash_report import CrashReport
 from standfast.testing.crashes import crash_everywhere
+from standfast.testing.frozen_clock import FrozenClock
 from standfast.testing.kit import assert_enqueued, drain, in_memory, memory
 from standfast.testing.scenario import Scenario
 from standfast.testing.world import World

@@ -14,11 +14,11 @@ import msgspec
 from standfast.application import Standfast
 from standfast.lifecycle import State
 from standfast.store.places import place as place_of
-from standfast.testing.clock import LapsingClock
+from standfast.testing.frozen_clock import LapsingClock
+from standfast.testing.kill_steps import Steps, watch_commits, watch_handlers, watch_promises
 from standfast.testing.kit import move
 from standfast.testing.nursery import report, reported
 from standfast.testing.scenario import named
-from standfast.testing.steps import Steps, watch_commits, watch_handlers, watch_promises
 from standfast.testing.verdict import VANISHED, Fate
 from standfast.testing.world import World
 from standfast.views import JobView

@@ -20,10 +20,10 @@ from standfast.errors import ConfigurationError
 from standfast.testing.crash_child import UNSETTLED, Order, Place, live
 from standfast.testing.crash_report import CrashReport, Run, told
 from standfast.testing.fresh import fresh, kind, room
+from standfast.testing.kill_steps import Step, Steps, taken
 from standfast.testing.nursery import Child, Nursery, nursery
 from standfast.testing.receiver import receiving
 from standfast.testing.scenario import Scenario, name_of
-from standfast.testing.steps import Step, Steps, taken
 from standfast.testing.verdict import Fate, Finding, Verdict, judge
 from standfast.testing.world import happened
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from standfast.application import Standfast
-from standfast.testing.clock import FrozenClock
+from standfast.testing.frozen_clock import FrozenClock
 from standfast.views import JobView
 
 LOOKED_AT = 1000

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from standfast.testing.kill_steps import Steps
 from standfast.testing.nursery import report
-from standfast.testing.steps import Steps
 
 ANSWER = b'{"ok": true}'
 

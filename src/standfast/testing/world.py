@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from standfast.testing.kill_steps import Steps
 from standfast.testing.nursery import report, reported
-from standfast.testing.steps import Steps
 from standfast.wings.effects.handler_job import Job
 
 Effect = tuple[str, str]

@@ -9,10 +9,10 @@ import msgspec
 
 from standfast.bench import peers
 from standfast.bench.figure import Figure, Figures
+from standfast.bench.postgres.bench_server import analyze
 from standfast.bench.postgres.contestant import Failed
 from standfast.bench.postgres.environment import Package
-from standfast.bench.postgres.process import PeerProcess
-from standfast.bench.postgres.server import analyze
+from standfast.bench.postgres.peer_process import PeerProcess
 from standfast.bench.sizes import BULK, CALLERS, PAYLOAD, Sizes
 from standfast.bench.starting import UNCOUNTED, start_figures
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from standfast.bench import draining, enqueueing, starting
 from standfast.bench.figure import Figures
-from standfast.bench.postgres.server import Server, analyze
+from standfast.bench.postgres.bench_server import Server, analyze
 from standfast.bench.sizes import Sizes
 from standfast.bench.stores import WORK, BenchStore, Say, fill_backlog
 

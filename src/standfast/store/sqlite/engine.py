@@ -22,8 +22,8 @@ from standfast.store.requests import Reply, Request
 from standfast.store.room import PLENTY
 from standfast.store.scripts import RoundScripts
 from standfast.store.sqlite.connection import LARGEST_WAL, closed_on_failure, rolled_back_on_failure
-from standfast.store.sqlite.facts import Facts
 from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.known_facts import Facts
 from standfast.store.sqlite.moving import check_usable, heed
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Rows, Script

@@ -10,11 +10,11 @@ import msgspec
 
 from standfast.bench import draining
 from standfast.bench.figure import Figures
+from standfast.bench.postgres.bench_server import Server
 from standfast.bench.postgres.contestant import Contestant, Failed, Step
 from standfast.bench.postgres.environment import PACKAGES, Installed
 from standfast.bench.postgres.peer import Peer
 from standfast.bench.postgres.product import TITLE, Product
-from standfast.bench.postgres.server import Server
 from standfast.bench.sizes import Sizes
 from standfast.bench.stores import BenchStore, Say
 

@@ -9,7 +9,7 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
-from standfast.bench.children import LONGEST_LINE, START_AND_STOP
+from standfast.bench.bench_children import LONGEST_LINE, START_AND_STOP
 from standfast.bench.postgres.contestant import Failed
 from standfast.concurrency.threads import within
 

@@ -7,9 +7,9 @@ import sys
 
 import click
 
+from standfast.bench.postgres.peer_report import Report
+from standfast.bench.postgres.peer_rows import PEERS, Row
 from standfast.bench.postgres.product import TITLE
-from standfast.bench.postgres.report import Report
-from standfast.bench.postgres.rows import PEERS, Row
 from standfast.bench.table import TIMES, bar_text, digits, quantity
 
 HEADINGS = ("metric", TITLE, *PEERS, "ratio", "bar", "")

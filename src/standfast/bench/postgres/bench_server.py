@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
-from standfast.bench import place
+from standfast.bench import bench_place as place
 from standfast.errors import ConfigurationError
 
 OURS = {"schema", "listen", "prepare"}

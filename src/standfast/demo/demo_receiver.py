@@ -1,4 +1,4 @@
-"""A deliberately flaky receiver, in a process of its own: `python -m standfast.demo.receiver BOOKS`.
+"""A deliberately flaky receiver, in a process of its own: `python -m standfast.demo.demo_receiver BOOKS`.
 
 It prints its port, and receives until its standard input ends. What a request meets is drawn from its key and its
 number, so that every run is as bad as the last. Below `/once/` it recognises a key it has already served; below

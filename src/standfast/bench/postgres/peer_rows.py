@@ -9,8 +9,8 @@ import msgspec
 
 from standfast.bench.figure import Figure
 from standfast.bench.postgres.environment import PACKAGES
+from standfast.bench.postgres.peer_rounds import Round
 from standfast.bench.postgres.product import TITLE
-from standfast.bench.postgres.rounds import Round
 from standfast.bench.rows import Bar, Unit, count
 from standfast.bench.sizes import Sizes
 

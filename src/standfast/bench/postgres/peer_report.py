@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from standfast.bench import place
+from standfast.bench import bench_place as place
 from standfast.bench.postgres import environment
+from standfast.bench.postgres.bench_server import Server
 from standfast.bench.postgres.environment import Installed
-from standfast.bench.postgres.rounds import Round, measure
-from standfast.bench.postgres.rows import Row, rows
-from standfast.bench.postgres.server import Server
+from standfast.bench.postgres.peer_rounds import Round, measure
+from standfast.bench.postgres.peer_rows import Row, rows
 from standfast.bench.report import FEWEST_ROUNDS
 from standfast.bench.sizes import CALLERS, PAYLOAD_BYTES, Sizes
 from standfast.bench.stores import Say
