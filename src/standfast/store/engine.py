@@ -75,7 +75,8 @@ class Engine(Database[Handle]):
         self._line.wake()
         if self._thread is not None:
             self._thread.join()
-        self._line.close()
+        with self._round:  # a caller may be in its place
+            self._line.close()
         self.anchor.close()
         self._shut()
 
@@ -136,7 +137,7 @@ class Engine(Database[Handle]):
 
     def _run(self) -> None:
         pending: list[Request[Any]] = []
-        while pending or not (self._closing and self._line.empty()):
+        while pending or not self._is_done():
             if not pending:
                 self._line.sleep()
             with self._round:
@@ -144,6 +145,13 @@ class Engine(Database[Handle]):
                     self._line.join(pending, MOST_ITEMS)
                 if pending:
                     pending = self._serve(pending)
+
+    def _is_done(self) -> bool:
+        """Tell whether nothing is left to serve; a caller that is in a round may still give back what it took."""
+        if not self._closing:
+            return False
+        with self._round:
+            return self._line.empty()
 
     def _serve(self, pending: list[Request[Any]], *, alone: bool = False) -> list[Request[Any]]:
         """Run one round; give back what must be tried again."""
@@ -168,7 +176,7 @@ class Engine(Database[Handle]):
 
     def _lead(self, pending: list[Request[Any]]) -> list[Request[Any]]:
         """Run one round in a caller's turn, without waiting for anybody; give back what the writer must see to."""
-        if self._connection is None or self._closing:
+        if self._connection is None or self._closing or self._must_tidy():
             return pending
         doubtful = False
         try:
@@ -177,13 +185,28 @@ class Engine(Database[Handle]):
             doubtful = True
             self._drop_connection()
         except self.TROUBLE + self.FAULTS as error:
+            doubtful = isinstance(error, StoreUnusable) and not error.definite
             log.debug("a round is left to the writer: %s", error)
+        except BaseException:
+            self._leave_interrupted(pending)
+            raise
         else:
             self._finish(answers, round_)
             return []
         for request in pending:
             request.put_back(doubtful=doubtful)
         return pending
+
+    def _leave_interrupted(self, pending: list[Request[Any]]) -> None:
+        """Leave a led round to the writer that a signal broke off: a caller's thread may be the main one.
+
+        The transaction may be open still, or committed.
+        """
+        self._drop_connection()
+        for request in pending:
+            request.put_back(doubtful=True)
+        self._line.return_first(pending)
+        self._line.wake()
 
     def _finish(self, answers: list[Reply], round_: Round) -> None:
         """Tell callers and workers what is on disk now."""

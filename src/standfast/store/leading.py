@@ -60,15 +60,13 @@ class Leader:
         return True
 
     def _lead(self) -> None:
-        """Run the round that was planned, unless the writer is at it already or too much has come."""
+        """Run the round that was planned, unless the writer is at it already or more has come than is led."""
         self._planned_by = None
         if not self._round.acquire(blocking=False):
             self._line.wake()
             return
         try:
-            pending: list[Request[Any]] = []
-            if self._line.waiting_items <= MOST_LED:
-                self._line.join(pending, MOST_LED)
+            pending = self._line.lead(MOST_LED)
             if pending:
                 began = time.monotonic()
                 self._line.return_first(self._serve(pending))
