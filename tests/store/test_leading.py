@@ -192,6 +192,19 @@ def test_what_was_handed_in_as_its_loop_ended_is_stored_when_the_store_closes(pa
     assert asyncio.run(look()) in {1, 2}
 
 
+async def test_rounds_are_led_again_once_commits_are_quick(path, committers):
+    """One slow commit, as with a checkpoint, is not for good."""
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail", 1)
+        await idle(sf)
+        engine_of(sf)._leader._pace = 100.0  # noqa: SLF001 - as after a disk that hung
+        committers.clear()
+        for payload in range(10):
+            await sf.enqueue("mail", payload)
+            await idle(sf)
+        assert [committers[0], committers[-1]] == [WRITER, threading.current_thread().name]
+
+
 async def test_nothing_is_led_while_the_wal_is_too_large(path, committers, monkeypatch):
     """Only the writer makes it smaller."""
     async with Standfast(path) as sf:

@@ -144,7 +144,13 @@ class Engine(Database[Handle]):
                 if not pending:
                     self._line.join(pending, MOST_ITEMS)
                 if pending:
-                    pending = self._serve(pending)
+                    pending = self._timed(pending)
+
+    def _timed(self, pending: list[Request[Any]]) -> list[Request[Any]]:
+        began = time.monotonic()
+        left = self._serve(pending)
+        self._leader.took(pending, time.monotonic() - began)
+        return left
 
     def _is_done(self) -> bool:
         """Tell whether nothing is left to serve; a caller that is in a round may still give back what it took."""
