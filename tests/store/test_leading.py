@@ -17,7 +17,7 @@ from standfast.spine import intake
 from standfast.store import leading
 from standfast.store.engine import Doubt
 from standfast.store.requests import Line, Request
-from standfast.store.sqlite import wal
+from standfast.store.sqlite import engine
 from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.watch import Watch
 from standfast.worker import upkeep
@@ -210,7 +210,7 @@ async def test_nothing_is_led_while_the_wal_is_too_large(path, committers, monke
     async with Standfast(path) as sf:
         await sf.enqueue("mail", 1)
         await idle(sf)
-        monkeypatch.setattr(wal, "LARGEST_WAL", 0)
+        monkeypatch.setattr(engine, "LARGEST_WAL", 0)
         committers.clear()
         await sf.enqueue("mail", 2)
         assert committers == [WRITER]

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from standfast.clock import Clock
@@ -144,13 +145,9 @@ class Engine(Database[Handle]):
                 if not pending:
                     self._line.join(pending, MOST_ITEMS)
                 if pending:
-                    pending = self._timed(pending)
-
-    def _timed(self, pending: list[Request[Any]]) -> list[Request[Any]]:
-        began = time.monotonic()
-        left = self._serve(pending)
-        self._leader.took(pending, time.monotonic() - began)
-        return left
+                    began, served = time.monotonic(), pending
+                    pending = self._serve(served)
+                    self._leader.took(served, time.monotonic() - began)
 
     def _is_done(self) -> bool:
         """Tell whether nothing is left to serve; a caller that is in a round may still give back what it took."""
@@ -185,20 +182,21 @@ class Engine(Database[Handle]):
         if self._connection is None or self._closing or self._must_tidy():
             return pending
         doubtful = False
-        try:
-            answers, round_ = self._transact(pending, alone=True, waits=False)
-        except Doubt:
-            doubtful = True
-            self._drop_connection()
-        except self.TROUBLE + self.FAULTS as error:
-            doubtful = isinstance(error, StoreUnusable) and not error.definite
-            log.debug("a round is left to the writer: %s", error)
-        except BaseException:
-            self._leave_interrupted(pending)
-            raise
-        else:
-            self._finish(answers, round_)
-            return []
+        with ExitStack() as interrupted:
+            interrupted.callback(self._leave_interrupted, pending)
+            try:
+                answers, round_ = self._transact(pending, alone=True, waits=False)
+            except Doubt:
+                doubtful = True
+                self._drop_connection()
+            except self.TROUBLE + self.FAULTS as error:
+                doubtful = isinstance(error, StoreUnusable) and not error.definite
+                log.debug("a round is left to the writer: %s", error)
+            else:
+                interrupted.pop_all()
+                self._finish(answers, round_)
+                return []
+            interrupted.pop_all()
         for request in pending:
             request.put_back(doubtful=doubtful)
         return pending

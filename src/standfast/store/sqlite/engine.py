@@ -213,7 +213,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         self._files.check_in_place(committed=True)
 
     def _must_tidy(self) -> bool:
-        return self._files.wal_is_large
+        return self._files.wal.size > LARGEST_WAL
 
     def _after_round(self) -> None:
         try:

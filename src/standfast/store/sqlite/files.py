@@ -186,11 +186,6 @@ class Files:
         spoiled = self._damage is not None and not self._mendable
         let_go(connection, as_it_is=spoiled or self._watch.is_shorter())
 
-    @property
-    def wal_is_large(self) -> bool:
-        """Whether the WAL was too large when it was last seen."""
-        return self._watch is not None and self.wal.is_large(self._watch.wal_bytes)
-
     def relieve_wal(self, connection: apsw.Connection) -> None:
         """Keep the WAL small, between two rounds."""
         if self._watch is not None:

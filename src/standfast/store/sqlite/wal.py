@@ -36,18 +36,13 @@ class Wal:
         except OSError:
             return 0
 
-    @staticmethod
-    def is_large(size: int) -> bool:
-        """Tell whether so many bytes are too many."""
-        return size > LARGEST_WAL
-
     def relieve(self, connection: apsw.Connection, size: int) -> None:
         """Have a WAL that has grown written over from its start: the commit after that cuts it to its usual size.
 
         A checkpoint that waits for nobody never comes to an end while reads overlap.
         """
         now = time.monotonic()
-        if not self.is_large(size) or now < self._try_at:
+        if size <= LARGEST_WAL or now < self._try_at:
             return
         self._try_at = now + TRY_AGAIN_AFTER
         connection.set_busy_handler(patience(LONGEST_WAIT))
