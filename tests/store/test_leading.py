@@ -12,9 +12,16 @@ import apsw
 import pytest
 
 from standfast import Standfast
+from standfast.errors import StoreDamaged
+from standfast.spine import intake
 from standfast.store import leading
 from standfast.store.engine import Doubt
+from standfast.store.requests import Line, Request
+from standfast.store.sqlite import engine
 from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite.watch import Watch
+from standfast.worker import upkeep
+from tests.store.suite import new_job
 from tests.waiting import seen
 from tests.worker.inside import store_of
 
@@ -183,3 +190,115 @@ def test_what_was_handed_in_as_its_loop_ended_is_stored_when_the_store_closes(pa
             return len(await again.jobs())
 
     assert asyncio.run(look()) in {1, 2}
+
+
+async def test_rounds_are_led_again_once_commits_are_quick(path, committers):
+    """One slow commit, as with a checkpoint, is not for good."""
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail", 1)
+        await idle(sf)
+        engine_of(sf)._leader._pace = 100.0  # noqa: SLF001 - as after a disk that hung
+        committers.clear()
+        for payload in range(10):
+            await sf.enqueue("mail", payload)
+            await idle(sf)
+        assert [committers[0], committers[-1]] == [WRITER, threading.current_thread().name]
+
+
+async def test_nothing_is_led_while_the_wal_is_too_large(path, committers, monkeypatch):
+    """Only the writer makes it smaller."""
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail", 1)
+        await idle(sf)
+        monkeypatch.setattr(engine, "LARGEST_WAL", 0)
+        committers.clear()
+        await sf.enqueue("mail", 2)
+        assert committers == [WRITER]
+
+
+# --- what must not happen to a led round
+
+
+def engine_of(sf: Standfast) -> SqliteEngine:
+    engine = store_of(sf)._engine  # noqa: SLF001
+    assert isinstance(engine, SqliteEngine)
+    return engine
+
+
+async def test_a_led_commit_that_the_removal_of_its_file_overtook_is_called_doubtful(path, monkeypatch):
+    async with Standfast(path) as sf:
+        await sf.enqueue("mail", 1)
+        await idle(sf)
+        whole = Watch.damaged
+        removed: list[str] = []
+
+        def removed_just_then(watch: Watch, connection: apsw.Connection) -> Any:
+            found = whole(watch, connection)
+            if not removed:
+                removed.append(threading.current_thread().name)
+                Path(path).rename(f"{path}.old")
+            return found
+
+        monkeypatch.setattr(Watch, "damaged", removed_just_then)
+        with pytest.raises(StoreDamaged) as refusal:
+            await sf.enqueue("mail", 2)
+        assert removed == [threading.current_thread().name]
+        assert not refusal.value.definite
+
+
+class Interrupted(BaseException):
+    """What a signal handler raises, as for Ctrl-C."""
+
+
+def test_a_signal_that_breaks_off_a_led_round_leaves_it_to_the_writer(path, monkeypatch):
+    """The transaction that was open is closed, and what else was in the round is stored."""
+    sf = Standfast(path)
+    sf.enqueue_sync("mail", 1)
+    asyncio.run(idle(sf))
+    files = engine_of(sf)._files  # noqa: SLF001
+    begin = files.begin
+
+    def interrupted(connection: apsw.Connection, *, waits: bool = True) -> None:
+        begin(connection, waits=waits)
+        monkeypatch.undo()
+        raise Interrupted
+
+    monkeypatch.setattr(leading, "SLOWEST_LED", 10.0)
+    monkeypatch.setattr(files, "begin", interrupted)
+    with pytest.raises(Interrupted):
+        sf.enqueue_sync("mail", 2)
+    sf.enqueue_sync("mail", 3)
+
+    async def look() -> list[Any]:
+        jobs = [each.payload for each in await sf.jobs()]
+        await sf.close()
+        return jobs
+
+    assert asyncio.run(look()) == [3, 2, 1]
+
+
+def handed_in(line: Line, script: Any, items: list[Any]) -> Request[Any]:
+    """Have a request of the running loop wait in a line."""
+    request: Request[Any] = Request(script, items, line.add, seconds=5.0)
+    request.start()
+    return request
+
+
+async def test_no_caller_leads_what_is_not_made_for_that():
+    """A sweep, or a claim of hundreds, that came in the same turn would keep the loop."""
+    line = Line()
+    alone = handed_in(line, intake.enqueue, [new_job()])
+    assert line.lead(leading.MOST_LED) == [alone]
+    handed_in(line, intake.enqueue, [new_job()])
+    handed_in(line, upkeep.prune, [None])
+    assert line.lead(leading.MOST_LED) == []
+    assert not line.empty()
+
+
+async def test_what_the_writer_tries_again_keeps_its_deadline_while_others_are_led():
+    line = Line()
+    tried_again = handed_in(line, intake.enqueue, [new_job()])
+    line.join([], 5000)
+    led = handed_in(line, intake.enqueue, [new_job()])
+    assert line.lead(leading.MOST_LED) == [led]
+    assert {*line.unanswered(asyncio.get_running_loop())} == {tried_again, led}

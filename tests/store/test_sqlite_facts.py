@@ -81,3 +81,19 @@ async def test_nothing_is_remembered_beyond_a_connection(path):
         await sf.enqueue("mail", 5)
         assert engine._facts is not known  # noqa: SLF001
         assert sorted(each.payload for each in await sf.jobs()) == [1, 2, 3, 4, 5]
+
+
+async def test_a_connection_that_is_opened_anew_brings_nothing_from_before(path):
+    """The number that tells of other connections' commits counts from the start: it may be the old one by chance."""
+    async with Standfast(path) as sf:
+        engine = store_of(sf)._engine  # noqa: SLF001
+        for payload in (1, 2):
+            assert engine.pause()  # as before a fork
+            engine.resume()
+            await sf.enqueue("mail", payload)
+        assert engine.pause()
+        engine.resume()
+        engine._writer()  # noqa: SLF001 - it is open, and another process is before it in turn
+        await elsewhere(path, "sf.enqueue_many('mail', [3, 4])")
+        await sf.enqueue_many("mail", [5])
+        assert [each.payload for each in await sf.jobs()] == [5, 4, 3, 2, 1]

@@ -62,7 +62,10 @@ def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
     """Complete plain jobs with one statement; give the numbers of those that were moved now."""
     if not plain:
         return set()
-    rows = yield "complete_jobs", {"numbers": text([each.n for each in plain]), "now": round_.now}
+    numbers = [each.n for each in plain]
+    if not round_.jobs.issubset(numbers):  # those of all others, in one order with these
+        yield from lock_jobs(round_, numbers)
+    rows = yield "complete_jobs", {"numbers": text(numbers), "now": round_.now}
     moved = {n for (n,) in rows}
     untold = set(moved)
     endings = []

@@ -341,11 +341,11 @@ RETURNING n
 
 -- name: complete_jobs (postgres)
 WITH held AS MATERIALIZED (
-  SELECT n FROM job WHERE n IN :integers(numbers)
-    AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
-  ORDER BY n FOR NO KEY UPDATE)
+  SELECT n FROM job WHERE n IN :integers(numbers) ORDER BY n FOR NO KEY UPDATE)
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
-FROM held WHERE job.n = held.n RETURNING job.n
+FROM held WHERE job.n = held.n
+  AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
+RETURNING job.n
 
 -- name: open_round
 -- locks: jobs

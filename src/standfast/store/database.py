@@ -85,6 +85,10 @@ class Database(ABC, Generic[Handle]):
     def _after_round(self) -> None:
         """Tidy up, where there is anything to tidy; the callers have their answers."""
 
+    def _must_tidy(self) -> bool:
+        """Tell whether there is something to tidy: then rounds are the writer's."""
+        return False
+
     def wal(self) -> tuple[int, list[str]]:
         """Give the size of the log that a file has beside it, and who keeps it from becoming smaller."""
         return 0, []

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from standfast.clock import Clock
@@ -75,7 +76,8 @@ class Engine(Database[Handle]):
         self._line.wake()
         if self._thread is not None:
             self._thread.join()
-        self._line.close()
+        with self._round:  # a caller may be in its place
+            self._line.close()
         self.anchor.close()
         self._shut()
 
@@ -136,14 +138,23 @@ class Engine(Database[Handle]):
 
     def _run(self) -> None:
         pending: list[Request[Any]] = []
-        while pending or not (self._closing and self._line.empty()):
+        while pending or not self._is_done():
             if not pending:
                 self._line.sleep()
             with self._round:
                 if not pending:
                     self._line.join(pending, MOST_ITEMS)
                 if pending:
-                    pending = self._serve(pending)
+                    began, served = time.monotonic(), pending
+                    pending = self._serve(served)
+                    self._leader.took(served, time.monotonic() - began)
+
+    def _is_done(self) -> bool:
+        """Tell whether nothing is left to serve; a caller that is in a round may still give back what it took."""
+        if not self._closing:
+            return False
+        with self._round:
+            return self._line.empty()
 
     def _serve(self, pending: list[Request[Any]], *, alone: bool = False) -> list[Request[Any]]:
         """Run one round; give back what must be tried again."""
@@ -168,22 +179,38 @@ class Engine(Database[Handle]):
 
     def _lead(self, pending: list[Request[Any]]) -> list[Request[Any]]:
         """Run one round in a caller's turn, without waiting for anybody; give back what the writer must see to."""
-        if self._connection is None or self._closing:
+        if self._connection is None or self._closing or self._must_tidy():
             return pending
         doubtful = False
-        try:
-            answers, round_ = self._transact(pending, alone=True, waits=False)
-        except Doubt:
-            doubtful = True
-            self._drop_connection()
-        except self.TROUBLE + self.FAULTS as error:
-            log.debug("a round is left to the writer: %s", error)
-        else:
-            self._finish(answers, round_)
-            return []
+        with ExitStack() as interrupted:
+            interrupted.callback(self._leave_interrupted, pending)
+            try:
+                answers, round_ = self._transact(pending, alone=True, waits=False)
+            except Doubt:
+                doubtful = True
+                self._drop_connection()
+            except self.TROUBLE + self.FAULTS as error:
+                doubtful = isinstance(error, StoreUnusable) and not error.definite
+                log.debug("a round is left to the writer: %s", error)
+            else:
+                interrupted.pop_all()
+                self._finish(answers, round_)
+                return []
+            interrupted.pop_all()
         for request in pending:
             request.put_back(doubtful=doubtful)
         return pending
+
+    def _leave_interrupted(self, pending: list[Request[Any]]) -> None:
+        """Leave a led round to the writer that a signal broke off: a caller's thread may be the main one.
+
+        The transaction may be open still, or committed.
+        """
+        self._drop_connection()
+        for request in pending:
+            request.put_back(doubtful=True)
+        self._line.return_first(pending)
+        self._line.wake()
 
     def _finish(self, answers: list[Reply], round_: Round) -> None:
         """Tell callers and workers what is on disk now."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from standfast.store.requests import Line, Request
@@ -60,24 +60,23 @@ class Leader:
         return True
 
     def _lead(self) -> None:
-        """Run the round that was planned, unless the writer is at it already or too much has come."""
+        """Run the round that was planned, unless the writer is at it already or more has come than is led."""
         self._planned_by = None
         if not self._round.acquire(blocking=False):
             self._line.wake()
             return
         try:
-            pending: list[Request[Any]] = []
-            if self._line.waiting_items <= MOST_LED:
-                self._line.join(pending, MOST_LED)
+            pending = self._line.lead(MOST_LED)
             if pending:
                 began = time.monotonic()
                 self._line.return_first(self._serve(pending))
-                self.took(time.monotonic() - began)
+                self.took(pending, time.monotonic() - began)
         finally:
             self._round.release()
         if not self._line.empty():
             self._line.wake()
 
-    def took(self, seconds: float) -> None:
-        """Take note of how long a small round took."""
-        self._pace = (self._pace + seconds) / 2
+    def took(self, requests: Sequence[Request[Any]], seconds: float) -> None:
+        """Take note of how long a round took that could have been led, whoever ran it: commits may be quick again."""
+        if all(request.script.leads for request in requests) and sum(each.size for each in requests) <= MOST_LED:
+            self._pace = (self._pace + seconds) / 2

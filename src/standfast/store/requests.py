@@ -218,7 +218,7 @@ def refuse_for_good(pending: Sequence[Request[Any]], error: WrongAddress) -> Non
 
 
 class Line:
-    """The requests that wait for the writer. Any thread puts, the writer alone takes.
+    """The requests that wait for the writer. Any thread puts; the writer takes, or a caller in its place.
 
     The writer sleeps only when nothing waits; putting wakes it then, and costs next to nothing otherwise.
     """
@@ -226,6 +226,7 @@ class Line:
     def __init__(self) -> None:
         self._waiting: deque[Request[Any]] = deque()
         self._serving: list[Request[Any]] = []
+        self._led: list[Request[Any]] = []
         self._sleeping = False
         self._wake: SimpleQueue[None] = SimpleQueue()
         self._closed = False
@@ -251,11 +252,6 @@ class Line:
         """Whether the writer sleeps and nothing waits for it."""
         return self._sleeping and not self._waiting
 
-    @property
-    def waiting_items(self) -> int:
-        """How much waits."""
-        return sum(request.size for request in [*self._waiting])
-
     def wake(self) -> None:
         """Let the writer look."""
         self._sleeping = False
@@ -280,6 +276,19 @@ class Line:
             self._waiting.popleft()
             items += request.size
 
+    def lead(self, most: int) -> list[Request[Any]]:
+        """Move what waits into a caller's hands, where all of it may be led, and is so many items at most.
+
+        What the writer still has in its own hands, to try it again, is another matter.
+        """
+        waiting = [*self._waiting]
+        if sum(request.size for request in waiting) > most or not all(request.script.leads for request in waiting):
+            return []
+        self._led = waiting
+        for _ in waiting:
+            self._waiting.popleft()
+        return waiting
+
     def close(self) -> None:
         """Refuse what came while the writer was ending, and what comes later: its caller would wait for good."""
         self._closed = True
@@ -292,7 +301,7 @@ class Line:
 
     def unanswered(self, loop: asyncio.AbstractEventLoop) -> list[Request[Any]]:
         """Give every request of a loop that is still without an answer."""
-        known = dict.fromkeys([*self._waiting, *self._serving])
+        known = dict.fromkeys([*self._waiting, *self._serving, *self._led])
         return [request for request in known if request.loop is loop and not request.future.done()]
 
 

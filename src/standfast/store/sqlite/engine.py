@@ -212,6 +212,9 @@ class SqliteEngine(Engine[apsw.Connection]):
         self._facts.committed(connection)
         self._files.check_in_place(committed=True)
 
+    def _must_tidy(self) -> bool:
+        return self._files.wal.size > LARGEST_WAL
+
     def _after_round(self) -> None:
         try:
             if self._connection is not None:
