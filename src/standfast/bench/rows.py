@@ -85,10 +85,10 @@ def _throughput(sizes: Sizes) -> list[Spec]:
     by_1000, merged = ("raw_1000_rows", "raw 1 000-row transactions"), ("raw_claim_complete", "raw claim + complete")
     return [
         Spec("enqueue_64_one_row", callers, "/s", "enqueue_64", *single, Bar("ratio", 12)),
-        Spec("enqueue_64_64_rows", callers, "/s", "enqueue_64", *by_64, Bar("ratio", 0.3)),
-        Spec("enqueue_one", one, "/s", "enqueue_one", *single, Bar("ratio", 0.5)),
+        Spec("enqueue_64_64_rows", callers, "/s", "enqueue_64", *by_64, Bar("ratio", 0.4)),
+        Spec("enqueue_one", one, "/s", "enqueue_one", *single, Bar("ratio", 0.75)),
         Spec("bulk", "bulk of 1 000", "/s", "bulk", *by_1000, Bar("ratio", 0.5)),
-        Spec("drain", "drain of no-op jobs to empty, 512 slots", "/s", "drain", *merged, Bar("ratio", 0.2)),
+        Spec("drain", "drain of no-op jobs to empty, 512 slots", "/s", "drain", *merged, Bar("ratio", 0.35)),
         Spec("drain_backlog", backlog, "/s", "drain_large", "drain_middle", middle, Bar("ratio", 0.85)),
     ]
 
@@ -99,9 +99,9 @@ def _waiting_and_cost(sizes: Sizes) -> list[Spec]:
     draining = f"memory of a worker draining {count(sizes.large)}"
     early = ("memory_early", "after a tenth of them")
     return [
-        Spec("start_inside_p50", f"{inside}, p50", "ms", "start_inside_p50", *commit, _at_most(2)),
+        Spec("start_inside_p50", f"{inside}, p50", "ms", "start_inside_p50", *commit, _at_most(1.5)),
         Spec("start_inside_p99", f"{inside}, p99", "ms", "start_inside_p99", *commit),
-        Spec("start_across_p50", f"{across}, p50", "ms", "start_across_p50", *commit, _at_most(4)),
+        Spec("start_across_p50", f"{across}, p50", "ms", "start_across_p50", *commit, _at_most(2.2)),
         Spec("start_across_p99", f"{across}, p99", "ms", "start_across_p99", *commit),
         Spec("idle_cpu", "idle worker, of one core", "%", "idle_cpu", bar=_at_most(0.5)),
         Spec("memory_peak", f"{draining}, peak", "MB", "memory_peak", bar=_at_most(60)),

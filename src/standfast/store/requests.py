@@ -173,13 +173,22 @@ Reply = tuple[Request[Any], Any]
 
 def deliver(answers: Sequence[Reply]) -> None:
     """Answer every caller of a round, with one hand-off for each event loop."""
+    here = _running_loop()
     for loop in {request.loop for request, _ in answers}:
         theirs = [answer for answer in answers if answer[0].loop is loop]
-        if loop is None:
+        if loop is None or loop is here:  # in a led round, its loop is in this very turn
             _resolve(theirs)
         else:
             with suppress(RuntimeError):  # the loop is closed and its callers are gone: it is committed all the same
                 loop.call_soon_threadsafe(_resolve, theirs)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """Give the loop that this thread is in, if any."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def withdraw(refused: Sequence[Reply]) -> None:
