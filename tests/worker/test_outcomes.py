@@ -17,7 +17,7 @@ from standfast.testing.kit import InMemory
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.upkeep import Sweep
 from tests.store.suite import claim_one
-from tests.waiting import failure_of, job_of
+from tests.waiting import failure_of, job_of, seen
 from tests.worker.inside import refuse_the_end_of, store_of
 
 
@@ -413,6 +413,21 @@ async def test_an_end_that_cannot_be_written_strands_neither_the_others_nor_the_
     await sweeper.sweep()
     job = await job_of(sf, receipts[1].id)
     assert (job.view, job.reason, job.history[0].possible_duplicate) == ("retry_pending", "worker_lost", True)
+
+
+async def test_health_names_a_job_whose_end_cannot_be_written(sf):
+    """It is running for as long as its worker lives, and nothing else would tell."""
+    sf.queue("mail", lease=1)
+    sf.handler("mail")(Raises(None))
+    receipt = await sf.enqueue("mail", "bad")
+    refuse_the_end_of(sf, receipt.id)
+    async with sf.worker():
+        issue = "mail/mail: the end of a job cannot be written, and it counts as running; its worker's log says why"
+        await seen(lambda: _issues(sf, issue))
+
+
+async def _issues(sf: Any, issue: str) -> bool:
+    return issue in (await sf.health())["issues"]
 
 
 # --- what is told of a failure

@@ -92,7 +92,7 @@ class Caller:
         declares = comparable(self._declared.stated(), self._policy.declares())
         counted = self._executor.stopwatch.counted(self._store.now())
         who = (self.id, socket.gethostname(), os.getpid())
-        return WorkerCard(*who, NO_QUEUES, declares, None, counted, lifeline.hold())
+        return WorkerCard(*who, NO_QUEUES, declares, None, counted, lifeline.hold(), self._executor.unwritten)
 
     # --- calling
 

@@ -83,6 +83,12 @@ class Executor:
         """How many ends landed nowhere, because another worker had taken the job over."""
         return self._ends.fenced
 
+    @property
+    def unwritten(self) -> tuple[str, ...]:
+        """The handlers, as queue/handler, of jobs whose end could not be written; this may be asked on any thread."""
+        claims = [self.held[key].claim for key in [*self._ends.unwritten] if key in self.held]
+        return tuple(sorted({f"{claim.queue}/{claim.handler}" for claim in claims}))
+
     def hand_in(self, transition: Transition) -> None:
         """Have a decided change written, beside the ends of attempts."""
         self._ends.hand_in(transition)

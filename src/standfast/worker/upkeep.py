@@ -44,6 +44,8 @@ MOST_UNINDEXED = 10_000
 """Jobs that are looked at one by one to see which queues they are in."""
 BLOCKED = "blocked "
 """Before queue/handler, the name under which it is kept when that handler last blocked its worker's event loop."""
+UNWRITTEN = "unwritten "
+"""Before queue/handler, the name under which it is kept that a worker holds a job of it whose end cannot be written."""
 
 
 class Held(NamedTuple):
@@ -111,6 +113,8 @@ class WorkerCard(msgspec.Struct, frozen=True):
     counted: Counted | None = None
     process: str | None = None
     """The name of the lock that its process holds, if it can hold one."""
+    unwritten: tuple[str, ...] = ()
+    """The handlers, as queue/handler, of jobs whose end this worker could not write."""
 
 
 @writes()
@@ -119,10 +123,12 @@ def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[list[Beat]]:
     answers = []
     for worker in workers:
         card = msgspec.structs.asdict(worker)
-        blocked_by, counted = card.pop("blocked_by"), card.pop("counted")
+        blocked_by, counted, unwritten = card.pop("blocked_by"), card.pop("counted"), card.pop("unwritten")
         yield "beat", {**card, "boot": round_.boot, "now": round_.now}
         if blocked_by is not None:
             yield "mark_upkeep", {"name": f"{BLOCKED}{blocked_by}", "now": round_.now}
+        for handler in unwritten:
+            yield "mark_upkeep", {"name": f"{UNWRITTEN}{handler}", "now": round_.now}
         if counted is not None:
             yield from timings.write(counted)
         held = yield "held_by_worker", {"id": worker.id}

@@ -184,7 +184,9 @@ class Worker:
         declares = comparable(self._declared.stated(), self._policy.declares())
         counted = self._executor.stopwatch.counted(self._store.now())
         who = (self.id, socket.gethostname(), os.getpid())
-        return WorkerCard(*who, queues, declares, self._watch.report(), counted, lifeline.hold())
+        return WorkerCard(
+            *who, queues, declares, self._watch.report(), counted, lifeline.hold(), self._executor.unwritten
+        )
 
     # --- life
 

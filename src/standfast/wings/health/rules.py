@@ -113,6 +113,8 @@ class StoreFacts(msgspec.Struct, frozen=True):
     """Those of which a live worker declares something else than what is in force."""
     blocking_handlers: tuple[str, ...] = ()
     """Those, as queue/handler, that lately blocked their worker's event loop."""
+    unwritten_ends: tuple[str, ...] = ()
+    """The handlers, as queue/handler, of jobs that have ended and whose end a live worker cannot write."""
     removed_ago: float | None = None
     """How long ago the store's file was found removed under a process that used it."""
     open_breakers: tuple[tuple[str, int, float], ...] = ()
@@ -286,6 +288,8 @@ def _store_issues(facts: StoreFacts) -> Iterator[str]:
         yield f"{queue}: a live worker declares other rules than those in force; run one version everywhere"
     for handler in facts.blocking_handlers:
         yield f"{handler}: blocks its worker's event loop, so that every queue waits; let it await, or be a plain def"
+    for handler in facts.unwritten_ends:
+        yield f"{handler}: the end of a job cannot be written, and it counts as running; its worker's log says why"
     for queue, calls in facts.fallbacks:
         whose = "its" if calls == 1 else "their"
         yield f"{queue}: {_count(calls, 'call')} went to {whose} fallback"

@@ -46,11 +46,11 @@ from standfast.wings.schedules.rules import issues as issues_of_schedules
 from standfast.wings.workflows import graphs
 from standfast.wings.workflows.rules import issues as issues_of_workflows
 from standfast.worker import lifeline
-from standfast.worker.upkeep import BLOCKED, JUMPED
+from standfast.worker.upkeep import BLOCKED, JUMPED, UNWRITTEN
 
 SILENT_AFTER = 30.0
 """A worker whose last heartbeat is older than this, three of the longest beats, does not count as live."""
-BLOCKING_SHOWN = 60.0
+MARKS_SHOWN = 60.0
 SWEEP_EVERY = 10.0
 JUMP_SHOWN = 86400.0
 STUCK_SHOWN = 10
@@ -241,6 +241,7 @@ def _store_facts(facts: Facts, now: float, *, disk_low: bool) -> StoreFacts:
         sweep_every=SWEEP_EVERY,
         removed_ago=None if "removed" not in facts.upkeep else now - facts.upkeep["removed"],
         blocking_handlers=blocked_by(facts, now),
+        unwritten_ends=_lately(facts, UNWRITTEN, now),
         disk_low=disk_low,
         clock_jumped=JUMPED in facts.upkeep and now - facts.upkeep[JUMPED] < JUMP_SHOWN,
         conflicting_declarations=_conflicts([*facts.workers, *facts.callers]),
@@ -306,8 +307,13 @@ def _rules(queue: QueueRow) -> QueueRules:
 
 def blocked_by(facts: Facts, now: float) -> tuple[str, ...]:
     """Name the handlers, queue/handler, that blocked their worker's event loop a moment ago, or still do."""
-    named = [(name.removeprefix(BLOCKED), at) for name, at in facts.upkeep.items() if name.startswith(BLOCKED)]
-    return tuple(sorted(name for name, at in named if now - at < BLOCKING_SHOWN))
+    return _lately(facts, BLOCKED, now)
+
+
+def _lately(facts: Facts, mark: str, now: float) -> tuple[str, ...]:
+    """Give what workers marked a moment ago."""
+    named = [(name.removeprefix(mark), at) for name, at in facts.upkeep.items() if name.startswith(mark)]
+    return tuple(sorted(name for name, at in named if now - at < MARKS_SHOWN))
 
 
 def _conflicts(workers: list[WorkerRow]) -> tuple[str, ...]:
