@@ -219,6 +219,21 @@ async def test_looking_for_text_does_not_tell_a_viewer_what_is_hidden(sf: Standf
         assert [each["id"] for each in (await viewer.get("/jobs", params={"q": "t-1"})).json()["items"]] == [job]
 
 
+async def test_looking_for_text_finds_no_header_that_is_hidden_from_all(sf: Standfast) -> None:
+    """Who reads payloads is shown `***` for it, and would find it character by character."""
+    headers = {"Authorization": "Bearer s3cret", "X-Team": "billing"}
+    receipt = await sf.enqueue_http(
+        "ours", "POST", "https://example.com/pay", body={"note": "an invoice"}, headers=headers
+    )
+    async with await client(sf, "operator") as operator:
+        for text in ("Bearer s3", "s3cret"):
+            assert (await operator.get("/jobs", params={"q": text})).json()["items"] == []
+        for text in ("billing", "an invoice", "example.com"):
+            assert [each["id"] for each in (await operator.get("/jobs", params={"q": text})).json()["items"]] == [
+                receipt.id
+            ]
+
+
 async def test_looking_for_a_label_does_not_tell_a_viewer_what_is_hidden(sf: Standfast) -> None:
     """A short secret is found by trying all of them: in the list, on its page, and with a policy that asks for it."""
     job = str((await sf.enqueue("ours", 1, labels={"pin": "4711", "team": "a"})).id)

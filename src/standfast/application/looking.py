@@ -74,7 +74,7 @@ class Looking(Parts):
         wanted = search.wanted(named, limit, cursor, reach)
         await self._ready()
         found = await self._store.read(listing.jobs(wanted, self._store.now()))
-        return search.page(found, now=self._store.now(), skew=self._store.skew())
+        return search.page(found, now=self._store.now(), skew=self._store.skew(), q=q)
 
     async def wait(self, id: str | None, timeout: Seconds) -> JobView:
         """Wait until a job is settled: final, held, or dead with nothing left that happens by itself."""

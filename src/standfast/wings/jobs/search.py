@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from standfast.errors import ConfigurationError
 from standfast.failure import known_code
 from standfast.lifecycle import VIEWS, State
 from standfast.redact import is_shown
+from standfast.views import JobView
 from standfast.wings.jobs.listing import Filter, Sought
-from standfast.wings.jobs.view import Page, after, job_view, one_of, whole_page
+from standfast.wings.jobs.view import HIDDEN, Page, after, job_view, one_of, whole_page
 from standfast.wings.tokens.words import Reach
 
 LONGEST_SOUGHT = 500
@@ -39,6 +42,19 @@ def _check_shown(label: str, value: str, reach: Reach) -> None:
         raise ConfigurationError(f"what label {label!r} holds is hidden from you; look for the label by its name alone")
 
 
+def _shows(view: JobView, q: str) -> bool:
+    """Tell whether a text stands in what is shown of a job, as it is or as JSON writes it."""
+    if not _hides_headers(view):
+        return True
+    shown = msgspec.json.encode(view).decode()
+    return q in shown or msgspec.json.encode(q).decode()[1:-1] in shown
+
+
+def _hides_headers(view: JobView) -> bool:
+    headers = view.payload.get("headers") if isinstance(view.payload, dict) else None
+    return isinstance(headers, dict) and HIDDEN in headers.values()
+
+
 def _text(name: str, value: object) -> str:
     """Not every store can even be asked for every text."""
     if not isinstance(value, str) or not value.isprintable() or len(value) > LONGEST_SOUGHT:
@@ -46,8 +62,12 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-def page(found: Sought, *, now: float, skew: float) -> Page:
-    """Make a page of what was found."""
-    made = Page(job_view(record, now=now, skew=skew) for record in found.records)
+def page(found: Sought, *, now: float, skew: float, q: str | None = None) -> Page:
+    """Make a page of what was found.
+
+    What `q` matched only in a header that no view shows is left out: it would be found character by character.
+    """
+    views = (job_view(record, now=now, skew=skew) for record in found.records)
+    made = Page(view for view in views if q is None or _shows(view, q))
     made.next_cursor, made.scanned = found.next_before, found.scanned
     return made
