@@ -213,13 +213,14 @@ async def test_a_process_that_has_it_up_runs_what_another_cannot(disk, url):
         async with disk.worker():
             await reached(disk, first.id, "parked")
             async with other.worker():
+                assert (await ended(disk, first.id)).state == "completed"  # by now the other has said so
                 receipts = [first, *[await disk.enqueue("notes", number) for number in range(20)]]
                 for receipt in receipts:
                     assert (await ended(disk, receipt.id)).state == "completed"
                 health = await disk.health()
         assert (here.calls, there.calls) == (0, 21)
         deferrals = [(await job_of(disk, receipt.id)).deferrals for receipt in receipts]
-        assert sum(deferrals) <= 3, "a claim or two may have met the gate before it was opened"
+        assert sum(deferrals) <= 3, "the first one, and a claim or two that met the gate before it was opened"
         assert [issue for issue in health["issues"] if "disabled for" in issue] == []
 
 
