@@ -25,7 +25,7 @@ from standfast.spine.handler_job import Job
 from standfast.application import Standfast
 from standfast.bench import enqueueing
 from standfast.bench.stores import WORK, BenchStore, opened
-from standfast.store.sqlite import engine
+from standfast.store.sqlite import sqlite_engine as engine
 
 SHOWN_FUNCTIONS = 25
 
@@ -64,7 +64,7 @@ def instrument(ledger: Ledger) -> dict[str, Any]:
     engine._execute = ledger.around(engine._execute, lambda _connection, statement, *_: names[id(statement)])
     writer: dict[str, Any] = {}
     run = engine.SqliteEngine._run
-    for phase in ("_transact", "_run_scripts", "_serve"):
+    for phase in ("_transact", "_drive", "_serve"):
         timed = ledger.around(getattr(engine.SqliteEngine, phase), lambda *_, phase=phase: f"({phase.strip('_')})")
         static = isinstance(vars(engine.SqliteEngine)[phase], staticmethod)
         setattr(engine.SqliteEngine, phase, staticmethod(timed) if static else timed)

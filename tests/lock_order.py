@@ -15,8 +15,8 @@ import pytest
 
 from standfast.store.postgres import connection as postgres_connection
 from standfast.store.postgres import driver as postgres
-from standfast.store.sqlite import engine as sqlite
 from standfast.store.sqlite import files as sqlite_files
+from standfast.store.sqlite import sqlite_engine as sqlite
 from standfast.store.statements import RANKS, UNRANKED, load
 from standfast.store.steps import Batch, Rows
 

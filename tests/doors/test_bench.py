@@ -15,10 +15,10 @@ import pytest
 from standfast.bench import bench_place as place
 from standfast.bench import command, table
 from standfast.bench.figure import Figure
+from standfast.bench.interleaved import Rounds
 from standfast.bench.progress import ProgressLine
 from standfast.bench.raw import RawQueue
 from standfast.bench.report import Report, run
-from standfast.bench.rounds import Rounds
 from standfast.bench.rows import Bar, Row, rows, specs
 from standfast.bench.sizes import FULL, PAYLOAD, PAYLOAD_BYTES, QUICK, Sizes
 from standfast.errors import ConfigurationError

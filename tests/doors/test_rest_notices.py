@@ -17,7 +17,7 @@ from standfast import Permanent, Standfast, StoreUnavailable
 from standfast.server import remembered, shutdown
 from standfast.server.app import Server
 from standfast.server.cookies import name_at
-from standfast.spine import close as closing
+from standfast.spine import rounds as closing
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory
 from standfast.wings.jobs import reads

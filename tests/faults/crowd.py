@@ -23,7 +23,7 @@ from standfast.spine import intake
 from standfast.spine.apply import apply
 from standfast.spine.orders import Conflict, Full, Order, Publication, Want
 from standfast.store import store as store_module
-from standfast.store.postgres import connection, engine
+from standfast.store.postgres import connection, postgres_engine
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.settling import settle
 from standfast.wings.notices.journal import journal
@@ -216,7 +216,7 @@ class Reporting(logging.Handler):
 
 def be_patient() -> None:
     """Wait for the store for as long as it takes: no deadline is judged here, and machines are busy."""
-    store_module.PATIENCE = engine.PATIENCE = connection.LONGEST_CALL = PATIENT
+    store_module.PATIENCE = postgres_engine.PATIENCE = connection.LONGEST_CALL = PATIENT
 
 
 def join(url: str, directory: str, name: str, jobs: int, does: Sequence[str]) -> None:

@@ -23,9 +23,9 @@ from standfast.spine import claim as claiming
 from standfast.spine.apply import apply
 from standfast.spine.orders import Order, Want
 from standfast.store.engine import Engine
-from standfast.store.sqlite import connection
-from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite import handle
 from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.store.store import Store
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.rules import discard, replay
@@ -57,7 +57,7 @@ def graph(id_: str, steps: Sequence[tuple[str, Sequence[str]]] = GRAPH) -> Start
 def flow_and_die(directory: str, n: int) -> None:
     """Work on a file, and be killed at a write."""
     place = Path(directory)
-    connection.SETTINGS["wal_autocheckpoint"] = 20
+    handle.SETTINGS["wal_autocheckpoint"] = 20
     with underneath(KillAt(n)):
         engine = SqliteEngine(Files(str(place / "queue.db")), SystemClock(), SCRIPTS)
         engine.open()

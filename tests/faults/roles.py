@@ -29,9 +29,9 @@ from standfast.store.engine import Engine
 from standfast.store.postgres import driver
 from standfast.store.postgres.connection import Connection
 from standfast.store.postgres.session import Session
-from standfast.store.sqlite import connection
-from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite import handle
 from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.wings.approvals.words import Filing, bound_to
 from standfast.wings.audit.words import Decision
 from standfast.wings.jobs import reads
@@ -84,7 +84,7 @@ def die_before_statement(n: int) -> None:
 def live_and_die(directory: str, n: int) -> None:
     """Open a new store, accept, claim, complete and bury, and be killed on the way."""
     place = Path(directory)
-    connection.SETTINGS["wal_autocheckpoint"] = 20
+    handle.SETTINGS["wal_autocheckpoint"] = 20
     with underneath(KillAt(n)):
         store = SqliteEngine(Files(str(place / "queue.db")), SystemClock(), SCRIPTS)
         store.open()
@@ -132,7 +132,7 @@ replay_rules:
 def govern_and_die(directory: str, n: int) -> None:
     """Have letters governed in a file, and be killed at a write."""
     place = Path(directory)
-    connection.SETTINGS["wal_autocheckpoint"] = 20
+    handle.SETTINGS["wal_autocheckpoint"] = 20
     with underneath(KillAt(n)):
         store = SqliteEngine(Files(str(place / "queue.db")), SystemClock(), SCRIPTS)
         store.open()

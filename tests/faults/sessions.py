@@ -20,9 +20,9 @@ from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.store.engine import Engine
-from standfast.store.sqlite import connection
-from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite import handle
 from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.scripts import Cause, Found, Telling
 from standfast.wings.audit.words import Decision
@@ -45,7 +45,7 @@ DETAILS = msgspec.json.encode(Details(session="s")).decode()
 def tell_and_die(directory: str, n: int) -> None:
     """Let jobs die, be replayed and done, wait for consent and get it; alert somebody; be killed at a write."""
     place = Path(directory)
-    connection.SETTINGS["wal_autocheckpoint"] = 20
+    handle.SETTINGS["wal_autocheckpoint"] = 20
     with underneath(KillAt(n)):
         store = SqliteEngine(Files(str(place / "queue.db")), SystemClock(), SCRIPTS)
         store.open()

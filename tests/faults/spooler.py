@@ -15,7 +15,7 @@ from typing import Any
 
 from standfast import Standfast
 from standfast.store import store as store_module
-from standfast.store.postgres.engine import PostgresEngine
+from standfast.store.postgres.postgres_engine import PostgresEngine
 from standfast.store.spool import Spool
 from standfast.wings.relay import forwarder
 

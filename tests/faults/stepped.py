@@ -8,7 +8,7 @@ from typing import Any
 
 from standfast.store.requests import Request
 from standfast.store.scripts import Write
-from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite.sqlite_engine import SqliteEngine
 
 Call = tuple[Write[Any, Any], Sequence[Any]]
 

@@ -16,9 +16,10 @@ from standfast.job import NewJob
 from standfast.spine import intake
 from standfast.store import engine
 from standfast.store.room import ROOM_TO_ACCEPT, ROOM_TO_CLAIM
-from standfast.store.sqlite import connection
-from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite import handle
+from standfast.store.sqlite.disk import Disk
 from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.worker import claimer
 from tests.faults.verdict import look, read
 
@@ -41,7 +42,7 @@ class Free:
 @pytest.fixture
 def free(monkeypatch) -> Free:
     free = Free()
-    monkeypatch.setattr(Files, "free_bytes", lambda _files: free())
+    monkeypatch.setattr(Disk, "free_bytes", lambda _disk: free())
     return free
 
 
@@ -129,7 +130,7 @@ def most_pages(monkeypatch) -> MostPages:
     """Bound the file's size, as a full disk does: SQLite itself then says that it is full."""
 
     def bound(pages: int) -> None:
-        monkeypatch.setitem(connection.SETTINGS, "max_page_count", pages)
+        monkeypatch.setitem(handle.SETTINGS, "max_page_count", pages)
 
     return bound
 

@@ -28,10 +28,9 @@ from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.store import engine
-from standfast.store.sqlite import connection, files
-from standfast.store.sqlite import engine as sqlite_engine
-from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite import files, handle, sqlite_engine
 from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.wings.jobs.settling import settle
 from tests.faults.faulty import FailAt, underneath
 from tests.faults.verdict import read
@@ -101,7 +100,7 @@ def end(store: SqliteEngine, told: Told, claims: Sequence[Claim], patience: floa
 @pytest.fixture(autouse=True)
 def _in_a_hurry(_quiet, monkeypatch):
     monkeypatch.setattr(engine, "PAUSE_AFTER_TROUBLE", 0.001)
-    monkeypatch.setitem(connection.SETTINGS, "wal_autocheckpoint", 3)
+    monkeypatch.setitem(handle.SETTINGS, "wal_autocheckpoint", 3)
 
 
 @pytest.fixture
@@ -211,7 +210,7 @@ async def test_a_read_that_fails_is_a_typed_error_and_leaves_no_handle_behind(pl
 
 
 async def test_an_opening_that_is_refused_leaves_no_handle_behind(template, place, monkeypatch):
-    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(handle, "BUSY_SECONDS", 0.01)
     monkeypatch.setattr(sqlite_engine, "LONGEST_OPENING", 0.1)
     sf = Standfast(str(template))
     with other_process_holding(template):
@@ -240,7 +239,7 @@ def test_a_store_that_cannot_be_put_in_order_is_closed_all_the_same(place):
 
 
 def test_a_file_another_process_keeps_locked_is_refused_in_time_and_used_when_it_is_free(place, monkeypatch):
-    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(handle, "BUSY_SECONDS", 0.01)
     path = place / "queue.db"
     store = SqliteEngine(Files(str(path)), SystemClock(), SCRIPTS)
     store.open()

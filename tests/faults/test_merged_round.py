@@ -33,8 +33,9 @@ from standfast.store import store as store_verbs
 from standfast.store.engine import Doubt
 from standfast.store.requests import Reply, Request
 from standfast.store.scripts import writes
-from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite.disk import Disk
 from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.store.steps import Round, Script
 from standfast.wings.jobs.settling import settle
 from standfast.worker import executor
@@ -250,7 +251,7 @@ def counted(path: Path, name: str) -> int:
 async def test_a_refusal_for_lack_of_disk_says_that_an_earlier_try_may_have_landed(store, lose_answer, monkeypatch):
     lose_answer(from_(intake.enqueue))
     free = iter([1 << 40])
-    monkeypatch.setattr(Files, "free_bytes", lambda _files: next(free, 0))
+    monkeypatch.setattr(Disk, "free_bytes", lambda _disk: next(free, 0))
     with pytest.raises(StoreUnavailable, match="may have been written") as refusal:
         await store.call(intake.enqueue, [new_job("job")], seconds=PATIENCE)
     assert not refusal.value.definite

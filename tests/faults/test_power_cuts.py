@@ -23,7 +23,7 @@ from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.orders import Order, Want
 from standfast.store import engine
-from standfast.store.sqlite import connection
+from standfast.store.sqlite import handle
 from standfast.store.sqlite.files import Files
 from standfast.testing import FrozenClock
 from standfast.wings.jobs.settling import settle
@@ -78,7 +78,7 @@ class Machine:
 
     def __init__(self, seed: int, changed: dict[str, int]) -> None:
         self._rng = random.Random(seed)  # noqa: S311 - chance, not secrecy
-        self._settings = {"locking_mode": "exclusive", **connection.SETTINGS, **changed}
+        self._settings = {"locking_mode": "exclusive", **handle.SETTINGS, **changed}
         del self._settings["mmap_size"]
         self._settings["wal_autocheckpoint"] = self._rng.choice([3, 20, 100, 1000])
         self._clock = FrozenClock()
@@ -106,7 +106,7 @@ class Machine:
         store.tries_again = False  # there is no power
         try:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(connection, "SETTINGS", self._settings)
+                patch.setattr(handle, "SETTINGS", self._settings)
                 store.open()
             self._reclaim(store)
             while not disk.is_off and self._rng.random() < 0.9:

@@ -17,8 +17,8 @@ from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
 from standfast.spine.apply import apply
-from standfast.spine.close import close
 from standfast.spine.orders import Order, Want
+from standfast.spine.rounds import close
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as pg_connect
 from standfast.store.postgres.connection import opening

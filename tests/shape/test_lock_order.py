@@ -10,7 +10,7 @@ import pytest
 from standfast.store.postgres import driver as postgres
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect, opening
-from standfast.store.sqlite import engine as sqlite
+from standfast.store.sqlite import sqlite_engine as sqlite
 from standfast.store.statements import RANKS, load
 from standfast.store.steps import Script
 from tests.lock_order import FALLS, Transaction

@@ -17,7 +17,7 @@ from standfast.rules import DEFAULTS, Limit, QueueRules
 from standfast.spine import intake
 from standfast.spine.apply import apply
 from standfast.spine.orders import Order, Publication, Want
-from standfast.store.sqlite.engine import STATEMENTS, drive
+from standfast.store.sqlite.sqlite_engine import STATEMENTS, drive
 from standfast.store.statements import Statement
 from standfast.store.store import Store
 from standfast.testing import FrozenClock

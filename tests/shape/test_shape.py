@@ -59,7 +59,9 @@ def length(function: Function) -> int:
 
 
 def is_broad(handler: ast.ExceptHandler) -> bool:
-    """Whether it catches everything: bare, or naming Exception or BaseException, alone or among others."""
+    """Whether it swallows everything: bare, or naming Exception or BaseException, and not raised again at its end."""
+    if ast.unparse(handler.body[-1]) == "raise":
+        return False
     if handler.type is None:
         return True
     caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from standfast.store.scripts import writes
-from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
 from standfast.wings.notices.scripts import number_journal

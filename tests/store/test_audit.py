@@ -20,7 +20,7 @@ from standfast.application.wings import RIDERS, store_at
 from standfast.failure import Class
 from standfast.outcome import Succeeded
 from standfast.spine.apply import apply
-from standfast.spine.close import close
+from standfast.spine.rounds import close
 from standfast.store.scripts import writes
 from standfast.store.steps import Round
 from standfast.store.store import Store

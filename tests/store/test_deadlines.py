@@ -10,7 +10,7 @@ import pytest
 
 from standfast.errors import StoreUnavailable
 from standfast.spine import intake
-from standfast.store.requests import NEVER, Deadlines, Line, Request
+from standfast.store.requests import NEVER, Deadlines, Line, Request, calls
 from standfast.wings.audit import scripts as audit
 from tests.store.suite import new_job, one, states
 
@@ -58,7 +58,7 @@ async def test_a_call_in_a_transaction_ends_by_its_deadline_too_and_may_have_bee
     line.put(taken)
     deadlines.watch(taken)
     line.join([], most=10)
-    assert taken.take()
+    assert calls([taken], {})
     with pytest.raises(StoreUnavailable, match="may have written this; call again with the same key") as caught:
         await taken.future  # type: ignore[misc]
     assert not caught.value.definite
@@ -67,14 +67,14 @@ async def test_a_call_in_a_transaction_ends_by_its_deadline_too_and_may_have_bee
 async def test_a_call_that_gave_up_is_not_taken_any_more():
     waiting = request()
     waiting.give_up()
-    assert not waiting.take()
+    assert calls([waiting], {}) == []
 
 
 async def test_a_doubtful_call_is_never_told_that_nothing_was_written():
     tried = request()
-    assert tried.take()
+    assert calls([tried], {})
     tried.put_back(doubtful=True)
-    tried.take()
+    calls([tried], {})
     tried.put_back(doubtful=False)
     assert not tried.give_up().definite
 

@@ -17,8 +17,8 @@ from standfast.spine import intake
 from standfast.store import leading
 from standfast.store.engine import Doubt
 from standfast.store.requests import Line, Request
-from standfast.store.sqlite import engine
-from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite import sqlite_engine
+from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.store.sqlite.watch import Watch
 from standfast.worker import upkeep
 from tests.store.suite import new_job
@@ -141,18 +141,14 @@ async def test_a_script_that_fails_in_a_led_round_fails_only_its_caller(path, mo
     async with Standfast(path) as sf:
         await sf.enqueue("mail", 1)
         await idle(sf)
-        execute: Any = SqliteEngine._drive  # noqa: SLF001
-        failing = ["boom"]
 
-        def broken(self: SqliteEngine, connection: apsw.Connection, script: Any) -> Any:
-            if failing and script.__name__ == "enqueue":
-                raise ValueError("a mistake of ours")
-            return execute(self, connection, script)
+        def broken(_queues: set[str]) -> Any:
+            raise ValueError("a mistake of ours")
 
-        monkeypatch.setattr(SqliteEngine, "_drive", broken)
-        with pytest.raises(ValueError, match="a mistake of ours"):
-            await sf.enqueue("mail", 2)
-        failing.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(intake, "known_queues", broken)
+            with pytest.raises(ValueError, match="a mistake of ours"):
+                await sf.enqueue("mail", 2)
         assert (await sf.enqueue("mail", 3)).outcome == "accepted"
         assert [each.payload for each in await sf.jobs()] == [3, 1]
 
@@ -210,7 +206,7 @@ async def test_nothing_is_led_while_the_wal_is_too_large(path, committers, monke
     async with Standfast(path) as sf:
         await sf.enqueue("mail", 1)
         await idle(sf)
-        monkeypatch.setattr(engine, "LARGEST_WAL", 0)
+        monkeypatch.setattr(sqlite_engine, "LARGEST_WAL", 0)
         committers.clear()
         await sf.enqueue("mail", 2)
         assert committers == [WRITER]

@@ -24,7 +24,7 @@ from standfast.spine.registry import Registry
 from standfast.store import spool as spool_module
 from standfast.store import spoolfile, spools
 from standfast.store.spool import Spool, Stamp
-from standfast.store.sqlite import connection
+from standfast.store.sqlite import handle
 from standfast.store.store import Store
 from standfast.wings.jobs import reads
 from standfast.wings.letters.burials import in_conflict, unknown
@@ -185,7 +185,7 @@ class Failing:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int, *, landed: bool) -> None:
         self.left = times
-        real = connection.connect
+        real = handle.connect
 
         def connect(location: str) -> Any:
             return Handle(real(location), self, landed=landed)

@@ -93,7 +93,7 @@ async def test_a_connection_that_is_opened_anew_brings_nothing_from_before(path)
             await sf.enqueue("mail", payload)
         assert engine.pause()
         engine.resume()
-        engine._writer()  # noqa: SLF001 - it is open, and another process is before it in turn
+        engine._connection = engine._open()  # noqa: SLF001 - it is open, and another process is before it in turn
         await elsewhere(path, "sf.enqueue_many('mail', [3, 4])")
         await sf.enqueue_many("mail", [5])
         assert [each.payload for each in await sf.jobs()] == [5, 4, 3, 2, 1]

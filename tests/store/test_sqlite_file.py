@@ -16,9 +16,9 @@ from standfast.application.wings import store_at
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.spine import intake
 from standfast.store.places import sqlite_path
-from standfast.store.sqlite import bell, connection
-from standfast.store.sqlite.connection import SETTINGS, check_engine_version, check_file_system
-from standfast.store.sqlite.migrate import migrations
+from standfast.store.sqlite import datagrams, handle
+from standfast.store.sqlite.file_schema import migrations
+from standfast.store.sqlite.handle import SETTINGS, check_engine_version, check_file_system
 from tests.store.suite import new_job, put
 
 NEWEST = migrations()[-1].number
@@ -104,21 +104,21 @@ def test_a_directory_made_for_a_store_is_on_disk_before_the_store_is(tmp_path, m
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", watched)
-    connection.create_file(tmp_path / "new" / "newer" / "queue.db")
+    handle.create_file(tmp_path / "new" / "newer" / "queue.db")
     assert sorted(synced) == [str(tmp_path), str(tmp_path / "new")]
     synced.clear()
-    connection.create_file(tmp_path / "new" / "another.db")
+    handle.create_file(tmp_path / "new" / "another.db")
     assert synced == []
 
 
 def test_a_statement_is_planned_once_and_not_anew_for_every_value(path):
-    with closing(connection.connect(str(built(path)))) as opened:
+    with closing(handle.connect(str(built(path)))) as opened:
         assert opened.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1) == 1
 
 
 @pytest.mark.parametrize(("name", "value"), [("journal_mode", "nonsense"), ("synchronous", 9), ("foreign_keys", 5)])
 def test_a_setting_that_does_not_stick_refuses_the_file(path, monkeypatch, name, value):
-    monkeypatch.setitem(connection.SETTINGS, name, value)
+    monkeypatch.setitem(handle.SETTINGS, name, value)
     with pytest.raises(ConfigurationError, match=f"SQLite answers {name}=.* where {value!r} was set"):
         store_at(str(path)).open()
 
@@ -137,11 +137,11 @@ class Locked:
 
 def test_a_setting_that_is_locked_is_tried_again(monkeypatch):
     opened: Any = Locked(times=3)
-    connection._set(opened, "journal_mode", "wal")  # noqa: SLF001
+    handle._set(opened, "journal_mode", "wal")  # noqa: SLF001
     assert opened.left == 0
-    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(handle, "BUSY_SECONDS", 0.0)
     with pytest.raises(apsw.BusyError):
-        connection._set(Locked(times=10**9), "journal_mode", "wal")  # type: ignore[arg-type]  # noqa: SLF001
+        handle._set(Locked(times=10**9), "journal_mode", "wal")  # type: ignore[arg-type]  # noqa: SLF001
 
 
 # --- whose file
@@ -173,7 +173,7 @@ def test_an_empty_file_is_taken(path):
     path.touch()
     built(path)
     with closing(apsw.Connection(str(path))) as opened:
-        assert opened.pragma("application_id") == connection.APPLICATION_ID
+        assert opened.pragma("application_id") == handle.APPLICATION_ID
 
 
 def test_a_directory_is_refused(tmp_path):
@@ -221,7 +221,7 @@ def test_files_and_directories_are_for_their_owner_only(tmp_path):
         store = store_at(str(path))
         store.listen(print)
         store.write_all(intake.enqueue, [new_job()]).result()
-        made = [path.parent, *path.parent.iterdir(), bell.bell_directory(str(path))]
+        made = [path.parent, *path.parent.iterdir(), datagrams.bell_directory(str(path))]
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in made}
         store.close()
     finally:
@@ -268,7 +268,7 @@ def test_a_local_file_system_is_accepted(directory):
 
 def test_the_file_system_is_checked_before_the_file_is_made(path, monkeypatch):
     mounts = f"22 1 0:1 / / rw - ext4 a rw\n23 22 0:2 / {path.parent} rw - nfs b rw\n"
-    monkeypatch.setattr(connection, "_mounts", lambda: mounts)
+    monkeypatch.setattr(handle, "_mounts", lambda: mounts)
     with pytest.raises(ConfigurationError, match="network file system"):
         store_at(str(path)).open()
     assert not path.exists()

@@ -19,7 +19,7 @@ from standfast.rules import QueueRules, fixed
 from standfast.spine import intake
 from standfast.spine.apply import apply
 from standfast.store.postgres import driver as postgres
-from standfast.store.sqlite import engine as sqlite
+from standfast.store.sqlite import sqlite_engine as sqlite
 from standfast.store.statements import Statement, load
 from standfast.store.store import Store
 from standfast.testing import FrozenClock

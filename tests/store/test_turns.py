@@ -17,8 +17,8 @@ import standfast.worker
 from standfast.application.wings import ORDER, RIDERS
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.spine import apply as scripts
-from standfast.spine.lock import lock_round
-from standfast.store.scripts import Write
+from standfast.spine import rounds
+from standfast.store.scripts import Call, Write
 from standfast.store.steps import Round, Script, lock_jobs
 from standfast.wings.audit.words import Decision
 from standfast.wings.letters import scripts as letters
@@ -56,12 +56,12 @@ def refused(n: int) -> Refusal:
 
 def test_the_first_that_locks_jobs_locks_those_of_all():
     round_ = Round(0.0, 0.0, "boot", RIDERS)
-    calls: list[tuple[Write[Any, Any], list[Any]]] = [
-        (letters.quarantine, [apart(5), apart(2)]),
-        (scripts.apply, [moved(9), moved(1)]),
-        (policies.refuse, [refused(4), refused(9)]),
+    calls = [
+        Call(letters.quarantine, [apart(5), apart(2)]),
+        Call(scripts.apply, [moved(9), moved(1)]),
+        Call(policies.refuse, [refused(4), refused(9)]),
     ]
-    assert locked(lock_round(round_, calls)) == [], "queues and keys come first"
+    assert locked(rounds.lock(round_, calls)) == [], "queues and keys come first"
     assert locked(lock_jobs(round_, [9, 1])) == [[1, 2, 4, 5, 9]]
     assert locked(lock_jobs(round_, [5, 2])) == []
     assert locked(lock_jobs(round_, [7])) == [[7]]

@@ -16,7 +16,7 @@ from standfast.rules import QueueRules, Retention
 from standfast.spine.apply import apply
 from standfast.spine.orders import Conflict, Full
 from standfast.store.postgres import driver as postgres_driver
-from standfast.store.sqlite import engine as sqlite_engine
+from standfast.store.sqlite import sqlite_engine
 from standfast.store.store import Store
 from standfast.wings.jobs import reads
 from standfast.wings.jobs.rules import discard, resolve

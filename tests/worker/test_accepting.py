@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from standfast import ConfigurationError, PayloadRejected, Receipt, Standfast, StoreUnavailable
-from standfast.store.sqlite import engine as sqlite_engine
+from standfast.store.sqlite import sqlite_engine
 from tests.waiting import ended, job_of
 from tests.warm import run_warm
 from tests.worker.outage import Outage

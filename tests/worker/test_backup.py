@@ -225,7 +225,7 @@ async def test_nothing_is_overwritten(disk, copy, again):
 async def test_a_copy_that_differs_is_not_reported_and_not_left(disk, copy, tmp_path, monkeypatch):
     await disk.enqueue("mail")
     counted = iter([{"jobs": 1}, {"jobs": 0}])
-    monkeypatch.setattr("standfast.store.sqlite.engine.drive", lambda *_: next(counted))
+    monkeypatch.setattr("standfast.store.sqlite.sqlite_engine.drive", lambda *_: next(counted))
     with pytest.raises(StoreUnavailable, match="does not hold"):
         await disk.backup(copy)
     monkeypatch.undo()

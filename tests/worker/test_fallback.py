@@ -10,8 +10,7 @@ import pytest
 from standfast import ConfigurationError, IdempotencyConflict, PayloadRejected, Receipt, Standfast, StoreUnavailable
 from standfast.spine import intake
 from standfast.store import store as store_module
-from standfast.store.sqlite import connection
-from standfast.store.sqlite import engine as sqlite_engine
+from standfast.store.sqlite import handle, sqlite_engine
 from standfast.store.sqlite.files import Files
 from standfast.testing import memory
 from standfast.wings.queues import publishing
@@ -31,7 +30,7 @@ def url(path):
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch):
     monkeypatch.setattr(store_module, "PATIENCE", 0.2)
-    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(handle, "BUSY_SECONDS", 0.1)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from standfast import ConfigurationError, IdempotencyConflict, PayloadRejected, Receipt, Standfast
 from standfast.errors import StoreDamaged
 from standfast.store import store as store_module
-from standfast.store.sqlite import connection
+from standfast.store.sqlite import handle
 from tests.waiting import ended, failure_of, job_of, seen
 from tests.warm import run_warm
 from tests.worker.outage import Outage
@@ -262,7 +262,7 @@ async def test_what_a_full_queue_refused_is_not_overtaken_when_it_has_room_again
 
 async def test_a_store_that_is_away_leaves_everything_in_the_outbox(disk, shop, database, monkeypatch, caplog):
     monkeypatch.setattr(store_module, "PATIENCE", 0.2)
-    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(handle, "BUSY_SECONDS", 0.1)
     await disk.open()
     receipt = disk.enqueue_sync("mail", 1, tx=shop)
     shop.commit()

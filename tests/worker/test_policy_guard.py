@@ -10,7 +10,7 @@ from standfast import JobView, Permanent, Standfast, Transient, Uncertain
 from standfast.errors import HandlerFailure
 from standfast.lifecycle import Triage
 from standfast.store.migrations import migrations
-from standfast.store.sqlite.engine import SqliteEngine
+from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.testing import drain
 from tests.core.test_policy_load import AS_PUBLISHED
 from tests.store import behind

@@ -7,7 +7,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,9 @@ from psycopg.rows import dict_row
 
 from standfast import Backpressure, ConfigurationError, IdempotencyConflict, Receipt, Standfast
 from standfast.application.wings import SCRIPTS
+from standfast.spine import rounds
+from standfast.store.scripts import Call
+from standfast.store.steps import Round, Script
 from standfast.worker import worker as worker_module
 from tests.postgres import connect, split_schema
 from tests.waiting import ended, job_of, seen
@@ -163,10 +166,11 @@ async def test_their_search_path_is_as_before(sf, theirs):
 async def test_a_fault_inside_is_raised_and_leaves_nothing_behind(sf, theirs, monkeypatch):
     before = await theirs.read("SHOW search_path")
 
-    def broken(_round: object) -> Any:
+    def broken(round_: Round, calls: Sequence[Call]) -> Script[Any]:
+        yield from rounds.run(round_, calls)
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr(store_of(sf)._engine, "_scripts", replace(SCRIPTS, close=broken))  # noqa: SLF001
+    monkeypatch.setattr(store_of(sf)._engine, "_scripts", replace(SCRIPTS, run=broken))  # noqa: SLF001
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         await sf.enqueue("mail", 1, tx=theirs.tx)
     assert await theirs.read("SHOW search_path") == before

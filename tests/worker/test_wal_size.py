@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from standfast.store.sqlite import connection, wal
+from standfast.store.sqlite import handle, wal
 from standfast.wings.health import strain
 
 LARGEST = 1 << 20
@@ -57,11 +57,11 @@ def reading(program: str, path: str) -> Iterator[int]:
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     """Let a WAL of a MiB be a large one."""
-    monkeypatch.setitem(connection.SETTINGS, "journal_size_limit", LARGEST)
-    monkeypatch.setitem(connection.SETTINGS, "wal_autocheckpoint", 100)
-    for module in (connection, wal):
+    monkeypatch.setitem(handle.SETTINGS, "journal_size_limit", LARGEST)
+    monkeypatch.setitem(handle.SETTINGS, "wal_autocheckpoint", 100)
+    for module in (handle, wal):
         monkeypatch.setattr(module, "LARGEST_WAL", LARGEST)
-    monkeypatch.setattr("standfast.store.sqlite.engine.LARGEST_WAL", LARGEST)
+    monkeypatch.setattr("standfast.store.sqlite.sqlite_engine.LARGEST_WAL", LARGEST)
     monkeypatch.setattr(wal, "TRY_AGAIN_AFTER", 0.0)
     monkeypatch.setattr(strain, "LARGEST_WAL", 2 * LARGEST)
 

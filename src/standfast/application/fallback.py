@@ -44,7 +44,7 @@ class Fallbacks:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._untold: Counter[str] = Counter()
+        self.untold: Counter[str] = Counter()
         self._lock = ForkableLock()
 
     async def unless_stored(
@@ -68,18 +68,13 @@ class Fallbacks:
         if isinstance(error, StoreMoved | StoreClosed) or (isinstance(error, StoreUnavailable) and not error.definite):
             raise error
         with self._lock:
-            self._untold[queue] += 1
+            self.untold[queue] += 1
         log.warning("a call for queue %s goes to its fallback: %s", queue, error)
-
-    @property
-    def untold(self) -> bool:
-        """Whether there is something to tell."""
-        return bool(self._untold)
 
     async def tell(self) -> None:
         """Have the store count them; while it cannot, they are kept."""
         with self._lock:
-            counts, self._untold = self._untold, Counter()
+            counts, self.untold = self.untold, Counter()
         if not counts:
             return
         try:
@@ -88,4 +83,4 @@ class Fallbacks:
             log.warning("%d fallbacks are not counted in the store yet: %s", counts.total(), error)
             if error.definite:
                 with self._lock:
-                    self._untold += counts
+                    self.untold += counts

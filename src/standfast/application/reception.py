@@ -53,7 +53,10 @@ class Reception:
 
     async def accept(self, job: NewJob, enqueue: Enqueue | None = None) -> Receipt:
         """Take one job in; `enqueue` stores it, where that is more than that."""
-        [answer] = await self._stored([job], enqueue or self._enqueue)
+        if enqueue is None and self._spool is None and self._declared.published is self._declared.newest:
+            answer = await self._store.write(intake.enqueue, job)
+        else:
+            [answer] = await self._stored([job], enqueue or self._enqueue)
         if self._fallbacks.untold and not _is_spooled(answer):
             await self._fallbacks.tell()
         return receipt(answer, job)

@@ -22,11 +22,9 @@ from typing import Any
 
 from standfast.clock import Clock
 from standfast.settings import APPROVAL_TTL
-from standfast.spine import bulk, intake
+from standfast.spine import bulk, intake, rounds
 from standfast.spine.apply import apply
 from standfast.spine.claim import claim
-from standfast.spine.close import close
-from standfast.spine.lock import lock_round
 from standfast.spine.riders import Riders
 from standfast.store.scripts import RoundScripts, Write
 from standfast.store.store import Store
@@ -159,8 +157,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
 SCRIPTS = RoundScripts(
     order=ORDER,
     riders=RIDERS,
-    lock=lock_round,
-    close=close,
+    run=rounds.run,
     claim=claim,
     contents=reads.contents,
     anchor=Anchor,

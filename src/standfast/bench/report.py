@@ -13,7 +13,7 @@ import msgspec
 
 from standfast.bench import bench_place as place
 from standfast.bench import raw
-from standfast.bench.rounds import Rounds, measure
+from standfast.bench.interleaved import Rounds, measure
 from standfast.bench.rows import Row, rows
 from standfast.bench.sizes import CALLERS, PAYLOAD_BYTES, RAW_CLAIM, Sizes
 from standfast.bench.stores import Say

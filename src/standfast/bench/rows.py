@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from standfast.bench.figure import Figure
-from standfast.bench.rounds import Rounds
+from standfast.bench.interleaved import Rounds
 from standfast.bench.sizes import Sizes
 
 Unit = Literal["/s", "ms", "%", "MB"]

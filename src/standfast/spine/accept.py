@@ -19,7 +19,7 @@ from standfast.errors import Backpressure, ConfigurationError, IdempotencyConfli
 from standfast.job import MOST_LABELS, RISKS, Details, NewJob, Receipt
 from standfast.lifecycle import State
 from standfast.rules import OURS, seconds
-from standfast.spine.claimed_job import current_session
+from standfast.spine.claimed_job import SESSION
 from standfast.spine.ids import IDS, Ids
 from standfast.spine.orders import Conflict, Full
 from standfast.spine.payload import canonical, fingerprint
@@ -35,7 +35,11 @@ LATEST_MOMENT = 1e11
 SURELY_A_SPAN = 1e9
 """Seconds since 1970 below this are before 2001: whoever writes so few means a length of time."""
 
+MOST_PLACES = 1024
+"""How many queues and handlers are known to have names that may be used."""
+
 _details = msgspec.json.Encoder().encode
+_PLACES: dict[tuple[str, str], dict[str, Any]] = {}
 
 
 class Acceptor:
@@ -62,23 +66,21 @@ class Acceptor:
         What is `from_outside` is taken also if it does not fit its handler, unless every queue has that handler: nobody
         there can mend it, and as a letter it is seen here.
         """
-        queue = _checked_place("queue", queue)
-        name = queue if handler is None else _checked_place("handler", handler)
-        _check_known(options)
-        inherited = current_session() if options.get("session") is None else None
-        if inherited is not None:
-            options["session"] = inherited
-        shared = _shared(options)
-        _check_ahead(shared.get("expires"), self._clock.wall())
-        lay_out = partial(NewJob, queue=queue, handler=name, **shared)
+        name = queue if handler is None else handler
+        session = SESSION.get()
+        if session is not None and options.get("session") is None:
+            options["session"] = session
+        wall = self._clock.wall()
+        shared = _shared(queue, name, wall, options) if options else _nothing_asked(queue, name)
+        lay_out = partial(NewJob, **shared)
         known = None if from_outside and name not in self._registry.built_in else self._registry.find(queue, name)
         read = known.read if known is not None and known.input is not None else None
-        found = []
+        mint, found = self._ids.mint, []
         each = repeat(shared.get("idempotency_key")) if own_keys is None else own_keys
         for payload, key in zip(payloads, each, strict=False):
             text = canonical(payload)
             given = None if read is None else read(text)
-            job = lay_out(id=self._ids.mint(self._clock.wall()), payload=text)
+            job = lay_out(id=mint(wall), payload=text)
             if key is not None:
                 same = text if known is None else known.identity_of(given, text)
                 job = msgspec.structs.replace(job, idempotency_key=key, fingerprint=fingerprint(name, same))
@@ -87,7 +89,7 @@ class Acceptor:
 
     def own(self, queue: str, payloads: Iterable[Any]) -> list[NewJob]:
         """Lay out jobs for a queue of our own, which nobody else may bring any."""
-        lay_out = partial(NewJob, queue=queue, handler=queue, **_nothing_asked())
+        lay_out = partial(NewJob, queue=queue, handler=queue, details=_anonymous())
         return [lay_out(id=self._ids.mint(self._clock.wall()), payload=canonical(each)) for each in payloads]
 
 
@@ -147,13 +149,16 @@ OPTIONS = ("idempotency_key", *inspect.signature(_read_options).parameters)
 """What can be said about any job."""
 
 
-def _shared(options: dict[str, Any]) -> dict[str, Any]:
+def _shared(queue: str, handler: str, wall: float, options: dict[str, Any]) -> dict[str, Any]:
     """Read what the payloads of a call share; what was said like this before is not read again."""
+    place = _nothing_asked(queue, handler)
+    _check_known(options)
     key = options.pop("idempotency_key", None)
     try:
-        shared = _remembered((*options,), *options.values()) if options else _nothing_asked()
+        shared = place | _remembered((*options,), *options.values()) if options else place
     except TypeError:  # labels, which nothing can be remembered by
-        shared = _read_options(**options)
+        shared = place | _read_options(**options)
+    _check_ahead(shared.get("expires"), wall)
     return shared if key is None else {**shared, "idempotency_key": checked_name("idempotency_key", key)}
 
 
@@ -162,9 +167,15 @@ def _remembered(names: Sequence[str], *values: Any) -> dict[str, Any]:
     return _read_options(**dict(zip(names, values, strict=True)))
 
 
-@cache
-def _nothing_asked() -> dict[str, Any]:
-    return {"details": _anonymous()}
+def _nothing_asked(queue: str, handler: str) -> dict[str, Any]:
+    """Give what a call without options says of its jobs; a name that was checked before is not checked again."""
+    found = _PLACES.get((queue, handler)) if type(queue) is str and type(handler) is str else None
+    if found is None:
+        places = {"queue": _checked_place("queue", queue), "handler": _checked_place("handler", handler)}
+        found = {**places, "details": _anonymous()}
+        if len(_PLACES) < MOST_PLACES:
+            _PLACES[queue, handler] = found
+    return found
 
 
 def several(payloads: Iterable[Any]) -> Iterable[Any]:

@@ -9,9 +9,9 @@ import msgspec
 
 from standfast.job import HTTP, Claim
 from standfast.rules import QueueRules
-from standfast.spine.close import settle_round
 from standfast.spine.known_rules import read_rules
 from standfast.spine.orders import Catch, Order, Want
+from standfast.spine.rounds import settle
 from standfast.store.room import ROOM_TO_CLAIM
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Rows, Script, text
@@ -52,7 +52,8 @@ Stamps = dict[str, tuple[str, float | None, Any]]
 @writes(room=ROOM_TO_CLAIM)
 def claim(round_: Round, orders: Sequence[Order]) -> Script[list[Catch]]:
     """Give each worker what it can start now, in the order of `spine.priority`."""
-    yield from settle_round(round_)
+    if round_.kept:
+        yield from settle(round_)
     if round_.starts_nothing:
         return [Catch([], {}, None)] * len(orders)
     served = {want.queue for order in orders for want in order.wants}

@@ -12,17 +12,13 @@ from standfast.job import Claim, Coalesced
 from standfast.rules import QueueRules
 
 _decode = msgspec.json.decode
-_session: ContextVar[str | None] = ContextVar("standfast_session", default=None)
+SESSION: ContextVar[str | None] = ContextVar("standfast_session", default=None)
+"""The session that code runs for."""
 
 
 def current_session() -> str | None:
     """Give the session this code runs for, also while a worker replays its work."""
-    return _session.get()
-
-
-def enter_session(session: str | None) -> None:
-    """Run what follows in this context for the given session."""
-    _session.set(session)
+    return SESSION.get()
 
 
 class WorkDone(Protocol):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from standfast.job import NewJob, Receipt
@@ -15,15 +15,20 @@ from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 
+UNDECLARED = KnownQueue()
+
+_id, _queue, _is_plain = attrgetter("id"), attrgetter("queue"), attrgetter("plain")
+_first_seen_at, _max_depth = attrgetter("first_seen_at"), attrgetter("max_depth")
+
 
 @writes(room=ROOM_TO_ACCEPT, newcomers=iter, leads=True)
 def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Accepted]]:
     """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
     if not jobs:
         return []
-    if round_.riders.shortcuts and all(job.plain for job in jobs):
-        known = yield from known_queues({job.queue for job in jobs})
-        if all(facts.max_depth is None for facts in known.values()):
+    if round_.riders.shortcuts and all(map(_is_plain, jobs)):
+        known = yield from known_queues(set(map(_queue, jobs)))
+        if set(map(_max_depth, known.values())) == {None}:
             yield from store(round_, jobs, known)
             return [Receipt(job.id, "accepted", State.QUEUED) for job in jobs]
     return (yield from _past_wings(round_, jobs))
@@ -59,11 +64,13 @@ def _past_wings(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Receipt | 
 
 def known_queues(queues: set[str]) -> Script[dict[str, KnownQueue]]:
     """Read what newcomers to these queues must know; a queue that was never declared is written down."""
-    rows = yield "known_queues", {"queues": text(sorted(queues))}
-    known = {name: KnownQueue(*rest) for name, *rest in rows}
-    if len(known) < len(queues):
+    known = dict.fromkeys(queues, UNDECLARED)
+    found = yield "known_queues", {"queues": text(sorted(queues))}
+    for name, *rest in found:
+        known[name] = KnownQueue(*rest)
+    if len(found) < len(queues):
         yield "ensure_queues", {"queues": text(sorted(queues))}
-    return {queue: known.get(queue, KnownQueue()) for queue in queues}
+    return known
 
 
 def _join_threads(
@@ -100,13 +107,19 @@ class Terms(NamedTuple):
     lease: float | None
 
 
-def _by_terms(jobs: Sequence[NewJob], numbers: Sequence[int]) -> dict[Terms, list[int]]:
-    """Put the numbers of jobs together that have the same terms: they are written alike."""
-    alike: defaultdict[Any, list[int]] = defaultdict(list)
-    for n, job in zip(numbers, jobs, strict=True):
-        terms = (job.queue, job.handler, job.priority, job.delay, job.at, job.expires, job.budget, job.lease)
-        alike[terms].append(n)
-    return {Terms(*terms): theirs for terms, theirs in alike.items()}
+_terms = attrgetter(*Terms._fields)
+
+
+def _by_terms(jobs: Sequence[NewJob], numbers: Sequence[int]) -> dict[Any, tuple[list[int], list[str]]]:
+    """Put the numbers and ids of jobs together that have the same terms: they are written alike."""
+    alike: dict[Any, tuple[list[int], list[str]]] = {}
+    for n, job_id, terms in zip(numbers, map(_id, jobs), map(_terms, jobs), strict=True):
+        if terms not in alike:
+            alike[terms] = [], []
+        theirs, ids = alike[terms]
+        theirs.append(n)
+        ids.append(job_id)
+    return alike
 
 
 def insert(round_: Round, jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Script[int]:
@@ -120,28 +133,32 @@ def insert(round_: Round, jobs: Sequence[NewJob], known: Queues, answers: Answer
 def store(round_: Round, jobs: Sequence[NewJob], known: Queues) -> Script[int]:
     """Write bodies and hot rows; give the first one's number."""
     numbers = decode_numbers((yield "next_numbers", {"count": len(jobs)})[0][0])
+    first = numbers[0]
     bodies = [
         (n, job.id, job.payload, job.idempotency_key, job.details, round_.now)
         for n, job in zip(numbers, jobs, strict=True)
     ]
     [(inserted,)] = yield "insert_bodies", bodies
-    ids = {n: job_id for n, job_id, *_ in bodies} if inserted == len(bodies) else (yield from _came_now(numbers))
-    seen = [(n, first_seen(round_, job)) for n, job in zip(numbers, jobs, strict=True) if job.first_seen_at]
-    if seen:
+    if any(map(_first_seen_at, jobs)):
+        seen = [(n, first_seen(round_, job)) for n, job in zip(numbers, jobs, strict=True) if job.first_seen_at]
         yield "date_bodies", seen
-    for terms, theirs in _by_terms(jobs, numbers).items():
-        new = [n for n in theirs if n in ids]
-        if new:
-            row = hot_row(round_, terms, known[terms.queue])
-            yield "insert_jobs", {"numbers": text(new), **row}
-            round_.told["enqueued", terms.queue] += [ids[n] for n in new]
-            round_.work_in(terms.queue, row["due_at"] - round_.now)
-    return numbers[0]
+    if inserted < len(jobs):
+        numbers, jobs = yield from _new_ones(numbers, jobs)
+    for terms, (theirs, ids) in _by_terms(jobs, numbers).items():
+        queue = terms[0]
+        row = hot_row(round_, Terms(*terms), known[queue])
+        row["numbers"] = text(theirs)
+        yield "insert_jobs", row
+        round_.told["enqueued", queue] += ids
+        round_.work_in(queue, row["due_at"] - round_.now)
+    return first
 
 
-def _came_now(numbers: Sequence[int]) -> Script[dict[int, str]]:
-    """Read which bodies are new; the others came before, with a commit nobody knew of, and have their hot rows."""
-    return dict((yield "bodies_of", {"numbers": text(numbers)}))
+def _new_ones(numbers: Sequence[int], jobs: Sequence[NewJob]) -> Script[tuple[list[int], list[NewJob]]]:
+    """Read which bodies are new; the others came before, with a commit that no answer told of, and have hot rows."""
+    new: dict[int, str] = dict((yield "bodies_of", {"numbers": text(numbers)}))
+    pairs = [(n, job) for n, job in zip(numbers, jobs, strict=True) if n in new]
+    return [n for n, _ in pairs], [job for _, job in pairs]
 
 
 def hot_row(round_: Round, terms: Terms, queue: KnownQueue) -> dict[str, Any]:

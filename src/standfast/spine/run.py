@@ -22,7 +22,7 @@ from standfast.lifecycle import Transition
 from standfast.outcome import Cancel, Drained, Failed, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
 from standfast.rules import QueueRules
 from standfast.spine import payload
-from standfast.spine.claimed_job import ClaimedJob, enter_session
+from standfast.spine.claimed_job import SESSION, ClaimedJob
 from standfast.spine.registry import Handler, Registry
 
 log = logging.getLogger("standfast.worker")
@@ -120,7 +120,7 @@ class Attempts:
         except PayloadRejected as error:
             return Misfit(str(error))
         job = self._around.makes_job(claim, running.rules, given)
-        enter_session(claim.details.session)
+        SESSION.set(claim.details.session)
         if handler.guarded:
             ended = await self._guarded(running, handler, job)
             if ended is not None:

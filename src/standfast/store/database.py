@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Generic, TypeVar
 
 from standfast.store.hints import Hint
@@ -71,12 +70,16 @@ class Database(ABC, Generic[Handle]):
     @abstractmethod
     def _begin(self, connection: Handle, *, in_haste: bool = False, waits: bool = True) -> None: ...
 
+    @abstractmethod
+    def _new_round(self, connection: Handle) -> Round:
+        """Begin to note what a transaction does; look whether the database may still be written to."""
+
     def _without_room(self, connection: Handle, round_: Round, pending: list[Request[Any]]) -> list[Reply]:  # noqa: ARG002
         """Give the requests that the disk has no room for, with what their callers are told."""
         return []
 
     @abstractmethod
-    def _rolled_back_on_failure(self, connection: Handle) -> AbstractContextManager[None]: ...
+    def _roll_back(self, connection: Handle) -> None: ...
 
     @abstractmethod
     def _commit(self, connection: Handle) -> None:

@@ -11,7 +11,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from standfast.clock import Clock
@@ -22,7 +21,7 @@ from standfast.store.database import Database, Handle
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
 from standfast.store.leading import Leader
-from standfast.store.requests import Deadlines, Line, Reading, Reply, Request, deliver, items_of
+from standfast.store.requests import Deadlines, Line, Reading, Reply, Request, deliver
 from standfast.store.scripts import RoundScripts, Write
 from standfast.store.steps import Round, Script
 
@@ -181,25 +180,20 @@ class Engine(Database[Handle]):
         """Run one round in a caller's turn, without waiting for anybody; give back what the writer must see to."""
         if self._connection is None or self._closing or self._must_tidy():
             return pending
-        doubtful = False
-        with ExitStack() as interrupted:
-            interrupted.callback(self._leave_interrupted, pending)
+        try:
             try:
                 answers, round_ = self._transact(pending, alone=True, waits=False)
             except Doubt:
-                doubtful = True
                 self._drop_connection()
+                return _put_back(pending, doubtful=True)
             except self.TROUBLE + self.FAULTS as error:
-                doubtful = isinstance(error, StoreUnusable) and not error.definite
                 log.debug("a round is left to the writer: %s", error)
-            else:
-                interrupted.pop_all()
-                self._finish(answers, round_)
-                return []
-            interrupted.pop_all()
-        for request in pending:
-            request.put_back(doubtful=doubtful)
-        return pending
+                return _put_back(pending, doubtful=isinstance(error, StoreUnusable) and not error.definite)
+        except BaseException:
+            self._leave_interrupted(pending)
+            raise
+        self._finish(answers, round_)
+        return []
 
     def _leave_interrupted(self, pending: list[Request[Any]]) -> None:
         """Leave a led round to the writer that a signal broke off: a caller's thread may be the main one.
@@ -207,9 +201,7 @@ class Engine(Database[Handle]):
         The transaction may be open still, or committed.
         """
         self._drop_connection()
-        for request in pending:
-            request.put_back(doubtful=True)
-        self._line.return_first(pending)
+        self._line.return_first(_put_back(pending, doubtful=True))
         self._line.wake()
 
     def _finish(self, answers: list[Reply], round_: Round) -> None:
@@ -219,48 +211,32 @@ class Engine(Database[Handle]):
         if round_.heads:
             self.anchor.drop(round_.heads)
         if round_.work:
-            self._tell(round_.work)
+            if self._listeners:
+                self._tell(round_.work)
             self._ring(round_.work)
 
     def _transact(self, pending: list[Request[Any]], *, alone: bool, waits: bool = True) -> tuple[list[Reply], Round]:
-        connection = self._writer()
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = self._open()
         self._begin(connection, in_haste=alone or pending[0].held_up, waits=waits)
-        with self._rolled_back_on_failure(connection):
+        try:
             if not alone:
                 self._line.join(pending, MOST_ITEMS)
             round_ = self._new_round(connection)
-            answers = self._run_scripts(connection, round_, self._admitted(connection, round_, pending))
-            self._drive(connection, self._scripts.close(round_))
+            refused = self._without_room(connection, round_, pending)
+            if refused:
+                requests.withdraw(refused)
+            calls = requests.calls(pending, self._scripts.places)
+            results = self._drive(connection, self._scripts.run(round_, calls))
+        except BaseException:
+            self._roll_back(connection)
+            raise
         self._commit(connection)
-        return answers, round_
-
-    def _admitted(self, connection: Handle, round_: Round, pending: list[Request[Any]]) -> list[Request[Any]]:
-        """Take the requests whose callers still wait, but for those that the disk has no room for."""
-        requests.withdraw(self._without_room(connection, round_, pending))
-        return [request for request in pending if request.take()]
-
-    def _run_scripts(self, connection: Handle, round_: Round, admitted: list[Request[Any]]) -> list[Reply]:
-        """Run each script once for all its callers, in turn."""
-        by_script: dict[Any, list[Request[Any]]] = {}
-        for request in admitted:
-            by_script.setdefault(request.script.run, []).append(request)
-        places = self._scripts.places
-        groups = sorted(by_script.values(), key=lambda group: places.get(group[0].script.run, -1))
-        calls = [(group[0].script, items_of(group)) for group in groups]
-        self._drive(connection, self._scripts.lock(round_, calls))
-        answers: list[Reply] = []
-        for (script, items), group in zip(calls, groups, strict=True):
-            results = self._drive(connection, script.run(round_, items))
-            start = 0
-            for request in group:
-                end = start + len(request.items)
-                answers.append((request, results[start:end]))
-                start = end
-        return answers
+        return requests.replies(calls, results), round_
 
     def _one_by_one(self, pending: list[Request[Any]], error: Exception) -> list[Request[Any]]:
-        for request in pending:
-            request.put_back(doubtful=False)
+        _put_back(pending, doubtful=False)
         if len(pending) == 1:
             log.error("a store request failed", exc_info=error)
             deliver([(pending[0], self._worded(error))])
@@ -276,8 +252,7 @@ class Engine(Database[Handle]):
         The one that is held up goes to the end of the line, again and again, until its time is up.
         """
         if len(pending) > 1:
-            for request in pending:
-                request.put_back(doubtful=False)
+            _put_back(pending, doubtful=False)
             return [left for request in pending for left in self._serve([request], alone=True)]
         for request in self._after_trouble(pending, error, doubtful=False):
             request.held_up = request.apart = True
@@ -294,8 +269,7 @@ class Engine(Database[Handle]):
         if trouble != self.trouble:
             log.warning("the store is in trouble, trying again: %s", trouble)
         self.trouble = trouble
-        for request in pending:
-            request.put_back(doubtful=doubtful)
+        _put_back(pending, doubtful=doubtful)
         if doubtful or not self._can_go_on_after(error):
             self._drop_connection()
         time.sleep(PAUSE_AFTER_TROUBLE)
@@ -317,15 +291,13 @@ class Engine(Database[Handle]):
         """Word a fault for its caller, where it is one that somebody can mend."""
         return error
 
-    def _writer(self) -> Handle:
-        if self._connection is None:
-            self._connection = self._open()
-        return self._connection
-
     def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._let_go(connection)
 
-    def _new_round(self, connection: Handle) -> Round:  # noqa: ARG002 - some look into the database first
-        return Round(self.now(), self.skew(), self.boot(), self._scripts.riders)
+
+def _put_back(pending: list[Request[Any]], *, doubtful: bool) -> list[Request[Any]]:
+    for request in pending:
+        request.put_back(doubtful=doubtful)
+    return pending

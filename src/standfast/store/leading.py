@@ -69,14 +69,16 @@ class Leader:
             pending = self._line.lead(MOST_LED)
             if pending:
                 began = time.monotonic()
-                self._line.return_first(self._serve(pending))
-                self.took(pending, time.monotonic() - began)
+                unserved = self._serve(pending)
+                self._pace = (self._pace + time.monotonic() - began) / 2
+                if unserved:
+                    self._line.return_first(unserved)
         finally:
             self._round.release()
         if not self._line.empty():
             self._line.wake()
 
     def took(self, requests: Sequence[Request[Any]], seconds: float) -> None:
-        """Take note of how long a round took that could have been led, whoever ran it: commits may be quick again."""
+        """Take note of how long a round of the writer took that could have been led: commits may be quick again."""
         if all(request.script.leads for request in requests) and sum(each.size for each in requests) <= MOST_LED:
             self._pace = (self._pace + seconds) / 2

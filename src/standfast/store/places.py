@@ -13,8 +13,8 @@ from standfast.store.engine import Engine
 from standfast.store.finding import Finding
 from standfast.store.scripts import RoundScripts
 from standfast.store.sqlite import checkup
-from standfast.store.sqlite.engine import SqliteEngine
 from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.sqlite_engine import SqliteEngine
 
 MEMORY = ":memory:"
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from itertools import chain
+from operator import attrgetter
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from standfast.concurrency.flows import Answer
 from standfast.concurrency.threads import within
 from standfast.errors import StoreClosed, StoreUnavailable, WrongAddress
-from standfast.store.scripts import Write
+from standfast.store.scripts import Call, Write
 
 T = TypeVar("T")
 NEVER = float("inf")
+
+_items = attrgetter("items")
 
 
 class Request(Answer[T]):
@@ -106,11 +110,6 @@ class Request(Answer[T]):
             self.deadline = time.monotonic() + self._seconds
         self._put(self)
 
-    def take(self) -> bool:
-        """Take this into the transaction that has just begun, unless its caller gave up before."""
-        self.taken = True
-        return not self.withdrawn
-
     def put_back(self, *, doubtful: bool) -> None:
         """Return this from a failed transaction; doubtful if its COMMIT may have landed."""
         self.doubtful = self.doubtful or doubtful  # first: its caller may give up between the two
@@ -173,22 +172,19 @@ Reply = tuple[Request[Any], Any]
 
 def deliver(answers: Sequence[Reply]) -> None:
     """Answer every caller of a round, with one hand-off for each event loop."""
-    here = _running_loop()
-    for loop in {request.loop for request, _ in answers}:
-        theirs = [answer for answer in answers if answer[0].loop is loop]
+    by_loop: dict[asyncio.AbstractEventLoop | None, list[Reply]] = {}
+    for answer in answers:
+        by_loop.setdefault(answer[0].loop, []).append(answer)
+    try:
+        here = asyncio.get_running_loop()
+    except RuntimeError:
+        here = None
+    for loop, theirs in by_loop.items():
         if loop is None or loop is here:  # in a led round, its loop is in this very turn
             _resolve(theirs)
         else:
             with suppress(RuntimeError):  # the loop is closed and its callers are gone: it is committed all the same
                 loop.call_soon_threadsafe(_resolve, theirs)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    """Give the loop that this thread is in, if any."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def withdraw(refused: Sequence[Reply]) -> None:
@@ -209,9 +205,37 @@ def _resolve(answers: Sequence[Reply]) -> None:
             future.set_result(result[0] if request.single else result)
 
 
-def items_of(requests: Sequence[Request[Any]]) -> Sequence[Any]:
-    """Give the items of requests that run as one batch."""
-    return requests[0].items if len(requests) == 1 else [item for request in requests for item in request.items]
+def calls(pending: Sequence[Request[Any]], places: Mapping[Any, int]) -> list[Call]:
+    """Take requests into the transaction that has just begun, those of one script together, in the order of `places`.
+
+    A caller that gave up before is left out.
+    """
+    together: dict[Any, list[Request[Any]]] = {}
+    for request in pending:
+        request.taken = True  # first: its caller may give up between the two
+        if not request.withdrawn:
+            together.setdefault(request.script.run, []).append(request)
+    found = []
+    for requests in together.values():
+        items = requests[0].items
+        if len(requests) > 1:
+            items = [*chain.from_iterable(map(_items, requests))]
+        found.append(Call(requests[0].script, items, requests))
+    if len(found) > 1:
+        found.sort(key=lambda call: places.get(call.script.run, -1))
+    return found
+
+
+def replies(calls: Sequence[Call], results: Sequence[Sequence[Any]]) -> list[Reply]:
+    """Give each request its share of what its script answered."""
+    found: list[Reply] = []
+    for call, of_all in zip(calls, results, strict=True):
+        start = 0
+        for request in call.requests:
+            end = start + len(request.items)
+            found.append((request, of_all[start:end]))
+            start = end
+    return found
 
 
 def refuse_for_good(pending: Sequence[Request[Any]], error: WrongAddress) -> None:
@@ -291,8 +315,11 @@ class Line:
         What the writer still has in its own hands, to try it again, is another matter.
         """
         waiting = [*self._waiting]
-        if sum(request.size for request in waiting) > most or not all(request.script.leads for request in waiting):
-            return []
+        items = 0
+        for request in waiting:
+            items += request.size
+            if items > most or not request.script.leads:
+                return []
         self._led = waiting
         for _ in waiting:
             self._waiting.popleft()

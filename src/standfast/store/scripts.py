@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from standfast.job import NewJob
 from standfast.store.steps import Round, Script
@@ -85,6 +85,14 @@ def writes(
     return declare
 
 
+class Call(NamedTuple):
+    """A script with the items of all its callers in a round, and their requests."""
+
+    script: Write[Any, Any]
+    items: Sequence[Any]
+    requests: Sequence[Any] = ()
+
+
 class Anchor(Protocol):
     """Where the links of the audit chain are noted outside of the store."""
 
@@ -110,10 +118,8 @@ class RoundScripts:
     """The wings that take part in every round."""
     order: tuple[Write[Any, Any], ...]
     """The turns of scripts in one transaction; what is not named comes first."""
-    lock: Callable[[Round, Sequence[tuple[Write[Any, Any], Sequence[Any]]]], Script[None]]
-    """Runs before all others, and locks what they name beforehand."""
-    close: Callable[[Round], Script[None]]
-    """Runs after all others."""
+    run: Callable[[Round, Sequence[Call]], Script[list[list[Any]]]]
+    """Runs the scripts of a transaction, and what comes before and after all of them; gives the results of each."""
     claim: Write[Any, Any]
     contents: Callable[[], Script[dict[str, int]]]
     """Counts everything there is, for a backup."""

@@ -11,7 +11,7 @@ from typing import TypeVar
 import apsw
 
 from standfast.errors import ConfigurationError
-from standfast.store.sqlite.connection import (
+from standfast.store.sqlite.handle import (
     check_engine_version,
     check_file_system,
     check_not_open_elsewhere,

@@ -29,8 +29,6 @@ LONG = 60.0
 
 
 def _seconds(patience: Patience) -> float | None:
-    if patience is Patience.CALLER:
-        return PATIENCE
     return LONG if patience is Patience.LONG else None
 
 
@@ -95,11 +93,13 @@ class Store:
 
     def write(self, script: Write[Item, Result], item: Item) -> Request[Result]:
         """Run a writing script for one item, in one transaction with whatever else waits."""
-        return self._engine.call(script, [item], seconds=_seconds(script.patience), single=True)
+        seconds = PATIENCE if script.patience is Patience.CALLER else _seconds(script.patience)
+        return self._engine.call(script, [item], seconds=seconds, single=True)
 
     def write_all(self, script: Write[Item, Result], items: Sequence[Item]) -> Request[list[Result]]:
         """Run a writing script for several items in one transaction; give a result for each."""
-        return self._engine.call(script, items, seconds=_seconds(script.patience))
+        seconds = PATIENCE if script.patience is Patience.CALLER else _seconds(script.patience)
+        return self._engine.call(script, items, seconds=seconds)
 
     def claim(self, request: Any) -> Request[Any]:
         """Claim what a worker can start now."""

@@ -88,9 +88,9 @@ class _WatchedEngine(Engine[Any]):
     step: Steps
     _running = ""
 
-    def _run_scripts(self, connection: Any, round_: Round, requests: list[Request[Any]]) -> list[Reply]:
-        self._running = ", ".join(sorted({request.script.name for request in requests}))
-        return super()._run_scripts(connection, round_, requests)
+    def _without_room(self, connection: Any, round_: Round, pending: list[Request[Any]]) -> list[Reply]:
+        self._running = ", ".join(sorted({request.script.name for request in pending}))
+        return super()._without_room(connection, round_, pending)
 
     def _commit(self, connection: Any) -> None:
         self.step("before commit", self._running)

@@ -155,12 +155,12 @@ def closed_on_failure(connection: Connection) -> Iterator[None]:
 def rolled_back_on_failure(connection: Connection) -> Iterator[None]:
     """Roll the open transaction back unless everything inside went well."""
     with ExitStack() as stack:
-        stack.callback(_roll_back, connection)
+        stack.callback(roll_back, connection)
         yield
         stack.pop_all()
 
 
-def _roll_back(connection: Connection) -> None:
+def roll_back(connection: Connection) -> None:
     """Roll back where that is possible; a connection that is gone takes its transaction with it."""
     if connection.closed or connection.info.transaction_status == pq.TransactionStatus.UNKNOWN:
         return

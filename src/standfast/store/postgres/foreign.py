@@ -17,11 +17,11 @@ from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError
 from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
-from standfast.store.postgres.bell import channel, messages
 from standfast.store.postgres.connection import TELL_THE_TIME
 from standfast.store.postgres.identity import identity_sql
 from standfast.store.postgres.libraries import Awaited, Blocking, Given, Psycopg, SqlAlchemy, library_of
-from standfast.store.scripts import Item, Result, RoundScripts, Write
+from standfast.store.postgres.notifications import channel, messages
+from standfast.store.scripts import Call, Item, Result, RoundScripts, Write
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Script, text
 
@@ -85,12 +85,11 @@ class Foreign:
         [(readable_by, _)] = yield "enter", {}
         check_readable("postgres", readable_by, str(self._address))
         round_ = Round(self._clock.of_server(facts.now), 0.0, "", self._scripts.riders)
-        [result] = yield from script.run(round_, [item])
-        yield from self._scripts.close(round_)
+        results: list[list[Result]] = yield from self._scripts.run(round_, [Call(script, [item])])
         for message in messages(round_.work):
             yield "notify", {"channel": channel(self._address), "message": message}
         yield "use_schema", {"path": facts.path}
-        return result
+        return results[0][0]
 
     def _check(self, facts: Facts) -> None:
         if facts.store != self._identity:

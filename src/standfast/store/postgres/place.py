@@ -14,8 +14,8 @@ from standfast.store.finding import Finding
 from standfast.store.migrations import migrations
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import Connection, connect
-from standfast.store.postgres.engine import PostgresEngine
 from standfast.store.postgres.integrity import examine
+from standfast.store.postgres.postgres_engine import PostgresEngine
 from standfast.store.postgres.server import Server
 from standfast.store.reached import ReachedServer
 from standfast.store.scripts import RoundScripts

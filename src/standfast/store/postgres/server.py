@@ -15,7 +15,6 @@ from standfast.concurrency.threads import Threads
 from standfast.errors import ConfigurationError, StoreUnavailable, WrongAddress
 from standfast.store.hints import Hint
 from standfast.store.postgres.address import Address
-from standfast.store.postgres.bell import Bell
 from standfast.store.postgres.connection import (
     MEND_ADDRESS,
     Connection,
@@ -27,8 +26,9 @@ from standfast.store.postgres.connection import (
 )
 from standfast.store.postgres.driver import drive
 from standfast.store.postgres.identity import identity_sql
-from standfast.store.postgres.migrate import migrate
+from standfast.store.postgres.notifications import Bell
 from standfast.store.postgres.refusal import is_unknown_host
+from standfast.store.postgres.server_schema import migrate
 from standfast.store.reached import ReachedServer
 from standfast.store.steps import Script
 

@@ -16,7 +16,7 @@ from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.store.job_tables import BY_NUMBER, KEYS, Jobs, Row, Rows, Table
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import Connection, connect, opening, rolled_back_on_failure
-from standfast.store.postgres.migrate import migrate
+from standfast.store.postgres.server_schema import migrate
 
 OURS = "SET LOCAL standfast.promoting TO 'yes'"
 MARK = "CREATE TABLE IF NOT EXISTS promotion (source text NOT NULL, state text NOT NULL, account text)"

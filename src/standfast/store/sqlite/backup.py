@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 
 from standfast.errors import ConfigurationError, StoreUnavailable
-from standfast.store.sqlite.connection import check_owner, sync_directory
+from standfast.store.sqlite.handle import check_owner, sync_directory
 
 Contents = Callable[[apsw.Connection], dict[str, int]]
 """Reads what a store holds, to compare the copy with."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 LONGEST_WAIT = 1.0
 """Seconds to wait for a turn; a process that was frozen with the baton in its hand must not stop the others."""
@@ -23,36 +21,25 @@ class Baton:
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait for this process's turn to ask, but not for long: fairness is not worth a call that hangs."""
-        took = self._take(time.monotonic() + LONGEST_WAIT)
-        try:
-            yield
-        finally:
-            if took:
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+    def take(self, *, waits: bool) -> bool:
+        """Take this process's turn to ask; tell whether that went well.
 
-    @contextmanager
-    def turn_now(self) -> Iterator[bool]:
-        """Take the turn if no other process waits for it; tell whether that is so."""
-        took = self._take(0.0)
-        try:
-            yield took
-        finally:
-            if took:
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-
-    def _take(self, until: float) -> bool:
+        It waits for the others, but not for long: fairness is not worth a call that hangs.
+        """
+        until = time.monotonic() + (LONGEST_WAIT if waits else 0.0)
         while True:
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() > until:
+                if time.monotonic() >= until:
                     return False
                 time.sleep(PAUSE)
             else:
                 return True
+
+    def pass_on(self) -> None:
+        """Let the next process ask."""
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Let go of the file."""

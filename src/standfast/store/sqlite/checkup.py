@@ -12,7 +12,8 @@ import apsw
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable, WrongAddress
 from standfast.store.consistency import CONSISTENT, INCONSISTENT, check_consistent
 from standfast.store.finding import Finding
-from standfast.store.sqlite.connection import (
+from standfast.store.sqlite.file_schema import migrations
+from standfast.store.sqlite.handle import (
     SETTINGS,
     check_engine_version,
     check_file_system,
@@ -20,7 +21,6 @@ from standfast.store.sqlite.connection import (
     connect,
     glance,
 )
-from standfast.store.sqlite.migrate import migrations
 
 OTHERS = 0o077
 """The permission bits of everybody but the owner."""

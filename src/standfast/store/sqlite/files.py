@@ -20,8 +20,10 @@ from standfast.errors import StoreDamaged, StoreUnavailable, WrongAddress
 from standfast.store.hints import Hint
 from standfast.store.sqlite.backup import Contents, back_up
 from standfast.store.sqlite.baton import Baton
-from standfast.store.sqlite.bell import Bell
-from standfast.store.sqlite.connection import (
+from standfast.store.sqlite.datagrams import Bell
+from standfast.store.sqlite.disk import Disk
+from standfast.store.sqlite.file_schema import migrate
+from standfast.store.sqlite.handle import (
     check_engine_version,
     check_file_system,
     check_not_foreign,
@@ -32,11 +34,9 @@ from standfast.store.sqlite.connection import (
     connect,
     create_file,
     let_go,
-    no_patience,
+    patience,
     rolled_back_on_failure,
 )
-from standfast.store.sqlite.disk import Disk
-from standfast.store.sqlite.migrate import migrate
 from standfast.store.sqlite.moving import check_usable
 from standfast.store.sqlite.wal import Wal
 from standfast.store.sqlite.watch import Damage, Watch
@@ -75,6 +75,7 @@ class Files:
         self._location = f"file:/standfast-{next(_memory_names)}?vfs=memdb" if self.memory else self.path
         self._vfs = vfs
         self._baton: Baton | None = None
+        self._patience = patience()
         self._anchor: apsw.Connection | None = None
         self._readers = Threads(READERS, "standfast-reader")
         self._reading = threading.Semaphore(READERS)
@@ -186,6 +187,11 @@ class Files:
         spoiled = self._damage is not None and not self._mendable
         let_go(connection, as_it_is=spoiled or self._watch.is_shorter())
 
+    @property
+    def wal_bytes(self) -> int:
+        """How large the WAL was when the last round began."""
+        return 0 if self._watch is None else self._watch.wal_bytes
+
     def relieve_wal(self, connection: apsw.Connection) -> None:
         """Keep the WAL small, between two rounds."""
         if self._watch is not None:
@@ -210,16 +216,22 @@ class Files:
 
     def begin(self, connection: apsw.Connection, *, waits: bool = True) -> None:
         """Win the write lock, in turn with other processes; raise BusyError at once where that must not wait."""
-        if self._baton is None:
+        baton = self._baton
+        if baton is None:
             connection.execute("BEGIN IMMEDIATE")
-        elif waits:
-            with self._baton.turn():
-                connection.execute("BEGIN IMMEDIATE")
-        else:
-            with self._baton.turn_now() as is_ours, no_patience(connection):
-                if not is_ours:
-                    raise apsw.BusyError("another process waits for its turn")
-                connection.execute("BEGIN IMMEDIATE")
+            return
+        is_ours = baton.take(waits=waits)
+        if not (is_ours or waits):
+            raise apsw.BusyError("another process waits for its turn")
+        try:
+            if not waits:
+                connection.set_busy_handler(None)
+            connection.execute("BEGIN IMMEDIATE")
+        finally:
+            if not waits:
+                connection.set_busy_handler(self._patience)
+            if is_ours:
+                baton.pass_on()
 
     def hear(self, heard: Callable[[Hint], None]) -> None:
         """Hear what other processes put into this store; a store in memory has none."""
@@ -293,10 +305,6 @@ class Files:
         if connection is not None:
             self._opened.remove(connection)
             let_go(connection)
-
-    def free_bytes(self) -> int:
-        """Give the disk space left."""
-        return self.disk.free_bytes()
 
     def pause(self, seconds: float) -> bool:
         """Close the readers' handles and let none open one before `resume`; false if a read takes too long."""

@@ -15,8 +15,8 @@ from standfast.clock import Clock, SystemClock
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.store.job_tables import BY_NUMBER, KEYS, Jobs, Row, Rows, Table
 from standfast.store.sqlite import moving
-from standfast.store.sqlite.connection import let_go, rolled_back_on_failure
 from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.handle import let_go, rolled_back_on_failure
 from standfast.store.sqlite.moving import Moving
 
 HEARD_OF_WITHIN = 60.0

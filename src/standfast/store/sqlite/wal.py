@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import apsw
 
-from standfast.store.sqlite.connection import LARGEST_WAL, patience
+from standfast.store.sqlite.handle import LARGEST_WAL, patience
 from standfast.store.sqlite.holders import readers_of
 
 TRY_AGAIN_AFTER = 1.0

@@ -34,7 +34,7 @@ class _File:
     def __init__(self, path: str) -> None:
         self.path = path
         found = os.stat(path)  # noqa: PTH116 - in every round, and a Path takes several times as long
-        self.identity = (found.st_dev, found.st_ino)
+        self.device, self.inode = found.st_dev, found.st_ino
         self.size = found.st_size
 
     def look(self) -> int | str:
@@ -43,7 +43,7 @@ class _File:
             found = os.stat(self.path)  # noqa: PTH116
         except OSError:
             return REMOVED
-        return found.st_size if (found.st_dev, found.st_ino) == self.identity else REPLACED
+        return found.st_size if (found.st_dev, found.st_ino) == (self.device, self.inode) else REPLACED
 
 
 class Watch:
@@ -65,10 +65,12 @@ class Watch:
 
     def moved(self) -> Damage | None:
         """Find a name that leads elsewhere. Anybody may look, at any time, and no lock is needed."""
-        return self._moved([file.look() for file in self._files])
+        return None if self._in_place() else self._moved([file.look() for file in self._files])
 
     def damaged(self, connection: apsw.Connection) -> Damage | None:
         """Find what was moved or cut. Runs in a write transaction that has written nothing: nobody else writes then."""
+        if self._in_place(whole=True):
+            return None
         found = [file.look() for file in self._files]
         return self._moved(found) or self._cut(connection, found)
 
@@ -80,6 +82,21 @@ class Watch:
     def is_shorter(self) -> bool:
         """Tell whether a file is shorter than it was, for whatever reason."""
         return any(isinstance(size := file.look(), int) and size < file.size for file in self._files)
+
+    def _in_place(self, *, whole: bool = False) -> bool:
+        """Tell whether every name leads where it did, and, if `whole`, to a file that did not become smaller."""
+        try:
+            for file in self._files:
+                found = os.stat(file.path)  # noqa: PTH116
+                if found.st_ino != file.inode or found.st_dev != file.device:
+                    return False
+                if whole:
+                    if found.st_size < file.size:
+                        return False
+                    file.size = found.st_size
+        except OSError:
+            return False
+        return True
 
     def _moved(self, found: Sequence[int | str]) -> Damage | None:
         gone = [(file, what) for file, what in zip(self._files, found, strict=True) if isinstance(what, str)]

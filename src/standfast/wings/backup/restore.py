@@ -8,8 +8,8 @@ from pathlib import Path
 from standfast.errors import ConfigurationError
 from standfast.store.places import sqlite_path
 from standfast.store.sqlite import backup
-from standfast.store.sqlite.engine import drive
 from standfast.store.sqlite.holders import users_of
+from standfast.store.sqlite.sqlite_engine import drive
 from standfast.store.store import Store
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision

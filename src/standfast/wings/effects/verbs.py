@@ -22,7 +22,7 @@ from standfast.outcome import ALL, Found, Look
 from standfast.printable import printable
 from standfast.rules import QueueRules, ReplayMode
 from standfast.spine import payload
-from standfast.spine.claimed_job import enter_session
+from standfast.spine.claimed_job import SESSION
 from standfast.spine.registry import Handler
 from standfast.store.store import Store
 from standfast.wings.effects.block import key_of
@@ -102,13 +102,13 @@ async def keep(store: Store, claim: Claim, seen: Seen) -> bool:
 
 
 async def _resolved(handler: Handler, job: Job) -> tuple[tuple[Effect, ...], Job]:
-    enter_session(job.session)
+    SESSION.set(job.session)
     return effects_of(handler, job)
 
 
 async def _in_session(job: Job, look: Awaitable[Any]) -> Any:
     """Look for the session that the job is done for, whoever asks: the task of a look has a context of its own."""
-    enter_session(job.session)
+    SESSION.set(job.session)
     return await staying(look)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from standfast.store.postgres.connection import (
     Connection,
     found_at_opening,
     opening,
+    roll_back,
     rolled_back_on_failure,
 )
 from standfast.store.postgres.driver import drive
@@ -29,7 +30,7 @@ from standfast.store.postgres.server import Server
 from standfast.store.postgres.session import Unanswered
 from standfast.store.requests import Reading
 from standfast.store.scripts import RoundScripts
-from standfast.store.steps import Script
+from standfast.store.steps import Round, Script
 
 T = TypeVar("T")
 
@@ -123,8 +124,11 @@ class PostgresEngine(Engine[Connection]):
         if abs(offset - self._offset) > SAME_TIME:
             self._offset = offset
 
-    def _rolled_back_on_failure(self, connection: Connection) -> AbstractContextManager[None]:
-        return rolled_back_on_failure(connection)
+    def _new_round(self, connection: Connection) -> Round:  # noqa: ARG002 - what it must tell came with BEGIN
+        return Round(self.now(), 0.0, "", self._scripts.riders)
+
+    def _roll_back(self, connection: Connection) -> None:
+        roll_back(connection)
 
     def _commit(self, connection: Connection) -> None:
         try:

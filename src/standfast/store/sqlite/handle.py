@@ -201,12 +201,13 @@ def let_go(connection: apsw.Connection, *, as_it_is: bool = False) -> None:
 def rolled_back_on_failure(connection: apsw.Connection) -> Iterator[None]:
     """Roll the open transaction back unless everything inside went well."""
     with ExitStack() as stack:
-        stack.callback(_roll_back, connection)
+        stack.callback(roll_back, connection)
         yield
         stack.pop_all()
 
 
-def _roll_back(connection: apsw.Connection) -> None:
+def roll_back(connection: apsw.Connection) -> None:
+    """Undo the open transaction, where there is one."""
     if connection.in_transaction:  # some errors make SQLite roll back by itself
         connection.execute("ROLLBACK")
 
@@ -249,16 +250,6 @@ def patience(longest: float | None = None) -> Callable[[int], bool]:
         return now - waited_since < (BUSY_SECONDS if longest is None else longest)
 
     return wait
-
-
-@contextmanager
-def no_patience(connection: apsw.Connection) -> Iterator[None]:
-    """Have a lock that another process holds be a BusyError at once."""
-    connection.set_busy_handler(None)
-    try:
-        yield
-    finally:
-        connection.set_busy_handler(patience())
 
 
 @contextmanager

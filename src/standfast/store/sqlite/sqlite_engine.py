@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -21,8 +21,8 @@ from standfast.store.migrations import reopening
 from standfast.store.requests import Reply, Request
 from standfast.store.room import PLENTY
 from standfast.store.scripts import RoundScripts
-from standfast.store.sqlite.connection import LARGEST_WAL, closed_on_failure, rolled_back_on_failure
 from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.handle import LARGEST_WAL, closed_on_failure, roll_back
 from standfast.store.sqlite.known_facts import Facts
 from standfast.store.sqlite.moving import check_usable, heed
 from standfast.store.statements import Statement, load
@@ -159,7 +159,7 @@ class SqliteEngine(Engine[apsw.Connection]):
 
     def free_bytes(self) -> int:
         """Give the disk space left."""
-        return self._files.free_bytes()
+        return self._files.disk.free_bytes()
 
     def room_to_accept(self) -> int:
         """Give the free bytes that new work needs: some for every job that has not ended."""
@@ -187,22 +187,23 @@ class SqliteEngine(Engine[apsw.Connection]):
     def _new_round(self, connection: apsw.Connection) -> Round:
         """Look whether the files are whole, and whether the store is about to move, or has."""
         self._files.check_whole(connection)
-        round_ = super()._new_round(connection)
+        now = self._clock.elapsed() + self._offset
+        round_ = Round(now, self._clock.wall() - now, self._clock.boot(), self._scripts.riders)
         if not self._facts.unmarked:
             self._facts.unmarked = check_usable(connection) is None
             round_.starts_nothing = not self._facts.unmarked and heed(connection, round_.now)
         return round_
 
     def _without_room(self, connection: apsw.Connection, round_: Round, pending: list[Request[Any]]) -> list[Reply]:
-        free = self.free_bytes()
+        free = self._files.disk.free_bytes()
         if free >= PLENTY:
             return []
         judged = self._files.disk.judge(connection, pending, free)
         round_.starts_left = judged.starts
         return judged.refused
 
-    def _rolled_back_on_failure(self, connection: apsw.Connection) -> AbstractContextManager[None]:
-        return rolled_back_on_failure(connection)
+    def _roll_back(self, connection: apsw.Connection) -> None:
+        roll_back(connection)
 
     def _commit(self, connection: apsw.Connection) -> None:
         try:
@@ -213,11 +214,11 @@ class SqliteEngine(Engine[apsw.Connection]):
         self._files.check_in_place(committed=True)
 
     def _must_tidy(self) -> bool:
-        return self._files.wal.size > LARGEST_WAL
+        return self._files.wal_bytes > LARGEST_WAL
 
     def _after_round(self) -> None:
         try:
-            if self._connection is not None:
+            if self._connection is not None and self._files.wal_bytes > LARGEST_WAL:
                 self._files.relieve_wal(self._connection)
         except self.TROUBLE as error:
             log.warning("the WAL cannot be emptied: %s", error)

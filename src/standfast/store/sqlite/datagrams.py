@@ -51,31 +51,25 @@ class Bell:
 
     def ring(self, hint: Hint) -> None:
         """Tell the others; a listener that is gone is forgotten. A hint is never worth an error to who gives it."""
-        with suppress(OSError):
-            self._ring(hint)
-
-    def _ring(self, hint: Hint) -> None:
-        others = self._others()
-        if not others:
+        try:
+            change = os.stat(self._directory).st_mtime_ns  # noqa: PTH116 - after every commit, and a Path is slow
+            if change != self._seen_change:
+                self._seen_change = change
+                self._listeners = [str(file) for file in self._directory.iterdir() if str(file) != self._own]
+        except OSError:  # no other process listens
             return
-        message = msgspec.json.encode(hint)
-        for address in others:
+        if self._listeners:
+            self._send(msgspec.json.encode(hint))
+
+    def _send(self, message: bytes) -> None:
+        for address in self._listeners:
             try:
                 self._sender.sendto(message, address)
             except ConnectionRefusedError:
-                Path(address).unlink(missing_ok=True)
+                with suppress(OSError):
+                    Path(address).unlink(missing_ok=True)
             except OSError:
                 continue  # it has hints enough, or has just left
-
-    def _others(self) -> list[str]:
-        try:
-            change = self._directory.stat().st_mtime_ns
-        except FileNotFoundError:
-            return []
-        if change != self._seen_change:
-            self._seen_change = change
-            self._listeners = [str(file) for file in self._directory.iterdir() if str(file) != self._own]
-        return self._listeners
 
     def listen(self, heard: Callable[[Hint], None]) -> None:
         """Start hearing the others, on a thread of its own. Where that cannot be, one looks by oneself, and later."""
