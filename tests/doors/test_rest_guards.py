@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from standfast import ConfigurationError, Permanent, Standfast
 from standfast.server.app import API, Server
 from standfast.server.auth import CSRF_HEADER
-from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.disk import Disk
 from standfast.testing import drain
 from standfast.wings.calls import routes as calls
 from standfast.wings.policy import routes as policy
@@ -357,7 +357,7 @@ async def test_what_cannot_be_taken_now_says_when_to_come_back(sf: Standfast, mo
     async with await client(sf, "producer") as producer:
         job = {"queue": "narrow"}
         full = await producer.post("/jobs", json=job)
-        monkeypatch.setattr(Files, "free_bytes", lambda _files: 1)
+        monkeypatch.setattr(Disk, "free_bytes", lambda _disk: 1)
         low = await producer.post("/jobs", json={"queue": "ours"})
         assert (await producer.get(f"{HERE}/readyz")).status_code == 503
         assert (await producer.get(f"{HERE}/healthz")).text == "up"

@@ -11,7 +11,7 @@ from standfast import ConfigurationError, IdempotencyConflict, PayloadRejected, 
 from standfast.spine import intake
 from standfast.store import store as store_module
 from standfast.store.sqlite import handle, sqlite_engine
-from standfast.store.sqlite.files import Files
+from standfast.store.sqlite.disk import Disk
 from standfast.testing import memory
 from standfast.wings.queues import publishing
 from tests.between import between
@@ -161,7 +161,7 @@ async def test_the_fallbacks_own_error_is_the_callers_and_is_counted(disk, path)
 
 async def test_a_low_disk_sends_the_call_to_its_fallback(disk, monkeypatch):
     await disk.open()
-    monkeypatch.setattr(Files, "free_bytes", lambda _files: 1)
+    monkeypatch.setattr(Disk, "free_bytes", lambda _disk: 1)
     direct = Direct()
     assert await disk.enqueue("feedback", otherwise=direct) == FALLBACK
     assert direct.calls == 1
@@ -203,7 +203,7 @@ async def test_a_stored_job_leaves_the_fallback_alone(sf):
 
 async def test_a_day_later_health_is_done_with_it(monkeypatch):
     sf = memory()
-    monkeypatch.setattr(Files, "free_bytes", lambda _files: 1)
+    monkeypatch.setattr(Disk, "free_bytes", lambda _disk: 1)
     await sf.enqueue("feedback", otherwise=Direct())
     monkeypatch.undo()
     assert "feedback: 1 call went to its fallback" in (await sf.health())["issues"]
