@@ -15,7 +15,7 @@ import pytest
 
 from standfast.store.postgres import connection as postgres_connection
 from standfast.store.postgres import driver as postgres
-from standfast.store.sqlite import files as sqlite_files
+from standfast.store.sqlite import neighbours
 from standfast.store.sqlite import sqlite_engine as sqlite
 from standfast.store.statements import RANKS, UNRANKED, load
 from standfast.store.steps import Batch, Rows
@@ -241,13 +241,9 @@ class LockOrder:
         """Look at both drivers."""
         for driver in (postgres, sqlite):
             patch.setattr(driver, "_execute", self._checked(driver._execute))  # noqa: SLF001
-        begin, begin_file = postgres_connection.Connection.begin, sqlite_files.Files.begin
+        begin, begin_file = postgres_connection.Connection.begin, neighbours.begin
         patch.setattr(postgres_connection.Connection, "begin", lambda own, opening: begin(self._new(own), opening))
-        patch.setattr(
-            sqlite_files.Files,
-            "begin",
-            lambda own, connection, **how: begin_file(own, self._new(connection), **how),
-        )
+        patch.setattr(sqlite, "begin", lambda connection, *how, **more: begin_file(self._new(connection), *how, **more))
 
     def _new(self, connection: Any) -> Any:
         self._open[connection] = Transaction()

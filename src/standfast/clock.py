@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -51,17 +52,13 @@ def boot_id() -> str:
 class SystemClock:
     """The machine's clocks."""
 
+    elapsed = staticmethod(partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)))
+    """Seconds since boot, suspend included."""
+    wall = staticmethod(time.time)
+    """Seconds since 1970."""
+
     def __init__(self) -> None:
-        self._clock_id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
         self._boot = boot_id()
-
-    def elapsed(self) -> float:
-        """Seconds since boot, suspend included."""
-        return time.clock_gettime(self._clock_id)
-
-    def wall(self) -> float:
-        """Seconds since 1970."""
-        return time.time()
 
     def boot(self) -> str:
         """Give the kernel's boot id."""

@@ -83,11 +83,6 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     body_key: str | None = None
     """Another key of a job that has one: what came from outside is known by its content too, whatever it is called."""
 
-    @property
-    def plain(self) -> bool:
-        """Whether it comes without a key and without a thread: then nothing that is here has a say in storing it."""
-        return self.idempotency_key is None and self.thread_key is None
-
 
 class Folded(TypedDict):
     """What a newcomer replaced when it was folded into a waiting job: its hash, key and trigger."""

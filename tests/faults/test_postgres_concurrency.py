@@ -21,11 +21,12 @@ from standfast.spine import intake
 from standfast.spine.apply import apply
 from standfast.spine.orders import Order, Publication, Want
 from standfast.spine.riders import KnownQueue
+from standfast.store.line import Line
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as pg_connect
 from standfast.store.postgres.connection import opening
 from standfast.store.postgres.driver import STATEMENTS, drive
-from standfast.store.requests import Line, Request
+from standfast.store.requests import Request
 from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
@@ -293,7 +294,7 @@ def test_what_locks_what_all_use_has_a_round_of_its_own():
     for script in asked:
         line.put(Request(script, [], line.put))
     rounds = []
-    while not line.empty():
+    while line.waiting:
         serving: list[Request[Any]] = []
         line.join(serving, 100)
         rounds.append([request.script for request in serving])

@@ -27,11 +27,11 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
-    ("enqueue", "functions"): Limit(goal=45, bound=84),
-    ("enqueue", "files"): Limit(goal=14, bound=24),
+    ("enqueue", "functions"): Limit(goal=45, bound=45),
+    ("enqueue", "files"): Limit(goal=14, bound=14),
     ("enqueue", "statements"): Limit(goal=6, bound=6),
-    ("run", "functions"): Limit(goal=90, bound=202),
-    ("run", "files"): Limit(goal=24, bound=43),
+    ("run", "functions"): Limit(goal=90, bound=180),
+    ("run", "files"): Limit(goal=24, bound=39),
     ("run", "statements"): Limit(goal=15, bound=18),
 }
 

@@ -28,7 +28,7 @@ import apsw
 
 import standfast
 from standfast import Standfast
-from standfast.store import leading
+from standfast.store import line as leading
 
 PACKAGE = f"{Path(standfast.__file__).parent}/"
 WALKS = 4

@@ -10,7 +10,8 @@ import pytest
 
 from standfast.errors import StoreUnavailable
 from standfast.spine import intake
-from standfast.store.requests import NEVER, Deadlines, Line, Request, calls
+from standfast.store.line import Deadlines, Line
+from standfast.store.requests import NEVER, Request, calls
 from standfast.wings.audit import scripts as audit
 from tests.store.suite import new_job, one, states
 
@@ -90,7 +91,7 @@ async def test_a_request_is_seen_while_it_moves_from_the_line_into_a_round():
             seen.append(line.unanswered(asyncio.get_running_loop()))
             return found
 
-    line._waiting = Watched()  # noqa: SLF001
+    line.waiting = Watched()
     line.put(moving)
     line.join([], most=10)
     assert seen == [[moving]]
@@ -104,8 +105,8 @@ async def test_a_round_takes_so_many_items_and_leaves_the_rest_in_line():
     first: list[Request[Any]] = []
     line.join(first, most=3)
     assert first == waiting[:3]
-    assert not line.empty()
+    assert line.waiting
     rest: list[Request[Any]] = []
     line.join(rest, most=3)
     assert rest == waiting[3:]
-    assert line.empty()
+    assert not line.waiting

@@ -14,10 +14,11 @@ import pytest
 from standfast import Standfast
 from standfast.errors import StoreDamaged
 from standfast.spine import intake
-from standfast.store import leading
+from standfast.store import line as leading
 from standfast.store.engine import Doubt
-from standfast.store.requests import Line, Request
-from standfast.store.sqlite import sqlite_engine
+from standfast.store.line import Line
+from standfast.store.requests import Request
+from standfast.store.sqlite import neighbours, sqlite_engine
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.store.sqlite.watch import Watch
 from standfast.worker import upkeep
@@ -56,7 +57,7 @@ def _any_pace(monkeypatch: pytest.MonkeyPatch) -> None:
 async def idle(sf: Standfast) -> None:
     """Wait until the writer sleeps."""
     line = store_of(sf)._engine._line  # noqa: SLF001
-    await seen(lambda: line.is_idle)
+    await seen(lambda: line.sleeping and not line.waiting)
 
 
 async def test_a_lone_caller_commits_on_its_own_thread(path, committers):
@@ -207,8 +208,10 @@ async def test_nothing_is_led_while_the_wal_is_too_large(path, committers, monke
         await sf.enqueue("mail", 1)
         await idle(sf)
         monkeypatch.setattr(sqlite_engine, "LARGEST_WAL", 0)
+        await sf.enqueue("mail", 2)  # each round sees how large the one before it left the WAL
+        await idle(sf)
         committers.clear()
-        await sf.enqueue("mail", 2)
+        await sf.enqueue("mail", 3)
         assert committers == [WRITER]
 
 
@@ -225,17 +228,17 @@ async def test_a_led_commit_that_the_removal_of_its_file_overtook_is_called_doub
     async with Standfast(path) as sf:
         await sf.enqueue("mail", 1)
         await idle(sf)
-        whole = Watch.damaged
+        in_place = Watch.in_place
         removed: list[str] = []
 
-        def removed_just_then(watch: Watch, connection: apsw.Connection) -> Any:
-            found = whole(watch, connection)
+        def removed_just_then(watch: Watch, *, whole: bool = False) -> Any:
+            found = in_place(watch, whole=whole)
             if not removed:
                 removed.append(threading.current_thread().name)
                 Path(path).rename(f"{path}.old")
             return found
 
-        monkeypatch.setattr(Watch, "damaged", removed_just_then)
+        monkeypatch.setattr(Watch, "in_place", removed_just_then)
         with pytest.raises(StoreDamaged) as refusal:
             await sf.enqueue("mail", 2)
         assert removed == [threading.current_thread().name]
@@ -251,16 +254,15 @@ def test_a_signal_that_breaks_off_a_led_round_leaves_it_to_the_writer(path, monk
     sf = Standfast(path)
     sf.enqueue_sync("mail", 1)
     asyncio.run(idle(sf))
-    files = engine_of(sf)._files  # noqa: SLF001
-    begin = files.begin
+    begin = neighbours.begin
 
-    def interrupted(connection: apsw.Connection, *, waits: bool = True) -> None:
-        begin(connection, waits=waits)
+    def interrupted(connection: apsw.Connection, baton: Any, *, waits: bool = True) -> None:
+        begin(connection, baton, waits=waits)
         monkeypatch.undo()
         raise Interrupted
 
     monkeypatch.setattr(leading, "SLOWEST_LED", 10.0)
-    monkeypatch.setattr(files, "begin", interrupted)
+    monkeypatch.setattr(sqlite_engine, "begin", interrupted)
     with pytest.raises(Interrupted):
         sf.enqueue_sync("mail", 2)
     sf.enqueue_sync("mail", 3)
@@ -275,7 +277,7 @@ def test_a_signal_that_breaks_off_a_led_round_leaves_it_to_the_writer(path, monk
 
 def handed_in(line: Line, script: Any, items: list[Any]) -> Request[Any]:
     """Have a request of the running loop wait in a line."""
-    request: Request[Any] = Request(script, items, line.add, seconds=5.0)
+    request: Request[Any] = Request(script, items, line.put, seconds=5.0)
     request.start()
     return request
 
@@ -288,7 +290,7 @@ async def test_no_caller_leads_what_is_not_made_for_that():
     handed_in(line, intake.enqueue, [new_job()])
     handed_in(line, upkeep.prune, [None])
     assert line.lead(leading.MOST_LED) == []
-    assert not line.empty()
+    assert line.waiting
 
 
 async def test_what_the_writer_tries_again_keeps_its_deadline_while_others_are_led():

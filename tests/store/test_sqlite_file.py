@@ -16,7 +16,7 @@ from standfast.application.wings import store_at
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.spine import intake
 from standfast.store.places import sqlite_path
-from standfast.store.sqlite import datagrams, handle
+from standfast.store.sqlite import handle, neighbours
 from standfast.store.sqlite.file_schema import migrations
 from standfast.store.sqlite.handle import SETTINGS, check_engine_version, check_file_system
 from tests.store.suite import new_job, put
@@ -221,7 +221,7 @@ def test_files_and_directories_are_for_their_owner_only(tmp_path):
         store = store_at(str(path))
         store.listen(print)
         store.write_all(intake.enqueue, [new_job()]).result()
-        made = [path.parent, *path.parent.iterdir(), datagrams.bell_directory(str(path))]
+        made = [path.parent, *path.parent.iterdir(), neighbours.bell_directory(str(path))]
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in made}
         store.close()
     finally:

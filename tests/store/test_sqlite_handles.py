@@ -20,7 +20,7 @@ from standfast import Standfast
 from standfast.application.wings import store_at
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.spine import intake
-from standfast.store.sqlite import datagrams
+from standfast.store.sqlite import neighbours
 from standfast.store.sqlite.files import Files
 from standfast.wings.jobs import reads
 from tests.store.suite import claimed, new_job, one, put
@@ -316,10 +316,10 @@ def test_a_directory_that_cannot_be_is_named_with_the_next_step(tmp_path, name):
 
 
 def test_a_path_too_long_for_a_socket_gets_one_elsewhere(tmp_path):
-    assert datagrams.bell_directory("/var/queue.db") == Path("/var/queue.db-wake")
-    place = datagrams.bell_directory(str(tmp_path / ("x" * 100) / "queue.db"))
-    assert place != datagrams.bell_directory(str(tmp_path / ("y" * 100) / "queue.db"))
-    assert len(os.fsencode(place)) <= datagrams.LONGEST_SOCKET_PATH
+    assert neighbours.bell_directory("/var/queue.db") == Path("/var/queue.db-wake")
+    place = neighbours.bell_directory(str(tmp_path / ("x" * 100) / "queue.db"))
+    assert place != neighbours.bell_directory(str(tmp_path / ("y" * 100) / "queue.db"))
+    assert len(os.fsencode(place)) <= neighbours.LONGEST_SOCKET_PATH
     assert place.parent == Path(tempfile.gettempdir())
 
 
@@ -361,14 +361,14 @@ async def test_a_hint_too_long_to_send_harms_nobody(store, processes, path):
 async def test_a_store_whose_bell_was_deleted_is_closed_all_the_same(path):
     store = store_at(path)
     store.listen(print)
-    shutil.rmtree(datagrams.bell_directory(path))
+    shutil.rmtree(neighbours.bell_directory(path))
     store.close()
     assert open_files(path) == []
     assert "standfast-bell" not in {thread.name for thread in threading.enumerate()}
 
 
 async def test_where_no_bell_can_be_hung_work_goes_on(path):
-    datagrams.bell_directory(path).write_text("in the way")
+    neighbours.bell_directory(path).write_text("in the way")
     store = store_at(path)
     store.listen(print)
     await one(store)
@@ -383,7 +383,7 @@ def open_files(path):
 
 
 async def test_a_listener_that_died_is_forgotten(store, path):
-    directory = datagrams.bell_directory(path)
+    directory = neighbours.bell_directory(path)
     directory.mkdir()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead:
         dead.bind(str(directory / "dead"))

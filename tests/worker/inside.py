@@ -76,7 +76,7 @@ def known_queues(worker: Worker) -> set[str]:
 
 
 def is_open(sf: Standfast) -> bool:
-    return sf._store._engine_of is not None
+    return sf._store._opened is not None
 
 
 def begin(worker: Worker, claim: Claim) -> asyncio.Task[Any]:

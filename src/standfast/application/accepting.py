@@ -44,7 +44,11 @@ class Accepting(Parts):
         database (`sqlite3`), where it is written to an outbox, and is a job once `sf.outbox(...)` brought it here.
         """
         [job] = self._acceptor.jobs(queue, (payload,), **options)
-        return await (self._accept(job, tx) if otherwise is None else self._accept_or(otherwise, job, tx))
+        if otherwise is not None:
+            return await self._accept_or(otherwise, job, tx)
+        if tx is not None or job.handler == HTTP or self._admission.strict:
+            return await self._accept(job, tx)
+        return await self._reception.accept(job)
 
     async def ingest(self, queue: str, payload: Any = None, *, body_key: str | None = None, **options: Any) -> Receipt:
         """Store one job that came from outside; it is on disk when this returns.

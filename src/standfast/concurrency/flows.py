@@ -25,7 +25,7 @@ class _Mode(threading.local):
     """Whether this thread runs a flow that must not suspend."""
 
 
-_mode = _Mode()
+MODE = _Mode()
 
 
 class Answer(ABC, Generic[T_co]):
@@ -35,7 +35,7 @@ class Answer(ABC, Generic[T_co]):
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         """Wait for it on this loop, or in this thread if a flow runs without a loop."""
-        return _at_once(self.result()) if _mode.blocks else self.waiting()
+        return at_once(self.result()) if MODE.blocks else self.waiting()
 
     @abstractmethod
     def waiting(self) -> Generator[Any, Any, T_co]:
@@ -46,7 +46,8 @@ class Answer(ABC, Generic[T_co]):
         """Wait for it in this thread."""
 
 
-def _at_once(result: T) -> Generator[Any, Any, T]:
+def at_once(result: T) -> Generator[Any, Any, T]:
+    """Give what is there already to code that awaits it."""
     yield from ()
     return result
 
@@ -101,8 +102,8 @@ def finished(flow: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def _blocks(*, on: bool) -> Iterator[None]:
-    before, _mode.blocks = _mode.blocks, on
+    before, MODE.blocks = MODE.blocks, on
     try:
         yield
     finally:
-        _mode.blocks = before
+        MODE.blocks = before

@@ -71,9 +71,14 @@ class Acceptor:
         if session is not None and options.get("session") is None:
             options["session"] = session
         wall = self._clock.wall()
-        shared = _shared(queue, name, wall, options) if options else _nothing_asked(queue, name)
+        if options or type(queue) is not str or type(name) is not str:
+            shared = _shared(queue, name, wall, options)
+        else:
+            shared = _PLACES.get((queue, name)) or _nothing_asked(queue, name)
         lay_out = partial(NewJob, **shared)
-        known = None if from_outside and name not in self._registry.built_in else self._registry.find(queue, name)
+        known = self._registry.of_every_queue.get(name)
+        if known is None and not from_outside:
+            known = self._registry.own.get((queue, name))
         read = known.read if known is not None and known.input is not None else None
         mint, found = self._ids.mint, []
         each = repeat(shared.get("idempotency_key")) if own_keys is None else own_keys
@@ -168,13 +173,11 @@ def _remembered(names: Sequence[str], *values: Any) -> dict[str, Any]:
 
 
 def _nothing_asked(queue: str, handler: str) -> dict[str, Any]:
-    """Give what a call without options says of its jobs; a name that was checked before is not checked again."""
-    found = _PLACES.get((queue, handler)) if type(queue) is str and type(handler) is str else None
-    if found is None:
-        places = {"queue": _checked_place("queue", queue), "handler": _checked_place("handler", handler)}
-        found = {**places, "details": _anonymous()}
-        if len(_PLACES) < MOST_PLACES:
-            _PLACES[queue, handler] = found
+    """Give what a call without options says of its jobs, and know it from then on."""
+    places = {"queue": _checked_place("queue", queue), "handler": _checked_place("handler", handler)}
+    found = {**places, "details": _anonymous()}
+    if len(_PLACES) < MOST_PLACES:
+        _PLACES[queue, handler] = found
     return found
 
 

@@ -22,15 +22,13 @@ class Ids:
 
     def mint(self, wall: float) -> str:
         """Mint an id from the wall clock (48 bits of milliseconds) and chance. Threads may mint side by side."""
-        millisecond, beginning, tails = self._series
         now = int(wall * 1000)
-        if now != millisecond:
-            self._series = _, beginning, tails = self._begin(now)
-        return f"{beginning}{next(tails):012x}"
-
-    def _begin(self, now: int) -> Series:
-        first, second, third = self._bits(12), self._bits(14), self._bits(47)  # a bit of room to count up
-        return now, f"{now >> 16:08x}-{now & 0xFFFF:04x}-7{first:03x}-{0x8000 | second:04x}-", itertools.count(third)
+        series = self._series
+        if now != series[0]:
+            first, second, third = self._bits(12), self._bits(14), self._bits(47)  # a bit of room to count up
+            beginning = f"{now >> 16:08x}-{now & 0xFFFF:04x}-7{first:03x}-{0x8000 | second:04x}-"
+            self._series = series = now, beginning, itertools.count(third)
+        return f"{series[1]}{next(series[2]):012x}"
 
     def start_anew(self) -> None:
         """Take up chance afresh: a forked child must not go on where its parent does."""

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from standfast.job import NewJob, Receipt
 from standfast.lifecycle import State
-from standfast.spine.claim import decode_numbers
 from standfast.spine.orders import Accepted, Conflict, Full
 from standfast.spine.riders import Answers, KnownQueue, Queues
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes
-from standfast.store.steps import Round, Script, text
+from standfast.store.steps import Round, Script, encode, text
 
 UNDECLARED = KnownQueue()
 
-_id, _queue, _is_plain = attrgetter("id"), attrgetter("queue"), attrgetter("plain")
+_id, _queue, _payload = attrgetter("id"), attrgetter("queue"), attrgetter("payload")
+_key, _details = attrgetter("idempotency_key"), attrgetter("details")
+_wings_part = attrgetter("idempotency_key", "thread_key")
+"""What has wings take part in storing a job: they ask what is here already."""
 _first_seen_at, _max_depth = attrgetter("first_seen_at"), attrgetter("max_depth")
+_receipt = partial(tuple.__new__, Receipt)
 
 
 @writes(room=ROOM_TO_ACCEPT, newcomers=iter, leads=True)
@@ -26,11 +31,11 @@ def enqueue(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Accepted]]:
     """Store new jobs; answer a Receipt, a Conflict or a Full for each."""
     if not jobs:
         return []
-    if round_.riders.shortcuts and all(map(_is_plain, jobs)):
-        known = yield from known_queues(set(map(_queue, jobs)))
-        if set(map(_max_depth, known.values())) == {None}:
+    if round_.riders.shortcuts and {*map(_wings_part, jobs)} == {(None, None)}:
+        known = yield from known_queues({*map(_queue, jobs)})
+        if {*map(_max_depth, known.values())} == {None}:
             yield from store(round_, jobs, known)
-            return [Receipt(job.id, "accepted", State.QUEUED) for job in jobs]
+            return [*map(_receipt, zip(map(_id, jobs), repeat("accepted"), repeat(State.QUEUED)))]
     return (yield from _past_wings(round_, jobs))
 
 
@@ -52,9 +57,7 @@ def _past_wings(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Receipt | 
         taken_in = yield from _join_threads(
             round_, [job for job in fresh if job.thread_key is not None], known, answers
         )
-    if not answers:
-        return [Receipt(job.id, "accepted", State.QUEUED) for job in jobs]
-    for refuses in riders.refuses:
+    for refuses in riders.refuses if answers else ():
         yield from refuses(answers)
     return [
         _naming(taken_in, answers[job.id]) if job.id in answers else Receipt(job.id, "accepted", State.QUEUED)
@@ -65,11 +68,12 @@ def _past_wings(round_: Round, jobs: Sequence[NewJob]) -> Script[list[Receipt | 
 def known_queues(queues: set[str]) -> Script[dict[str, KnownQueue]]:
     """Read what newcomers to these queues must know; a queue that was never declared is written down."""
     known = dict.fromkeys(queues, UNDECLARED)
-    found = yield "known_queues", {"queues": text(sorted(queues))}
+    names = encode(sorted(queues)).decode()
+    found = yield "known_queues", {"queues": names}
     for name, *rest in found:
         known[name] = KnownQueue(*rest)
     if len(found) < len(queues):
-        yield "ensure_queues", {"queues": text(sorted(queues))}
+        yield "ensure_queues", {"queues": names}
     return known
 
 
@@ -110,16 +114,19 @@ class Terms(NamedTuple):
 _terms = attrgetter(*Terms._fields)
 
 
-def _by_terms(jobs: Sequence[NewJob], numbers: Sequence[int]) -> dict[Any, tuple[list[int], list[str]]]:
+def _by_terms(jobs: Sequence[NewJob], numbers: Sequence[int]) -> dict[Any, tuple[Sequence[int], list[str]]]:
     """Put the numbers and ids of jobs together that have the same terms: they are written alike."""
+    every, ids = [*map(_terms, jobs)], [*map(_id, jobs)]
+    if every.count(every[0]) == len(every):
+        return {every[0]: (numbers, ids)}
     alike: dict[Any, tuple[list[int], list[str]]] = {}
-    for n, job_id, terms in zip(numbers, map(_id, jobs), map(_terms, jobs), strict=True):
+    for n, job_id, terms in zip(numbers, ids, every, strict=True):
         if terms not in alike:
             alike[terms] = [], []
-        theirs, ids = alike[terms]
+        theirs, names = alike[terms]
         theirs.append(n)
-        ids.append(job_id)
-    return alike
+        names.append(job_id)
+    return {**alike}
 
 
 def insert(round_: Round, jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Script[int]:
@@ -130,27 +137,32 @@ def insert(round_: Round, jobs: Sequence[NewJob], known: Queues, answers: Answer
     return (yield from store(round_, admitted, known)) if admitted else 0
 
 
+def next_numbers(count: int) -> Script[list[int]]:
+    """Give so many numbers that no job has, counting up."""
+    return [*chain.from_iterable((yield "next_numbers", {"count": count}))]
+
+
 def store(round_: Round, jobs: Sequence[NewJob], known: Queues) -> Script[int]:
     """Write bodies and hot rows; give the first one's number."""
-    numbers = decode_numbers((yield "next_numbers", {"count": len(jobs)})[0][0])
+    now = round_.now
+    numbers = yield from next_numbers(len(jobs))
     first = numbers[0]
-    bodies = [
-        (n, job.id, job.payload, job.idempotency_key, job.details, round_.now)
-        for n, job in zip(numbers, jobs, strict=True)
-    ]
-    [(inserted,)] = yield "insert_bodies", bodies
+    parts = map(_id, jobs), map(_payload, jobs), map(_key, jobs), map(_details, jobs)
+    [(inserted,)] = yield "insert_bodies", [*zip(numbers, *parts, repeat(now))]
     if any(map(_first_seen_at, jobs)):
         seen = [(n, first_seen(round_, job)) for n, job in zip(numbers, jobs, strict=True) if job.first_seen_at]
         yield "date_bodies", seen
     if inserted < len(jobs):
         numbers, jobs = yield from _new_ones(numbers, jobs)
-    for terms, (theirs, ids) in _by_terms(jobs, numbers).items():
+    for terms, (theirs, ids) in _by_terms(jobs, numbers).items() if jobs else ():
         queue = terms[0]
         row = hot_row(round_, Terms(*terms), known[queue])
-        row["numbers"] = text(theirs)
+        row["numbers"] = encode(theirs).decode()
         yield "insert_jobs", row
         round_.told["enqueued", queue] += ids
-        round_.work_in(queue, row["due_at"] - round_.now)
+        delay = row["due_at"] - now
+        if delay < round_.work.get(queue, delay + 1):
+            round_.work[queue] = delay
     return first
 
 
@@ -164,7 +176,7 @@ def _new_ones(numbers: Sequence[int], jobs: Sequence[NewJob]) -> Script[tuple[li
 def hot_row(round_: Round, terms: Terms, queue: KnownQueue) -> dict[str, Any]:
     """Lay the hot row of these terms out. Wall times become queue times here."""
     now = round_.now
-    due_at = round_.due_at(terms.delay, terms.at)
+    due_at = round_.due_at(terms.delay, terms.at) if terms.delay or terms.at is not None else now
     asked = None if terms.expires is None else terms.expires - round_.skew
     oldest = None if queue.max_age is None else now + queue.max_age
     limit = asked if oldest is None else oldest if asked is None else min(asked, oldest)

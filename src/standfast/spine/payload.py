@@ -27,6 +27,7 @@ SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**64 - 1
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+_TEXT = frozenset({str})
 _NESTING = frozenset({dict, list, tuple})
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -105,8 +106,8 @@ def _check(payload: Any, largest: int) -> None:
 
     A level with more values than there may be bytes ends the walk: lists that share lists can unfold without end.
     """
-    level = [payload]
-    for depth in range(DEEPEST + 1):
+    level, depth = [payload], 0
+    while level:
         below: list[Any] = []
         for value in level:
             if len(below) > largest:
@@ -116,36 +117,33 @@ def _check(payload: Any, largest: int) -> None:
                 if "\0" in value:
                     raise _refused(payload, value, "the payload holds a NUL character")
             elif kind is dict:
-                _check_keys(payload, value)
+                if {*map(type, value)} - _TEXT or "\0" in "".join(value):
+                    raise _refused(payload, value, _wrong_key(value))
                 below += value.values()
             elif kind is list or kind is tuple:
                 below += value
-            elif kind is float:
-                if not math.isfinite(value):
-                    raise _refused(payload, value, f"the payload holds {value}, which JSON cannot say")
-            elif kind is int:
-                if not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
-                    raise _refused(payload, value, "the payload holds an integer over 64 bits; send it as text")
+            elif kind is float and not math.isfinite(value):
+                raise _refused(payload, value, f"the payload holds {value}, which JSON cannot say")
+            elif kind is int and not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
+                raise _refused(payload, value, "the payload holds an integer over 64 bits; send it as text")
             elif kind not in _PLAIN:
                 raise _refused(payload, value, f"a value is of type {kind.__name__}, {NOT_JSON}")
-        _check_depth(depth, level)
-        if not below:
-            return
-        level = below
+        if depth == DEEPEST:
+            _check_flat(level)
+        level, depth = below, depth + 1
 
 
-def _check_depth(depth: int, level: list[Any]) -> None:
-    """Refuse lists and dicts below the last level there may be, empty ones too."""
-    if depth == DEEPEST and any(type(value) in _NESTING for value in level):
+def _check_flat(level: list[Any]) -> None:
+    """Refuse lists and dicts on the last level there may be, empty ones too."""
+    if any(type(value) in _NESTING for value in level):
         raise PayloadRejected(f"the payload is nested deeper than {DEEPEST} levels; nothing was written")
 
 
-def _check_keys(payload: Any, of: dict[Any, Any]) -> None:
+def _wrong_key(of: dict[Any, Any]) -> str:
     for key in of:
         if type(key) is not str:
-            raise _refused(payload, of, f"a key is of type {type(key).__name__}, {NOT_JSON}")
-        if "\0" in key:
-            raise _refused(payload, of, "a key of the payload holds a NUL character")
+            return f"a key is of type {type(key).__name__}, {NOT_JSON}"
+    return "a key of the payload holds a NUL character"
 
 
 def _refused(payload: Any, value: Any, words: str) -> PayloadRejected:

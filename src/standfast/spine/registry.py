@@ -159,20 +159,22 @@ class Registry:
     """The handlers of one process, by queue and name, and the built-in ones that every queue has."""
 
     def __init__(self) -> None:
-        self._handlers: dict[tuple[str, str], Handler] = {}
-        self._built_in: dict[str, Handler] = {}
+        self.own: dict[tuple[str, str], Handler] = {}
+        """Those that were registered, by queue and name."""
+        self.of_every_queue: dict[str, Handler] = {}
+        """Those that are built in, by name."""
         self._requiring: dict[str, tuple[Handler, ...]] = {}
         self.gates: dict[str, Function] = {}
         """The functions that are asked before anything of a queue starts."""
 
     def add(self, handler: Handler) -> None:
         """Register a handler; a second one of the same name in a queue is a mistake."""
-        if handler.name in self._built_in:
+        if handler.name in self.of_every_queue:
             raise ConfigurationError(f"every queue has a handler named {handler.name!r}; give yours another name=")
         key = (handler.queue, handler.name)
-        if key in self._handlers:
+        if key in self.own:
             raise ConfigurationError(f"queue {handler.queue!r} already has a handler named {handler.name!r}")
-        self._handlers[key] = handler
+        self.own[key] = handler
         if handler.requires:
             self._requiring[handler.queue] = (*self.requiring(handler.queue), handler)
 
@@ -187,43 +189,43 @@ class Registry:
 
     def take_over(self, others: Registry) -> None:
         """Register the handlers of another registry here too."""
-        self._handlers |= others._handlers
+        self.own |= others.own
         self._requiring |= others._requiring
         self.gates |= others.gates
 
     def add_built_in(self, handler: Handler) -> None:
         """Register a handler for every queue."""
-        self._built_in[handler.name] = handler
+        self.of_every_queue[handler.name] = handler
 
     @property
     def built_in(self) -> tuple[str, ...]:
         """The names of the handlers that every queue has."""
-        return tuple(self._built_in)
+        return tuple(self.of_every_queue)
 
     def find(self, queue: str, name: str) -> Handler | None:
         """Give a handler, if this process has it."""
-        return self._handlers.get((queue, name)) or self._built_in.get(name)
+        return self.own.get((queue, name)) or self.of_every_queue.get(name)
 
     def queues_of(self, name: str) -> list[str]:
         """Give the queues that have a handler of this name, not counting those that every queue has."""
-        return sorted(queue for queue, each in list(self._handlers) if each == name)
+        return sorted(queue for queue, each in list(self.own) if each == name)
 
     def lanes(self, queues: Sequence[str] | None = None) -> dict[str, tuple[str, ...]]:
         """Give the handlers' names of each queue (of all, or of those asked for)."""
         found: dict[str, tuple[str, ...]] = dict.fromkeys(queues or (), self.built_in)
-        for queue, name in list(self._handlers):
+        for queue, name in list(self.own):
             if queues is None or queue in queues:
                 found[queue] = (*found.get(queue, self.built_in), name)
         return found
 
     def unserved(self, queues: Sequence[str]) -> list[str]:
         """Give the queues for which no handler was registered: of their jobs only the built-in ones' can run."""
-        known = {queue for queue, _ in list(self._handlers)}
+        known = {queue for queue, _ in list(self.own)}
         return [queue for queue in queues if queue not in known]
 
     def declarations(self) -> list[Declaration]:
         """Give what is to be published."""
-        handlers = list(self._handlers.values())  # at once: heartbeats ask from a thread of their own
+        handlers = list(self.own.values())  # at once: heartbeats ask from a thread of their own
         return [handler.declaration for handler in handlers]
 
 

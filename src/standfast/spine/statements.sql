@@ -72,10 +72,10 @@ SELECT count(*) FROM (
 WITH RECURSIVE fresh (n) AS (
   SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'body'), 0) + 1 UNION ALL SELECT n + 1 FROM fresh LIMIT :count
 )
-SELECT json_group_array(n) FROM fresh
+SELECT n FROM fresh
 
 -- name: next_numbers (postgres)
-SELECT json_agg(nextval('job_number'))::text FROM generate_series(1, :count::integer)
+SELECT nextval('job_number') FROM generate_series(1, :count::integer)
 
 -- name: insert_bodies
 -- locks: jobs

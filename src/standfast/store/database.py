@@ -25,6 +25,8 @@ class Database(ABC, Generic[Handle]):
     """What is the fault of one script."""
     CAN_BE_LED: ClassVar[bool] = False
     """Whether a caller may run a round in its own turn: not where that waits for a network."""
+    must_tidy = False
+    """Whether there is something to tidy between two rounds: then they are the writer's."""
 
     @abstractmethod
     def open(self) -> None:
@@ -85,12 +87,8 @@ class Database(ABC, Generic[Handle]):
     def _commit(self, connection: Handle) -> None:
         """Commit, or raise Doubt."""
 
-    def _after_round(self) -> None:
-        """Tidy up, where there is anything to tidy; the callers have their answers."""
-
-    def _must_tidy(self) -> bool:
-        """Tell whether there is something to tidy: then rounds are the writer's."""
-        return False
+    def _tidy(self) -> None:
+        """Do what `must_tidy` asks for; the callers have their answers."""
 
     def wal(self) -> tuple[int, list[str]]:
         """Give the size of the log that a file has beside it, and who keeps it from becoming smaller."""

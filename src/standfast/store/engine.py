@@ -20,8 +20,8 @@ from standfast.store import requests
 from standfast.store.database import Database, Handle
 from standfast.store.hints import Hint
 from standfast.store.inside import Inside
-from standfast.store.leading import Leader
-from standfast.store.requests import Deadlines, Line, Reading, Reply, Request, deliver
+from standfast.store.line import Deadlines, Leader, Line
+from standfast.store.requests import NEVER, Reading, Reply, Request, deliver
 from standfast.store.scripts import RoundScripts, Write
 from standfast.store.steps import Round, Script
 
@@ -60,6 +60,8 @@ class Engine(Database[Handle]):
         self._round = threading.Lock()
         """Held while the writer, or a caller in its place, is in a round, and while none must begin."""
         self._leader = Leader(self._line, self._round, self._lead)
+        self.abandoned = False
+        """Whether it belongs to the process that this one was forked from."""
         self.trouble: str | None = None
         """What the writer last met and has not yet got over, for health."""
 
@@ -101,12 +103,14 @@ class Engine(Database[Handle]):
         self, script: Write[Any, Any], items: Sequence[Any], *, seconds: float | None, single: bool = False
     ) -> Request[Any]:
         """Have a script run in the next round; what it answers comes when it is on disk."""
-        return Request(script, items, self._put, seconds=seconds, single=single)
+        return Request(script, items, self.put, seconds=seconds, single=single)
 
-    def _put(self, request: Request[Any]) -> None:
+    def put(self, request: Request[Any]) -> None:
+        """Have a request served in the next round, by its own caller where that is quicker."""
         if not (self.CAN_BE_LED and self._leader.offer(request)):
             self._line.put(request)
-        self._deadlines.watch(request)
+        if request.loop is not None and request.deadline < self._deadlines.timed.get(request.loop, NEVER):
+            self._deadlines.watch(request)
 
     def read(self, script: Script[T]) -> Reading[T]:
         """Run a reading script beside the writer."""
@@ -137,7 +141,7 @@ class Engine(Database[Handle]):
 
     def _run(self) -> None:
         pending: list[Request[Any]] = []
-        while pending or not self._is_done():
+        while pending or not (self._closing and self._is_done()):
             if not pending:
                 self._line.sleep()
             with self._round:
@@ -150,10 +154,8 @@ class Engine(Database[Handle]):
 
     def _is_done(self) -> bool:
         """Tell whether nothing is left to serve; a caller that is in a round may still give back what it took."""
-        if not self._closing:
-            return False
         with self._round:
-            return self._line.empty()
+            return not self._line.waiting
 
     def _serve(self, pending: list[Request[Any]], *, alone: bool = False) -> list[Request[Any]]:
         """Run one round; give back what must be tried again."""
@@ -173,12 +175,13 @@ class Engine(Database[Handle]):
         except self.FAULTS as error:  # one script failed: nobody else may suffer for it
             return self._one_by_one(pending, error)
         self._finish(answers, round_)
-        self._after_round()
+        if self.must_tidy:
+            self._tidy()
         return []
 
     def _lead(self, pending: list[Request[Any]]) -> list[Request[Any]]:
         """Run one round in a caller's turn, without waiting for anybody; give back what the writer must see to."""
-        if self._connection is None or self._closing or self._must_tidy():
+        if self._connection is None or self._closing or self.must_tidy:
             return pending
         try:
             try:

@@ -58,7 +58,7 @@ class Write(Generic[Item, Result_co]):
     number: Callable[[Any], int] | None = None
     """Gives the number of the job that an item locks, where it is known beforehand."""
     leads: bool = False
-    """Whether its caller may run the round itself: see `store.leading`."""
+    """Whether its caller may run the round itself: see `store.line`."""
 
     def __call__(self, round_: Round, items: Sequence[Item]) -> Script[list[Result_co]]:
         """Run inside another script."""

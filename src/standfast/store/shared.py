@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from typing import Any
 
 from standfast.clock import Clock
@@ -14,6 +15,8 @@ from standfast.store.scripts import RoundScripts
 
 _lock = threading.Lock()
 _engines: dict[str, tuple[Engine[Any], int]] = {}
+_opened_here: weakref.WeakSet[Engine[Any]] = weakref.WeakSet()
+"""Every engine that this process opened, those in memory too."""
 _paused: list[Engine[Any]] = []
 """Engines without a handle, while this process forks."""
 _spoiled: set[str] = set()
@@ -38,6 +41,7 @@ def acquire(place: Place, clock: Clock, scripts: RoundScripts) -> Engine[Any]:
 def _opened(place: Place, clock: Clock, scripts: RoundScripts) -> Engine[Any]:
     engine = place.engine(clock, scripts)
     engine.open()
+    _opened_here.add(engine)
     return engine
 
 
@@ -75,6 +79,9 @@ def _after_fork_in_child() -> None:
     _spoiled.update(path for path, (engine, _) in _engines.items() if engine not in _paused)
     for engine in _paused:
         engine.abandon()
+    for engine in _opened_here:
+        engine.abandoned = True
+    _opened_here.clear()
     _paused.clear()
     _engines.clear()
     _lock = threading.Lock()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Sequence
+from functools import partial
 from typing import Any, Self, TypeVar
 
 import msgspec
 
-_encode = msgspec.json.encode
+encode = msgspec.json.encode
 
 Rows = list[tuple[Any, ...]]
 Batch = Sequence[tuple[Any, ...]]
@@ -31,36 +32,36 @@ class PerRound(ABC):
 Kept = TypeVar("Kept", bound=PerRound)
 
 
-class Round:
+class Round(msgspec.Struct, eq=False):
     """One transaction: its time, what it tells, and which queues it gives work to.
 
     `riders` are the wings that take part in it; `late` is a part of one, whose jobs were accepted at its time, earlier
     than what others may have stored since.
     """
 
-    def __init__(self, now: float, skew: float, boot: str, riders: Any = None, *, late: bool = False) -> None:
-        self.now = now
-        self.skew = skew
-        self.boot = boot
-        self.riders = riders
-        self.late = late
-        self.told: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        """What happened, by kind and queue, to which jobs: for the journal and the counters."""
-        self.work: dict[str, float] = {}
-        self.starts_nothing = False
-        """Whether nothing may be claimed, because the store is about to move."""
-        self.starts_left: int | None = None
-        """How many jobs may be started, where the disk sets a limit: the outcome of each must still fit."""
-        self.gates: set[str] = set()
-        """The names this transaction has locked."""
-        self.jobs: set[int] = set()
-        """The numbers of the jobs that its scripts will lock: the first that locks any locks all of them, in order."""
-        self.locked: set[int] = set()
-        """Those it has locked."""
-        self.heads: list[Any] = []
-        """The links it wrote to the audit chain, to be anchored once it is committed."""
-        self.kept: dict[type[PerRound], PerRound] = {}
-        """What wings keep in this transaction: without any, they have nothing to settle."""
+    now: float
+    skew: float
+    boot: str
+    riders: Any = None
+    late: bool = False
+    told: defaultdict[tuple[str, str], list[str]] = msgspec.field(default_factory=partial(defaultdict, list))
+    """What happened, by kind and queue, to which jobs: for the journal and the counters."""
+    work: dict[str, float] = {}
+    """Which queues have work, after how many seconds, so that workers wake in time."""
+    starts_nothing: bool = False
+    """Whether nothing may be claimed, because the store is about to move."""
+    starts_left: int | None = None
+    """How many jobs may be started, where the disk sets a limit: the outcome of each must still fit."""
+    gates: set[str] = set()
+    """The names this transaction has locked."""
+    jobs: set[int] = set()
+    """The numbers of the jobs that its scripts will lock: the first that locks any locks all of them, in order."""
+    locked: set[int] = set()
+    """Those it has locked."""
+    heads: list[Any] = []
+    """The links it wrote to the audit chain, to be anchored once it is committed."""
+    kept: dict[type[PerRound], PerRound] = {}
+    """What wings keep in this transaction: without any, they have nothing to settle."""
 
     def of(self, kind: type[Kept]) -> Kept:
         """Give what a wing keeps in this transaction."""
@@ -113,4 +114,4 @@ def lock_jobs(round_: Round, numbers: Iterable[int]) -> Script[None]:
 
 def text(value: Any) -> str:
     """Encode a batch as the one JSON text that crosses into the engine."""
-    return _encode(value).decode()
+    return encode(value).decode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -49,7 +48,7 @@ class Store:
         self._scripts = scripts
         self._spool = spool
         self._clock = clock or SystemClock()
-        self._engine_of: tuple[int, Engine[Any]] | None = None
+        self._opened: Engine[Any] | None = None
         self._closed = False
         self.approval_ttl = approval_ttl
         """Seconds that an approval waits which is filed with a death."""
@@ -58,10 +57,10 @@ class Store:
     @property
     def _engine(self) -> Engine[Any]:
         """The engine of this process: a forked child opens its own and never touches its parent's."""
-        if self._engine_of is None or self._engine_of[0] != os.getpid():
+        if self._opened is None or self._opened.abandoned:
             self.check_not_closed()
-            self._engine_of = (os.getpid(), shared.acquire(self._place, self._clock, self._scripts))
-        return self._engine_of[1]
+            self._opened = shared.acquire(self._place, self._clock, self._scripts)
+        return self._opened
 
     # --- life
 
@@ -81,9 +80,9 @@ class Store:
     def close(self) -> None:
         """Serve what waits, then let go, until `reopen`."""
         self._closed = True
-        opened, self._engine_of = self._engine_of, None
-        if opened is not None and opened[0] == os.getpid():
-            shared.release(opened[1])
+        opened, self._opened = self._opened, None
+        if opened is not None and not opened.abandoned:
+            shared.release(opened)
 
     # --- the verbs
 
@@ -93,13 +92,16 @@ class Store:
 
     def write(self, script: Write[Item, Result], item: Item) -> Request[Result]:
         """Run a writing script for one item, in one transaction with whatever else waits."""
+        engine = self._opened
+        if engine is None or engine.abandoned:
+            engine = self._engine
         seconds = PATIENCE if script.patience is Patience.CALLER else _seconds(script.patience)
-        return self._engine.call(script, [item], seconds=seconds, single=True)
+        return Request(script, [item], engine.put, seconds=seconds, single=True)
 
     def write_all(self, script: Write[Item, Result], items: Sequence[Item]) -> Request[list[Result]]:
         """Run a writing script for several items in one transaction; give a result for each."""
         seconds = PATIENCE if script.patience is Patience.CALLER else _seconds(script.patience)
-        return self._engine.call(script, items, seconds=seconds)
+        return Request(script, items, self._engine.put, seconds=seconds)
 
     def claim(self, request: Any) -> Request[Any]:
         """Claim what a worker can start now."""

@@ -139,7 +139,7 @@ def watch_promises(sf: Standfast, promised: Callable[[str], None]) -> None:
 def watch_handlers(sf: Standfast, step: Steps) -> None:
     """Have each entering and leaving of a handler be a step."""
     registry = sf._registry  # noqa: SLF001 - the kit's business
-    for handler in [*registry._handlers.values(), *registry._built_in.values()]:  # noqa: SLF001
+    for handler in [*registry.own.values(), *registry.of_every_queue.values()]:
         inside = partial(_inside, step, handler.name)
         handler.function = (_async if handler.is_async else _plain)(handler.function, inside)
 

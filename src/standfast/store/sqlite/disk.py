@@ -14,7 +14,7 @@ from standfast.store.room import END_OF_A_JOB, PLENTY, ROOM_TO_ACCEPT, Counts, J
 
 BOUNDLESS = 1 << 62
 ASK_AGAIN_AFTER = 1.0
-"""Seconds for which an answer about a disk with plenty of room holds; a disk with less is asked in every round."""
+"""Seconds for which an answer about a disk with plenty of room holds."""
 COUNT_AGAIN_AFTER = 5.0
 """Seconds for which a count of unfinished jobs holds, with those that were accepted since."""
 UNFINISHED = "SELECT (SELECT count(*) FROM job) - (SELECT count(*) FROM job WHERE finished_at IS NOT NULL)"
@@ -27,7 +27,8 @@ class Disk:
     def __init__(self, path: str | None) -> None:
         self._path = path
         self._free = 0
-        self._ask_at = 0.0
+        self.plenty_until = 0.0
+        """When a disk with plenty of room is asked again; one with less is asked in every round."""
         self._unfinished = 0
         self._count_at = 0.0
 
@@ -36,10 +37,10 @@ class Disk:
         if self._path is None:
             return BOUNDLESS
         now = time.monotonic()
-        if now >= self._ask_at:
+        if now >= self.plenty_until:
             found = os.statvfs(Path(self._path).parent)
             self._free = found.f_bavail * found.f_frsize
-            self._ask_at = now + ASK_AGAIN_AFTER if self._free >= PLENTY else now
+            self.plenty_until = now + ASK_AGAIN_AFTER if self._free >= PLENTY else 0.0
         return self._free
 
     def room_to_accept(self) -> int:

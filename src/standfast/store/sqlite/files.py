@@ -19,8 +19,6 @@ from standfast.concurrency.threads import Threads
 from standfast.errors import StoreDamaged, StoreUnavailable, WrongAddress
 from standfast.store.hints import Hint
 from standfast.store.sqlite.backup import Contents, back_up
-from standfast.store.sqlite.baton import Baton
-from standfast.store.sqlite.datagrams import Bell
 from standfast.store.sqlite.disk import Disk
 from standfast.store.sqlite.file_schema import migrate
 from standfast.store.sqlite.handle import (
@@ -34,10 +32,10 @@ from standfast.store.sqlite.handle import (
     connect,
     create_file,
     let_go,
-    patience,
     rolled_back_on_failure,
 )
 from standfast.store.sqlite.moving import check_usable
+from standfast.store.sqlite.neighbours import Baton, Bell
 from standfast.store.sqlite.wal import Wal
 from standfast.store.sqlite.watch import Damage, Watch
 from standfast.store.steps import Script
@@ -71,18 +69,17 @@ class Files:
     def __init__(self, path: str, *, vfs: str | None = None) -> None:
         self.memory = path == ":memory:"
         self.path = path if self.memory else str(Path(path).resolve())
-        self._bell = Bell(self.path)
+        self.bell = None if self.memory else Bell(self.path)
         self._location = f"file:/standfast-{next(_memory_names)}?vfs=memdb" if self.memory else self.path
         self._vfs = vfs
-        self._baton: Baton | None = None
-        self._patience = patience()
+        self.baton: Baton | None = None
         self._anchor: apsw.Connection | None = None
         self._readers = Threads(READERS, "standfast-reader")
         self._reading = threading.Semaphore(READERS)
         self._own = threading.local()
         self._opened: list[apsw.Connection] = []
         self.disk = Disk(None if self.memory or vfs else self.path)
-        self._watch = None if self.memory or vfs else Watch(self.path)
+        self.watch = None if self.memory or vfs else Watch(self.path)
         self.wal = Wal(None if self.memory or vfs else self.path)
         self._mendable = False
         self._damage: StoreDamaged | None = None
@@ -97,15 +94,15 @@ class Files:
         """Open the writer's connection on a file that is ours and has the newest schema."""
         check_engine_version()
         self._check_usable()
-        if self._watch is not None and (damage := self._watch.lost()):
+        if self.watch is not None and (damage := self.watch.lost()):
             raise self._stop(damage)
         with self.worded():
             self._prepare()
             connection = connect(self._location, vfs=self._vfs, memory=self.memory)
             with closed_on_failure(connection):
                 self._bring_forward(connection)
-                if self._watch is not None:
-                    self._watch.begin()
+                if self.watch is not None:
+                    self.watch.begin()
         return connection
 
     @contextmanager
@@ -124,25 +121,25 @@ class Files:
     def _prepare(self) -> None:
         if self.memory:
             self._anchor = self._anchor or connect(self._location, memory=True)
-        elif self._baton is None and self._vfs is None:
+        elif self.baton is None and self._vfs is None:
             path = Path(self.path)
             check_file_system(path.parent)
             check_not_open_elsewhere(path)
             check_whole(path)
             create_file(path)
             check_not_foreign(path)
-            self._baton = Baton(f"{self.path}.turn")
+            self.baton = Baton(f"{self.path}.turn")
 
     # --- damage
 
     def check_whole(self, connection: apsw.Connection) -> None:
         """Refuse to write to files that are not what they were. Runs at the beginning of a write transaction."""
-        if self._watch is not None and (damage := self._watch.damaged(connection)):
+        if self.watch is not None and (damage := self.watch.damaged(connection)):
             raise self._stop(damage)
 
     def check_in_place(self, *, committed: bool = False) -> None:
         """Refuse what was just committed, or is about to be read, where the names lead to other files."""
-        if self._watch is not None and (damage := self._watch.moved()):
+        if self.watch is not None and (damage := self.watch.moved()):
             raise self._stop(damage).for_caller(definite=not committed)
 
     @property
@@ -168,7 +165,7 @@ class Files:
     def note_damage(self, connection: apsw.Connection, now: float) -> None:
         """Have health tell what a process before this one met."""
         note = Path(f"{self.path}-damaged")
-        if self._watch is None or not note.exists():
+        if self.watch is None or not note.exists():
             return
         with self.worded():
             connection.execute("INSERT OR REPLACE INTO upkeep (name, at) VALUES (?, ?)", (DAMAGED, now))
@@ -179,23 +176,18 @@ class Files:
 
         A WAL that was deleted is still there for those that have it open: the last to close it completes the database.
         """
-        if self._watch is None:
+        if self.watch is None:
             let_go(connection)
             return
-        if self._damage is None and (damage := self._watch.moved()):
+        if self._damage is None and (damage := self.watch.moved()):
             self._stop(damage)
         spoiled = self._damage is not None and not self._mendable
-        let_go(connection, as_it_is=spoiled or self._watch.is_shorter())
-
-    @property
-    def wal_bytes(self) -> int:
-        """How large the WAL was when the last round began."""
-        return 0 if self._watch is None else self._watch.wal_bytes
+        let_go(connection, as_it_is=spoiled or self.watch.is_shorter())
 
     def relieve_wal(self, connection: apsw.Connection) -> None:
         """Keep the WAL small, between two rounds."""
-        if self._watch is not None:
-            self.wal.relieve(connection, self._watch.wal_bytes)
+        if self.watch is not None:
+            self.wal.relieve(connection, self.watch.wal_bytes)
 
     def let_go_of_all(self, writer: apsw.Connection) -> None:
         """Close every handle on a damaged file, the writer's last."""
@@ -214,34 +206,10 @@ class Files:
             migrate(connection, self.path)
         connection.execute("COMMIT")
 
-    def begin(self, connection: apsw.Connection, *, waits: bool = True) -> None:
-        """Win the write lock, in turn with other processes; raise BusyError at once where that must not wait."""
-        baton = self._baton
-        if baton is None:
-            connection.execute("BEGIN IMMEDIATE")
-            return
-        is_ours = baton.take(waits=waits)
-        if not (is_ours or waits):
-            raise apsw.BusyError("another process waits for its turn")
-        try:
-            if not waits:
-                connection.set_busy_handler(None)
-            connection.execute("BEGIN IMMEDIATE")
-        finally:
-            if not waits:
-                connection.set_busy_handler(self._patience)
-            if is_ours:
-                baton.pass_on()
-
     def hear(self, heard: Callable[[Hint], None]) -> None:
         """Hear what other processes put into this store; a store in memory has none."""
-        if not self.memory:
-            self._bell.listen(heard)
-
-    def ring(self, hint: Hint) -> None:
-        """Tell other processes of this store what was put into it."""
-        if not self.memory:
-            self._bell.ring(hint)
+        if self.bell is not None:
+            self.bell.listen(heard)
 
     def set_clock(self, connection: apsw.Connection, clock: Clock) -> float:
         """Give what must be added to the time since boot; on the first open after a boot, decide it.
@@ -325,8 +293,8 @@ class Files:
 
     def abandon(self) -> None:
         """Give up the baton in a forked child: an inherited descriptor would keep it from the others for ever."""
-        if self._baton is not None:
-            self._baton.close()
+        if self.baton is not None:
+            self.baton.close()
 
     def close(self, writer: apsw.Connection | None) -> None:
         """Close every handle on the database, the writer's last; then what stands beside it."""
@@ -334,9 +302,10 @@ class Files:
         for connection in (*self._opened, self._anchor, writer):
             if connection is not None:
                 self.let_go(connection)
-        if self._baton is not None:
-            self._baton.close()
-        self._bell.close()
+        if self.baton is not None:
+            self.baton.close()
+        if self.bell is not None:
+            self.bell.close()
 
 
 def _step(error: Exception, directory: Path) -> str:

@@ -18,6 +18,7 @@ from standfast.store.sqlite import moving
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.handle import let_go, rolled_back_on_failure
 from standfast.store.sqlite.moving import Moving
+from standfast.store.sqlite.neighbours import begin
 
 HEARD_OF_WITHIN = 60.0
 """Seconds after which a promotion that has said nothing counts as interrupted."""
@@ -211,7 +212,7 @@ class Source:
     def _begin(self, until: float) -> None:
         while True:
             try:
-                return self._files.begin(self._connection)
+                return begin(self._connection, self._files.baton)
             except apsw.BusyError:
                 if time.monotonic() > until:
                     raise

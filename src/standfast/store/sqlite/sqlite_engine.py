@@ -23,8 +23,8 @@ from standfast.store.room import PLENTY
 from standfast.store.scripts import RoundScripts
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.handle import LARGEST_WAL, closed_on_failure, roll_back
-from standfast.store.sqlite.known_facts import Facts
 from standfast.store.sqlite.moving import check_usable, heed
+from standfast.store.sqlite.neighbours import begin
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Rows, Script
 
@@ -37,8 +37,13 @@ STATEMENTS: dict[str, Statement] = load("sqlite")
 LONGEST_OPENING = 5.0
 """Seconds the first opening waits for other processes: as long as every call waits for the store."""
 
+NEXT_NUMBERS = "next_numbers"
+
 ROWS_PER_STATEMENT = 64
 """The largest batch one statement takes. Batches are cut into powers of two, so that few texts need preparing."""
+
+_TEXTS: dict[tuple[str, int], str] = {}
+"""Statements written out for so many rows."""
 
 
 def drive(connection: apsw.Connection, script: Script[T]) -> T:
@@ -52,30 +57,6 @@ def drive(connection: apsw.Connection, script: Script[T]) -> T:
         return result
 
 
-def drive_knowing(connection: apsw.Connection, facts: Facts, script: Script[T]) -> T:
-    """Run a script of the writer: what it knows already is not asked again."""
-    try:
-        name, parameters = next(script)
-        while True:
-            name, parameters = script.send(_answer(connection, facts, name, parameters))
-    except StopIteration as done:
-        result: T = done.value
-        return result
-
-
-def _answer(connection: apsw.Connection, facts: Facts, name: str, parameters: dict[str, Any] | Batch) -> Rows:
-    statement = STATEMENTS[name]
-    if statement.remembered and isinstance(parameters, dict):
-        known = facts.recall(name, parameters)
-        if known is None:
-            known = _execute(connection, name, parameters)
-            facts.remember(name, parameters, known)
-        return known
-    if statement.changes_rules:
-        facts.rules_changed()
-    return _execute(connection, name, parameters)
-
-
 def _execute(connection: apsw.Connection, name: str, parameters: dict[str, Any] | Batch) -> Rows:
     statement = STATEMENTS[name]
     if not statement.sql:
@@ -86,11 +67,56 @@ def _execute(connection: apsw.Connection, name: str, parameters: dict[str, Any] 
     changed = start = 0
     while left := len(parameters) - start:
         size = min(ROWS_PER_STATEMENT, 1 << (left.bit_length() - 1))
-        values = list(chain.from_iterable(parameters[start : start + size]))
-        connection.execute(statement.for_rows(size, len(parameters[0])), values)
+        sql = _TEXTS.get((name, size))
+        if sql is None:
+            sql = _TEXTS[name, size] = statement.for_rows(size, len(parameters[0]))
+        connection.execute(sql, list(chain.from_iterable(parameters[start : start + size])))
         changed += connection.changes()
         start += size
     return [(changed,)]
+
+
+class Facts:
+    """What the writer has read and knows to be so still, until another connection commits or it changes that itself.
+
+    SQLite tells with one number whether another connection has committed. While that stands, statements that say
+    `remembered:` are answered from memory, the next job number is known, and so is the mark of a promotion.
+    """
+
+    def __init__(self) -> None:
+        self.version = -1
+        """SQLite's number after our last commit; -1 in a transaction, because what that reads may be rolled back."""
+        self._rows: dict[tuple[Any, ...], Rows] = {}
+        self._last_number: int | None = None
+        self.unmarked = False
+        """Whether the store is known to be usable, and under no promotion."""
+
+    def forget(self) -> None:
+        """Know nothing."""
+        self._rows.clear()
+        self._last_number = None
+        self.unmarked = False
+
+    def rules_changed(self) -> None:
+        """Forget what was read of rules: a statement of our own changed them."""
+        self._rows.clear()
+
+    def recall(self, name: str, parameters: Any) -> Rows | None:
+        """Give what a statement answered before, if that is still so."""
+        if name != NEXT_NUMBERS:
+            return self._rows.get((name, *parameters.values()))
+        if self._last_number is None:
+            return None
+        first = self._last_number + 1
+        self._last_number += parameters["count"]
+        return [*zip(range(first, self._last_number + 1))]
+
+    def remember(self, name: str, parameters: Any, rows: Rows) -> None:
+        """Keep what a statement answered."""
+        if name != NEXT_NUMBERS:
+            self._rows[(name, *parameters.values())] = rows
+            return
+        self._last_number = rows[-1][0]
 
 
 class SqliteEngine(Engine[apsw.Connection]):
@@ -117,6 +143,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         self._files = files
         self._offset = 0.0
         self._facts = Facts()
+        self._boot = clock.boot()
 
     def open(self) -> None:
         """Open the file, bring its schema forward, set the clock, start the writer."""
@@ -181,24 +208,30 @@ class SqliteEngine(Engine[apsw.Connection]):
         self._files.let_go_of_all(connection) if self._files.is_damaged else self._files.let_go(connection)
 
     def _begin(self, connection: apsw.Connection, *, in_haste: bool = False, waits: bool = True) -> None:  # noqa: ARG002
-        self._files.begin(connection, waits=waits)
-        self._facts.begin(connection)
+        begin(connection, self._files.baton, waits=waits)
+        facts = self._facts
+        if connection.data_version() != facts.version:
+            facts.forget()
+        facts.version = -1
 
     def _new_round(self, connection: apsw.Connection) -> Round:
         """Look whether the files are whole, and whether the store is about to move, or has."""
-        self._files.check_whole(connection)
+        watch = self._files.watch
+        if watch is not None and not watch.in_place(whole=True):
+            self._files.check_whole(connection)
+        self.must_tidy = watch is not None and watch.wal_bytes > LARGEST_WAL
         now = self._clock.elapsed() + self._offset
-        round_ = Round(now, self._clock.wall() - now, self._clock.boot(), self._scripts.riders)
+        round_ = Round(now, self._clock.wall() - now, self._boot, self._scripts.riders)
         if not self._facts.unmarked:
             self._facts.unmarked = check_usable(connection) is None
             round_.starts_nothing = not self._facts.unmarked and heed(connection, round_.now)
         return round_
 
     def _without_room(self, connection: apsw.Connection, round_: Round, pending: list[Request[Any]]) -> list[Reply]:
-        free = self._files.disk.free_bytes()
-        if free >= PLENTY:
+        disk = self._files.disk
+        if time.monotonic() < disk.plenty_until or (free := disk.free_bytes()) >= PLENTY:
             return []
-        judged = self._files.disk.judge(connection, pending, free)
+        judged = disk.judge(connection, pending, free)
         round_.starts_left = judged.starts
         return judged.refused
 
@@ -210,15 +243,14 @@ class SqliteEngine(Engine[apsw.Connection]):
             connection.execute("COMMIT")
         except apsw.Error as error:
             raise Doubt from error
-        self._facts.committed(connection)
-        self._files.check_in_place(committed=True)
+        self._facts.version = connection.data_version()
+        watch = self._files.watch
+        if watch is not None and not watch.in_place():
+            self._files.check_in_place(committed=True)
 
-    def _must_tidy(self) -> bool:
-        return self._files.wal_bytes > LARGEST_WAL
-
-    def _after_round(self) -> None:
+    def _tidy(self) -> None:
         try:
-            if self._connection is not None and self._files.wal_bytes > LARGEST_WAL:
+            if self._connection is not None:
                 self._files.relieve_wal(self._connection)
         except self.TROUBLE as error:
             log.warning("the WAL cannot be emptied: %s", error)
@@ -229,8 +261,24 @@ class SqliteEngine(Engine[apsw.Connection]):
         size = self._files.wal.size
         return size, self._files.wal.held_by() if size > LARGEST_WAL else []
 
-    def _drive(self, connection: apsw.Connection, script: Script[Any]) -> Any:
-        return drive_knowing(connection, self._facts, script)
+    def _drive(self, connection: apsw.Connection, script: Script[T]) -> T:
+        """Run a script of the writer: what it knows already is not asked again."""
+        facts = self._facts
+        try:
+            name, parameters = next(script)
+            while True:
+                statement = STATEMENTS[name]
+                rows = facts.recall(name, parameters) if statement.remembered else None
+                if rows is None:
+                    rows = _execute(connection, name, parameters)
+                    if statement.remembered:
+                        facts.remember(name, parameters, rows)
+                    elif statement.changes_rules:
+                        facts.rules_changed()
+                name, parameters = script.send(rows)
+        except StopIteration as done:
+            result: T = done.value
+            return result
 
     def _can_go_on_after(self, error: BaseException) -> bool:
         """Keep a connection that only came too early; one that is left inside a transaction is given up with it."""
@@ -250,4 +298,5 @@ class SqliteEngine(Engine[apsw.Connection]):
         self._files.hear(heard)
 
     def _ring(self, hint: Hint) -> None:
-        self._files.ring(hint)
+        if self._files.bell is not None:
+            self._files.bell.ring(hint)

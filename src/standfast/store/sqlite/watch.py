@@ -52,39 +52,20 @@ class Watch:
     def __init__(self, path: str) -> None:
         self._path = path
         self._files: tuple[_File, ...] = ()
+        self.wal_bytes = 0
+        """How large the WAL was when a round last began."""
 
     def begin(self) -> None:
         """Take note of the files that the writer has just opened. The database stays the one that was seen first."""
         database = self._files[0] if self._files else _File(self._path)
         self._files = (database, _File(f"{self._path}-wal"), _File(f"{self._path}-shm"))
+        self.wal_bytes = self._files[1].size
 
-    @property
-    def wal_bytes(self) -> int:
-        """How large the WAL was when it was last seen."""
-        return self._files[1].size if self._files else 0
+    def in_place(self, *, whole: bool = False) -> bool:
+        """Tell whether every name leads where it did, and, if `whole`, to a file that did not become smaller.
 
-    def moved(self) -> Damage | None:
-        """Find a name that leads elsewhere. Anybody may look, at any time, and no lock is needed."""
-        return None if self._in_place() else self._moved([file.look() for file in self._files])
-
-    def damaged(self, connection: apsw.Connection) -> Damage | None:
-        """Find what was moved or cut. Runs in a write transaction that has written nothing: nobody else writes then."""
-        if self._in_place(whole=True):
-            return None
-        found = [file.look() for file in self._files]
-        return self._moved(found) or self._cut(connection, found)
-
-    def lost(self) -> Damage | None:
-        """Find that the database itself is gone. The others may be, while nobody has them open."""
-        found = self._files[0].look() if self._files else 0
-        return Damage(self._path, found) if isinstance(found, str) else None
-
-    def is_shorter(self) -> bool:
-        """Tell whether a file is shorter than it was, for whatever reason."""
-        return any(isinstance(size := file.look(), int) and size < file.size for file in self._files)
-
-    def _in_place(self, *, whole: bool = False) -> bool:
-        """Tell whether every name leads where it did, and, if `whole`, to a file that did not become smaller."""
+        This is the look of every round; where it finds anything, `moved` or `damaged` say what that means.
+        """
         try:
             for file in self._files:
                 found = os.stat(file.path)  # noqa: PTH116
@@ -96,7 +77,29 @@ class Watch:
                     file.size = found.st_size
         except OSError:
             return False
+        if whole and self._files:
+            self.wal_bytes = self._files[1].size
         return True
+
+    def moved(self) -> Damage | None:
+        """Find a name that leads elsewhere. Anybody may look, at any time, and no lock is needed."""
+        return self._moved([file.look() for file in self._files])
+
+    def damaged(self, connection: apsw.Connection) -> Damage | None:
+        """Find what was moved or cut. Runs in a write transaction that has written nothing: nobody else writes then."""
+        found = [file.look() for file in self._files]
+        damage = self._moved(found) or self._cut(connection, found)
+        self.wal_bytes = self._files[1].size if self._files else 0
+        return damage
+
+    def lost(self) -> Damage | None:
+        """Find that the database itself is gone. The others may be, while nobody has them open."""
+        found = self._files[0].look() if self._files else 0
+        return Damage(self._path, found) if isinstance(found, str) else None
+
+    def is_shorter(self) -> bool:
+        """Tell whether a file is shorter than it was, for whatever reason."""
+        return any(isinstance(size := file.look(), int) and size < file.size for file in self._files)
 
     def _moved(self, found: Sequence[int | str]) -> Damage | None:
         gone = [(file, what) for file, what in zip(self._files, found, strict=True) if isinstance(what, str)]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from standfast.job import Entry
-from standfast.spine.claim import decode_numbers
+from standfast.spine.intake import next_numbers
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
@@ -87,7 +87,7 @@ def _take_keys(round_: Round, arrivals: Sequence[Arrival]) -> Script[dict[str, s
 def _write(round_: Round, arrivals: Sequence[Arrival], keys: dict[str, str]) -> Script[None]:
     if not arrivals:
         return
-    numbers = decode_numbers((yield "next_numbers", {"count": len(arrivals)})[0][0])
+    numbers = yield from next_numbers(len(arrivals))
     pairs = list(zip(numbers, arrivals, strict=True))
     yield "import_bodies", [_body(n, each, keys) for n, each in pairs]
     yield "import_jobs", [_job(n, each) for n, each in pairs]

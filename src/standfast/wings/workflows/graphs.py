@@ -11,8 +11,7 @@ import msgspec
 from standfast.job import NewJob
 from standfast.lifecycle import LETTERS, Move, State, Transition
 from standfast.spine.apply import apply_decided
-from standfast.spine.claim import decode_numbers
-from standfast.spine.intake import Terms, hot_row, known_queues
+from standfast.spine.intake import Terms, hot_row, known_queues, next_numbers
 from standfast.spine.orders import Conflict, Full
 from standfast.spine.riders import Answers, Queues
 from standfast.store.hints import STOPS
@@ -95,7 +94,7 @@ def _full(each: Start, known: Queues) -> Script[tuple[str, Full] | None]:
 
 
 def _store(round_: Round, each: Start, known: Queues) -> Script[None]:
-    numbers = sorted(decode_numbers((yield "next_numbers", {"count": len(each.jobs)})[0][0]))
+    numbers = yield from next_numbers(len(each.jobs))
     queues, total = text(sorted(known)), len(numbers)
     extent = (numbers[0], numbers[-1], total, total)
     [(new,)] = yield "insert_workflows", [(each.id, each.name, Progress.RUNNING, *extent, queues, round_.now)]

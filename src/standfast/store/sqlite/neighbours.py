@@ -1,30 +1,90 @@
-"""Wake other processes after a commit: one UNIX datagram to each listener, naming the queues that have work.
+"""Other processes on the same file: each gets its turn at the write lock, and hears of work that others bring.
 
-A datagram is only a hint. One that is lost costs latency, never a job: workers also poll.
+A turn: SQLite's busy handler alone lets one process win five to thirty times as often as another. Here all who wait ask
+for the same file lock, the baton, each as often as the others, and only its holder asks SQLite, so that nobody is ahead
+for long.
+
+Work: after a commit, one UNIX datagram goes to each listener and names the queues that have some. A datagram is only a
+hint. One that is lost costs latency, never a job: workers also poll.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import logging
 import os
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import apsw
 import msgspec
 
 from standfast.store.hints import Hint
+from standfast.store.sqlite.handle import patience
 
 log = logging.getLogger("standfast.store")
 
+LONGEST_WAIT = 1.0
+"""Seconds to wait for a turn; a process that was frozen with the baton in its hand must not stop the others."""
+PAUSE = 0.0002
 LONGEST_SOCKET_PATH = 90
 """UNIX socket addresses end at 108 bytes; the file name needs some of them."""
 
 _decode = msgspec.json.Decoder(Hint).decode
+
+
+class Baton:
+    """A lock on a file beside the database, held only between asking for the write lock and getting it."""
+
+    def __init__(self, path: str) -> None:
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.patience = patience()
+        """How the connection of whoever writes waits for the lock."""
+
+    def take(self, *, waits: bool) -> bool:
+        """Take this process's turn to ask; tell whether that went well.
+
+        It waits for the others, but not for long: fairness is not worth a call that hangs.
+        """
+        until = time.monotonic() + (LONGEST_WAIT if waits else 0.0)
+        while True:
+            try:
+                fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    return False
+                time.sleep(PAUSE)
+            else:
+                return True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self.descriptor)
+
+
+def begin(connection: apsw.Connection, baton: Baton | None, *, waits: bool = True) -> None:
+    """Win the write lock, in turn with other processes; raise BusyError at once where that must not wait."""
+    if baton is None:
+        connection.execute("BEGIN IMMEDIATE")
+        return
+    is_ours = baton.take(waits=waits)
+    if not (is_ours or waits):
+        raise apsw.BusyError("another process waits for its turn")
+    try:
+        if not waits:
+            connection.set_busy_handler(None)
+        connection.execute("BEGIN IMMEDIATE")
+    finally:
+        if not waits:
+            connection.set_busy_handler(baton.patience)
+        if is_ours:
+            fcntl.flock(baton.descriptor, fcntl.LOCK_UN)  # the next process may ask
 
 
 def bell_directory(path: str) -> Path:

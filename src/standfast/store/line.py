@@ -1,0 +1,203 @@
+"""The line of requests that wait for a round, and who runs it: the writer, or a caller in its own turn.
+
+A caller that is nearly alone and meets an idle writer leads the round itself. Waking the writer and being woken by it
+takes two hand-offs between threads, more time than a small commit. A led round waits for nobody: not for another
+process, and not for the writer. Whatever goes wrong is left to the writer, which knows how to try again. A commit that
+is led keeps the caller's loop from its other work for as long as it takes, so only a few small requests are led, and
+none while commits are slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from queue import SimpleQueue
+from typing import Any
+
+from standfast.errors import StoreClosed
+from standfast.store.requests import NEVER, Request, deliver
+
+MOST_LED = 8
+"""Items of a led round: beyond that the hand-offs are shared by many, and the loop has better things to do."""
+SLOWEST_LED = 0.001
+"""Seconds that recent commits may have taken: a loop is not kept longer than that, as far as can be known."""
+UNKNOWN_PACE = 0.0005
+
+_size, _may_be_led = attrgetter("size"), attrgetter("script.leads")
+
+Serve = Callable[[list[Request[Any]]], list[Request[Any]]]
+"""Runs a round that waits for nobody; gives back the requests that it could not serve."""
+
+
+class Line:
+    """The requests that wait for the writer. Any thread puts; the writer takes, or a caller in its place.
+
+    The writer sleeps only when nothing waits; putting wakes it then, and costs next to nothing otherwise.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: deque[Request[Any]] = deque()
+        self.sleeping = False
+        """Whether the writer sleeps: then nothing waits, or somebody is about to wake it."""
+        self._serving: list[Request[Any]] = []
+        self._led: list[Request[Any]] = []
+        self._wake: SimpleQueue[None] = SimpleQueue()
+        self._closed = False
+
+    def put(self, request: Request[Any], *, for_writer: bool = True) -> None:
+        """Have a request wait; where it is for the writer, wake that."""
+        if self._closed:
+            raise StoreClosed
+        self.waiting.append(request)
+        if for_writer and self.sleeping:
+            self.sleeping = False
+            self._wake.put(None)
+
+    def return_first(self, requests: Sequence[Request[Any]]) -> None:
+        """Have requests wait again that were not served, before all others."""
+        self.waiting.extendleft(reversed(requests))
+
+    def wake(self) -> None:
+        """Let the writer look."""
+        self.sleeping = False
+        self._wake.put(None)
+
+    def sleep(self) -> None:
+        """Wait until something waits, or somebody wakes the writer."""
+        self.sleeping = True
+        if not self.waiting:
+            self._wake.get()
+        self.sleeping = False
+
+    def join(self, serving: list[Request[Any]], most: int) -> None:
+        """Move what waits into the writer's hands, up to so many items in all."""
+        self._serving = serving
+        items = sum(map(_size, serving))
+        while self.waiting and items < most:
+            request = self.waiting[0]
+            if serving and (request.apart or serving[-1].apart):
+                return
+            serving.append(request)  # before it leaves the line: whoever watches its deadline must always find it
+            self.waiting.popleft()
+            items += request.size
+
+    def lead(self, most: int) -> list[Request[Any]]:
+        """Move what waits into a caller's hands, where all of it may be led, and is so many items at most.
+
+        What the writer still has in its own hands, to try it again, is another matter.
+        """
+        waiting = [*self.waiting]
+        items = 0
+        for request in waiting:
+            items += request.size
+            if items > most or not request.script.leads:
+                return []
+        self._led = waiting
+        for _ in waiting:
+            self.waiting.popleft()
+        return waiting
+
+    def close(self) -> None:
+        """Refuse what came while the writer was ending, and what comes later: its caller would wait for good."""
+        self._closed = True
+        while self.waiting:  # one by one: a caller that was not refused yet may still put something there
+            deliver([(self.waiting.popleft(), StoreClosed())])
+
+    def unanswered(self, loop: asyncio.AbstractEventLoop) -> list[Request[Any]]:
+        """Give every request of a loop that is still without an answer."""
+        known = dict.fromkeys([*self.waiting, *self._serving, *self._led])
+        return [request for request in known if request.loop is loop and not request.future.done()]
+
+
+class Leader:
+    """Decides who runs the next round: a caller, or the writer. `round_` is held by whoever does."""
+
+    def __init__(self, line: Line, round_: threading.Lock, serve: Serve) -> None:
+        self._line = line
+        self._round = round_
+        self._serve = serve
+        self._pace = UNKNOWN_PACE
+        self._planned_by: asyncio.AbstractEventLoop | None = None
+        self._planned_items = 0
+
+    def offer(self, request: Request[Any]) -> bool:
+        """Plan to lead a round for this request, if that is quicker; else it is the writer's."""
+        if not (request.script.leads and request.size <= MOST_LED and self._pace < SLOWEST_LED):
+            return False
+        line, loop = self._line, request.loop
+        if loop is not None and loop is self._planned_by:  # others of the same turn share its round
+            self._planned_items += request.size
+            if self._planned_items > MOST_LED:  # too many: the writer begins at once
+                self._planned_by = None
+                return False
+            line.put(request, for_writer=False)
+            return True
+        if line.waiting or not line.sleeping:
+            return False
+        line.put(request, for_writer=False)
+        if loop is None:
+            self._lead()
+        else:
+            self._planned_by, self._planned_items = loop, request.size
+            loop.call_soon(self._lead)
+        return True
+
+    def _lead(self) -> None:
+        """Run the round that was planned, unless the writer is at it already or more has come than is led."""
+        self._planned_by = None
+        line = self._line
+        if not self._round.acquire(blocking=False):
+            line.wake()
+            return
+        try:
+            pending = line.lead(MOST_LED)
+            if pending:
+                began = time.monotonic()
+                unserved = self._serve(pending)
+                self._pace = (self._pace + time.monotonic() - began) / 2
+                if unserved:
+                    line.return_first(unserved)
+        finally:
+            self._round.release()
+        if line.waiting:
+            line.wake()
+
+    def took(self, requests: Sequence[Request[Any]], seconds: float) -> None:
+        """Take note of how long a round of the writer took that could have been led: commits may be quick again."""
+        if all(map(_may_be_led, requests)) and sum(map(_size, requests)) <= MOST_LED:
+            self._pace = (self._pace + seconds) / 2
+
+
+class Deadlines:
+    """One timer for each loop watches the earliest deadline of all its calls; a timer per call would cost more."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self.timed: dict[asyncio.AbstractEventLoop, float] = {}
+        """When the timer of each loop ends."""
+
+    def watch(self, request: Request[Any]) -> None:
+        """See to it that a call ends by its deadline."""
+        loop = request.loop
+        if loop is not None and request.deadline < self.timed.get(loop, NEVER):
+            self.timed = {known: at for known, at in self.timed.items() if not known.is_closed()}
+            self._watch_until(loop, request.deadline)
+
+    def _watch_until(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
+        self.timed[loop] = deadline
+        loop.call_later(max(0.0, deadline - time.monotonic()), self._expire, loop)
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = time.monotonic()
+        self.timed.pop(loop, None)
+        unanswered = self._line.unanswered(loop)
+        for request in unanswered:
+            if request.deadline <= now:
+                request.future.set_exception(request.give_up())
+        left = [request.deadline for request in unanswered if now < request.deadline < NEVER]
+        if left:
+            self._watch_until(loop, min(left))
