@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from itertools import zip_longest
 
 import msgspec
@@ -18,16 +17,6 @@ class Timing(msgspec.Struct):
     waited: float = 0.0
     runs: list[int] = msgspec.field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     ran: float = 0.0
-
-    def wait(self, seconds: float) -> None:
-        """Count a job that waited so long."""
-        self.waits[bisect_left(BOUNDS, seconds)] += 1
-        self.waited += seconds
-
-    def run(self, seconds: float) -> None:
-        """Count an attempt that took so long."""
-        self.runs[bisect_left(BOUNDS, seconds)] += 1
-        self.ran += seconds
 
     def plus(self, other: Timing) -> Timing:
         """Add up two; another version may have counted in other buckets, and then knows no better than these."""

@@ -30,8 +30,8 @@ LIMITS = {
     ("enqueue", "functions"): Limit(goal=45, bound=45),
     ("enqueue", "files"): Limit(goal=14, bound=14),
     ("enqueue", "statements"): Limit(goal=6, bound=6),
-    ("run", "functions"): Limit(goal=90, bound=180),
-    ("run", "files"): Limit(goal=24, bound=39),
+    ("run", "functions"): Limit(goal=90, bound=150),
+    ("run", "files"): Limit(goal=24, bound=36),
     ("run", "statements"): Limit(goal=15, bound=18),
 }
 

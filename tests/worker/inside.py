@@ -79,9 +79,15 @@ def is_open(sf: Standfast) -> bool:
     return sf._store._opened is not None
 
 
-def begin(worker: Worker, claim: Claim) -> asyncio.Task[Any]:
-    """Have a worker begin an attempt it was not asked to claim; give the task that runs it."""
+def start(worker: Worker, claim: Claim) -> None:
+    """Have a worker begin an attempt, in the next turn of the loop, that it was not asked to claim."""
     worker._executor.start(claim, QueueRules())
+
+
+async def begin(worker: Worker, claim: Claim) -> asyncio.Task[Any]:
+    """Have a worker begin an attempt it was not asked to claim; give the task that runs it."""
+    start(worker, claim)
+    await asyncio.sleep(0)
     task = worker._executor.held[claim.n, claim.token].task
     assert task is not None
     return task

@@ -196,14 +196,15 @@ async def test_a_worker_says_whose_ends_are_lost_and_stops_in_order(in_file, pat
 
 async def test_a_commit_that_the_removal_overtook_is_called_doubtful(in_file, path, monkeypatch):
     await in_file.enqueue("mail", 1)
-    whole = Watch.damaged
+    in_place = Watch.in_place
 
-    def removed_just_then(watch, connection):
-        found = whole(watch, connection)
-        Path(path).rename(f"{path}.old")
+    def removed_just_then(watch, *, whole=False):
+        found = in_place(watch, whole=whole)
+        if whole:
+            Path(path).rename(f"{path}.old")
         return found
 
-    monkeypatch.setattr(Watch, "damaged", removed_just_then)
+    monkeypatch.setattr(Watch, "in_place", removed_just_then)
     with pytest.raises(StoreDamaged, match="an earlier try may have been written") as refusal:
         await in_file.enqueue("mail", 2)
     assert not refusal.value.definite

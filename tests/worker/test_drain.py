@@ -17,12 +17,12 @@ from tests.waiting import failure_of, job_of, reached, seen
 from tests.worker.inside import (
     beat_soon,
     beating,
-    begin,
     held,
     idle,
     is_open,
     keep_first_end_waiting,
     live_workers,
+    start,
     store_of,
 )
 
@@ -224,7 +224,7 @@ async def test_a_loop_that_is_stopped_before_an_attempt_began_gives_it_back(disk
         leaving = asyncio.create_task(worker.drain())
         await asyncio.wait([leaving], timeout=0.05)
         # This comes about in the loop's last turn, and what it starts would run in the next one.
-        asyncio.get_running_loop().call_soon(begin, worker, claim)
+        asyncio.get_running_loop().call_soon(start, worker, claim)
         return leaving
 
     await disk.enqueue("print")

@@ -446,7 +446,7 @@ async def test_an_attempt_that_is_thrown_away_is_not_an_end(disk):
     await disk.enqueue("mail")
     worker = disk.worker()
     hand_in_to(worker, handed.append)
-    task = begin(worker, await claim_one(store_of(disk)))
+    task = await begin(worker, await claim_one(store_of(disk)))
     await entered.wait()
     task.get_coro().close()
     assert handed == []

@@ -20,41 +20,42 @@ from tests.worker.inside import store_of
     ("seconds", "bucket"), [(0.0, 0), (0.005, 0), (0.0051, 1), (1.0, 7), (3600.0, 15), (3600.1, 16), (1e9, 16)]
 )
 def test_a_bucket_holds_what_is_not_longer_than_its_bound(seconds, bucket):
-    timing = Timing()
-    timing.wait(seconds)
-    timing.run(seconds)
+    watch = Stopwatch("me")
+    watch.waited([("mail", seconds)])
+    watch.ran([("mail", seconds)])
+    timing = watch.counted(0.0).queues["mail"]
     expected = [int(place == bucket) for place in range(len(BOUNDS) + 1)]
     assert (timing.waits, timing.waited, timing.runs, timing.ran) == (expected, seconds, expected, seconds)
 
 
 def test_sums_keep_what_another_version_counted():
     mine, theirs = Timing(), Timing(waits=[1] * 20, waited=5.0)
-    mine.wait(0.0)
+    mine.waits[0] = 1
     total = mine.plus(theirs)
     assert (sum(total.waits), total.waits[0], total.waited) == (21, 2, 5.0)
 
 
 def test_a_worker_writes_what_changed_until_it_is_known_to_be_written():
     watch = Stopwatch("me")
-    watch.waited("mail", -0.1)  # clocks of two hosts differ
+    watch.waited([("mail", -0.1)])  # clocks of two hosts differ
     assert (watch.counted(0.0).queues["mail"].waited, list(watch.counted(1.0).queues)) == (0.0, ["mail"])
     watch.written(1.0)
     assert watch.counted(2.0).queues == {}
-    watch.ran("chat", 1.0)
+    watch.ran([("chat", 1.0)])
     assert list(watch.counted(3.0).queues) == ["chat"]
 
 
 def test_a_worker_that_was_given_up_counts_anew_in_another_part():
     watch = Stopwatch("me")
-    watch.ran("mail", 1.0)
+    watch.ran([("mail", 1.0)])
     watch.counted(0.0)
     watch.written(0.0)
-    watch.ran("mail", 1.0)
+    watch.ran([("mail", 1.0)])
     assert sum(watch.counted(GIVEN_UP).queues["mail"].runs) == 2
-    watch.ran("mail", 1.0)
+    watch.ran([("mail", 1.0)])
     counted = watch.counted(GIVEN_UP + 1)
     assert (counted.part, sum(counted.queues["mail"].runs)) == (1, 0), "what came between is not counted twice"
-    watch.ran("mail", 1.0)
+    watch.ran([("mail", 1.0)])
     assert sum(watch.counted(GIVEN_UP + 2).queues["mail"].runs) == 1
 
 
@@ -79,7 +80,7 @@ async def test_the_wait_is_from_due_to_claimed(sf):
 async def test_what_the_gone_counted_is_added_up_once_and_what_the_living_count_is_theirs(sf):
     await sf.open()
     store, one = store_of(sf), Timing()
-    one.run(1.0)
+    one.runs[0], one.ran = 1, 1.0
     for owner in ("gone-1", "gone-2"):
         await store.write(upkeep.retire, Counted(owner, 0, {"mail": one}))
     card = WorkerCard("lives", "here", 1, "[]", "{}", None, Counted("lives", 1, {"mail": one}))

@@ -79,6 +79,10 @@ def of_http(status: int, retry_after: float | None = None) -> Failed | None:
     return _refused(failed, failed.retry_after if status in REFUSES_FOR_NOW else None)
 
 
+TELLING = frozenset({"error_kind", "error", "success", "verified"})
+"""A result without any of these keys tells of no failure."""
+
+
 def of_result(result: object) -> Failed | None:
     """Judge what a handler returned; None is success. A dict can tell of a failure that was not raised.
 

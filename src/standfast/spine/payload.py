@@ -34,7 +34,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 def canonical(payload: Any, *, largest: int = LARGEST) -> str:
     """Check a payload and give its canonical text: sorted keys, no white space."""
-    plain = payload if type(payload) in _JSON_TYPES else _to_plain(payload)
+    plain = payload if type(payload) in JSON_TYPES else _to_plain(payload)
     _check(plain, largest)
     try:
         encoded = _encode(plain)
@@ -85,7 +85,7 @@ def fingerprint(handler: str, text: str) -> str:
     return sha256(f"{handler}\0{text}")
 
 
-_JSON_TYPES = frozenset({dict, list, tuple, str, int, float, bool, type(None)})
+JSON_TYPES = frozenset({dict, list, tuple, str, int, float, bool, type(None)})
 
 
 def _to_plain(payload: Any) -> Any:

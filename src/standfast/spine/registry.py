@@ -163,7 +163,8 @@ class Registry:
         """Those that were registered, by queue and name."""
         self.of_every_queue: dict[str, Handler] = {}
         """Those that are built in, by name."""
-        self._requiring: dict[str, tuple[Handler, ...]] = {}
+        self.with_requirements: dict[str, tuple[Handler, ...]] = {}
+        """By queue, the handlers that require what a probe can tell of."""
         self.gates: dict[str, Function] = {}
         """The functions that are asked before anything of a queue starts."""
 
@@ -176,11 +177,11 @@ class Registry:
             raise ConfigurationError(f"queue {handler.queue!r} already has a handler named {handler.name!r}")
         self.own[key] = handler
         if handler.requires:
-            self._requiring[handler.queue] = (*self.requiring(handler.queue), handler)
+            self.with_requirements[handler.queue] = (*self.requiring(handler.queue), handler)
 
     def requiring(self, queue: str) -> Sequence[Handler]:
         """Give the handlers of a queue that require what a probe can tell of."""
-        return self._requiring.get(queue, ())
+        return self.with_requirements.get(queue, ())
 
     def add_gate(self, queue: str, gate: Any) -> None:
         """Remember the function that is asked before anything of a queue starts; a URL is known by the rules."""
@@ -190,7 +191,7 @@ class Registry:
     def take_over(self, others: Registry) -> None:
         """Register the handlers of another registry here too."""
         self.own |= others.own
-        self._requiring |= others._requiring
+        self.with_requirements |= others.with_requirements
         self.gates |= others.gates
 
     def add_built_in(self, handler: Handler) -> None:

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Literal
@@ -18,8 +19,18 @@ from standfast.concurrency.guarded import asked
 from standfast.errors import PayloadRejected
 from standfast.failure import Class, Failure, Landed, classify, reason
 from standfast.job import Claim
-from standfast.lifecycle import Transition
-from standfast.outcome import Cancel, Drained, Failed, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
+from standfast.outcome import (
+    LARGEST_RESULT,
+    Cancel,
+    Drained,
+    Failed,
+    Misfit,
+    NotEntered,
+    Outcome,
+    Snooze,
+    Succeeded,
+    TimedOut,
+)
 from standfast.rules import QueueRules
 from standfast.spine import payload
 from standfast.spine.claimed_job import SESSION, ClaimedJob
@@ -40,36 +51,22 @@ MOST_THREADS = 1 << 16
 Cut = Literal["timeout", "drain", "lost", "cancel"]
 
 
-class Running:
+class Running(msgspec.Struct, eq=False):
     """A job in this worker's hands, from claim until its end is on disk."""
 
-    __slots__ = (
-        "began",
-        "claim",
-        "cut",
-        "deadline",
-        "is_async",
-        "job",
-        "looking",
-        "rules",
-        "span",
-        "task",
-        "thread",
-    )
-
-    def __init__(self, claim: Claim, rules: QueueRules) -> None:
-        self.began = time.monotonic()
-        self.claim = claim
-        self.rules = rules
-        self.job: ClaimedJob | None = None
-        self.task: asyncio.Task[Transition] | None = None
-        self.thread: Future[Any] | None = None
-        self.is_async = True
-        self.looking = False
-        self.cut: Cut | None = None
-        self.deadline: float | None = None
-        self.span: Any = None
-        """The attempt as its trace has it, where traces are on."""
+    claim: Claim
+    rules: QueueRules
+    began: float = msgspec.field(default_factory=time.monotonic)
+    job: ClaimedJob | None = None
+    """What its handler was given; None until it is entered."""
+    task: asyncio.Task[Any] | None = None
+    thread: Future[Any] | None = None
+    is_async: bool = True
+    looking: bool = False
+    cut: Cut | None = None
+    deadline: float | None = None
+    span: Any = None
+    """The attempt as its trace has it, where traces are on."""
 
     @property
     def as_it_stands(self) -> Claim:
@@ -112,13 +109,16 @@ class Attempts:
     async def run(self, running: Running) -> Outcome:
         """Run an attempt, unless something that guards its handler says how it ends without that."""
         claim = running.claim
-        handler = self._registry.find(claim.queue, claim.handler)
+        handlers = self._registry
+        handler = handlers.own.get((claim.queue, claim.handler)) or handlers.of_every_queue.get(claim.handler)
         if handler is None or running.cut is not None:
             return NotEntered(running.cut or "handler_missing")
-        try:
-            given = handler.read(claim.payload, collected=claim.details.collected)
-        except PayloadRejected as error:
-            return Misfit(str(error))
+        given = None
+        if handler.input is not None:
+            try:
+                given = handler.read(claim.payload, collected=claim.details.collected)
+            except PayloadRejected as error:
+                return Misfit(str(error))
         job = self._around.makes_job(claim, running.rules, given)
         SESSION.set(claim.details.session)
         if handler.guarded:
@@ -210,9 +210,13 @@ def _returned(handler: Handler, job: ClaimedJob, result: Any) -> Outcome:
         return Succeeded()
     if isinstance(result, Snooze | Cancel | Failed):
         return result
-    failed = classify.of_result(result) if handler.soft else None
-    if failed is not None:
-        return failed
+    if handler.soft and isinstance(result, dict) and not classify.TELLING.isdisjoint(result):
+        failed = classify.of_result(result)
+        if failed is not None:
+            return failed
+    if type(result) in payload.JSON_TYPES:
+        with suppress(PayloadRejected):  # it may hold typed values further inside, which few do
+            return Succeeded(payload.canonical(result, largest=LARGEST_RESULT))
     return asked(lambda: Succeeded(payload.kept(result)), partial(_not_kept, job, result))
 
 

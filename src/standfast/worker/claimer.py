@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
+from operator import attrgetter
 
 from standfast.concurrency.loops import Guard
 from standfast.errors import StoreUnavailable
@@ -25,6 +26,8 @@ MOST_PER_CLAIM = 512
 WORTH_A_CLAIM = 128
 """Slots below this are filled at once: a transaction for fewer jobs costs nearly as much."""
 PAUSE_AFTER_REFUSAL = 0.5
+
+_queue_of, _gate_of = attrgetter("queue"), attrgetter("gate")
 
 Start = Callable[[list[Claim], dict[str, QueueRules]], None]
 
@@ -57,7 +60,10 @@ class Claimer:
         self._start = start
         self._doors = doors
         self._readiness = readiness
-        self._requires = readiness.registry.requiring
+        self._gates = doors.gates
+        self._requirements = readiness.registry.with_requirements
+        self._largest_claim = min(max(WORTH_A_CLAIM, slots // 2), MOST_PER_CLAIM)
+        """Half the slots at most, where they are many: while one half runs, the other half is claimed."""
         self._policy = policy or KnownPolicy()
         self._free = Counter(dict.fromkeys(lanes, slots))
         self._hungry = set(lanes)
@@ -83,7 +89,8 @@ class Claimer:
 
     def heard(self, hint: dict[str, float]) -> None:
         """Take note of queues that have work, now or after some seconds."""
-        self.learn(hint)
+        if not self._lanes.keys() >= hint.keys():
+            self.learn(hint)
         for queue, seconds in hint.items():
             if queue in self._lanes:
                 self._look_at(queue, seconds)
@@ -119,17 +126,28 @@ class Claimer:
         """Claim, if a slot is free in a queue that may have work and no claim is under way."""
         if self._claiming is not None or self._stopped or self._apart:
             return
-        ready = [queue for queue in self._hungry if self._free[queue] > 0 and self._answered(queue)]
-        wants = tuple(self._want(queue, self._share(queue)) for queue in ready)
+        wants: list[Want] = []
+        for queue in self._hungry:
+            free = self._free[queue]
+            if free > 0:
+                slots = min(self._largest_claim, free)
+                if queue not in self._gates and queue not in self._requirements:
+                    wants.append(Want(queue, self._lanes[queue], slots))
+                elif self._may_claim(queue):
+                    wants.append(self._want(queue, slots))
         if wants:
             # What is heard while the claim is under way counts for the next one: this one may have looked before.
-            self._hungry.difference_update(want.queue for want in wants)
-            self._claiming = asyncio.get_running_loop().create_task(self._claim(self._order(wants)))
+            self._hungry.difference_update(map(_queue_of, wants))
+            order = Order(self._worker, tuple(wants), self._policy.mark)
+            self._claiming = asyncio.get_running_loop().create_task(self._claim(order))
 
     def _want(self, queue: str, slots: int, *, alone: bool = False) -> Want:
-        said = self._doors.answer(queue) if queue in self._doors.gates else None
-        ready = self._readiness.words(queue) if self._requires(queue) else None
+        said = self._doors.answer(queue) if queue in self._gates else None
+        ready = self._readiness.words(queue) if queue in self._requirements else None
         return Want(queue, self._lanes[queue], slots, said, ready, alone)
+
+    def _order(self, wants: Iterable[Want]) -> Order:
+        return Order(self._worker, tuple(wants), self._policy.mark)
 
     # --- suspects
 
@@ -153,7 +171,7 @@ class Claimer:
         await self._all_asked(wanted)
         if self._stopped or not wanted:
             return False
-        order = self._order(tuple(self._want(queue, 1, alone=True) for queue in wanted))
+        order = self._order(self._want(queue, 1, alone=True) for queue in wanted)
         brought: list[str] = []
         self._claiming = asyncio.get_running_loop().create_task(self._claim(order, brought))
         await asyncio.wait([self._claiming])
@@ -168,18 +186,16 @@ class Claimer:
 
     # --- claiming
 
-    def _order(self, wants: tuple[Want, ...]) -> Order:
-        return Order(self._worker, wants, self._policy.mark)
-
-    def _answered(self, queue: str) -> bool:
+    def _may_claim(self, queue: str) -> bool:
         """Tell whether a queue may be claimed from; one whose gate must be asked first is looked at again after.
 
         So is one with a handler whose probes were never asked. Those that said no are asked again beside its work.
         """
-        asks = self._requires(queue)
-        if asks and self._readiness.must_wait(queue, lambda seconds: self.heard({queue: seconds})):
+        if queue in self._requirements and self._readiness.must_wait(
+            queue, lambda seconds: self.heard({queue: seconds})
+        ):
             return False
-        if queue not in self._doors.gates or not self._doors.must_ask(queue):
+        if queue not in self._gates or not self._doors.must_ask(queue):
             return True
         self._doors.ask(queue, lambda seconds: self.heard({queue: seconds}))
         return False
@@ -190,11 +206,13 @@ class Claimer:
         ran: Counter[str] = Counter()
         while True:
             await self._all_asked(self._lanes)
-            order = self._order(tuple(self._want(name, self._slots) for name in self._lanes))
+            order = self._order(self._want(name, self._slots) for name in self._lanes)
             catch = await self._store.claim(order)
             self._policy.learn(catch.policy)
             if catch.suspects and not catch.claims:
-                order = self._order(tuple(self._want(name, 1, alone=True) for name in catch.suspects))
+                order = Order(
+                    self._worker, tuple(self._want(name, 1, alone=True) for name in catch.suspects), self._policy.mark
+                )
                 catch = await self._store.claim(order)
             unasked = self._unasked(order, catch)
             if not catch.claims and not unasked and catch.next_due != 0:
@@ -202,10 +220,6 @@ class Claimer:
             self._start(catch.claims, catch.rules)
             ran.update(claim.queue for claim in catch.claims)
             await idle()
-
-    def _share(self, queue: str) -> int:
-        """Half the slots at most, where they are many: while one half runs, the other half is claimed."""
-        return min(self._free[queue], max(WORTH_A_CLAIM, self._slots // 2), MOST_PER_CLAIM)
 
     async def _claim(self, order: Order, brought: list[str] | None = None) -> None:
         try:
@@ -216,9 +230,9 @@ class Claimer:
             self.answers += 1
         self.kick()
 
-    async def _fill(self, order: Order, brought: list[str] | None = None) -> None:
+    async def _fill(self, order: Order, brought: list[str] | None) -> None:
         """Claim and start; a queue of which nothing was heard may still have work. `brought` gets the ids."""
-        hungry = {want.queue for want in order.wants}
+        hungry = {*map(_queue_of, order.wants)}
         try:
             catch = await self._store.claim(order)
             if brought is not None:
@@ -242,28 +256,31 @@ class Claimer:
 
     def _take(self, order: Order, catch: Catch) -> set[str]:
         """Start what was claimed; give the queues that may have more."""
-        brought = Counter(claim.queue for claim in catch.claims)
+        brought = Counter(map(_queue_of, catch.claims))
         self._served |= brought.keys()
+        hungry = set()
         for want in order.wants:
             self._free[want.queue] -= brought[want.queue]
+            if brought[want.queue] == want.slots:
+                hungry.add(want.queue)
         if catch.policy is not None:
             self._policy.learn(catch.policy)
         self._start(catch.claims, catch.rules)
         if catch.suspects:
             self._suspects(catch.suspects)
-        unasked = self._unasked(order, catch)
+        if self._gates or any(map(_gate_of, catch.rules.values())):
+            hungry |= self._unasked(order, catch)
         if catch.next_due is not None:
             for queue in self._lanes:
                 self._look_at(queue, catch.next_due)
-        return unasked | {want.queue for want in order.wants if brought[want.queue] == want.slots}
+        return hungry
 
     def _unasked(self, order: Order, catch: Catch) -> set[str]:
         """Take note of the gates that the rules in force name; give the queues whose gate was not asked."""
-        gates = self._doors.gates
         for queue, rules in catch.rules.items():
-            if rules.gate is not None or queue in gates:
+            if rules.gate is not None or queue in self._gates:
                 self._doors.learn(queue, rules.gate)
-        gated = [want.queue for want in order.wants if want.admission is None and want.queue in gates]
+        gated = [want.queue for want in order.wants if want.admission is None and want.queue in self._gates]
         return {queue for queue in gated if self._doors.must_ask(queue)}
 
     def _look_at(self, queue: str, seconds: float) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from standfast.lifecycle import Transition
 from standfast.spine.apply import apply
 from standfast.spine.run import Running
 from standfast.spine.tell import tell
 from standfast.store.store import Store
+from standfast.worker.stopwatch import Stopwatch
 
 log = logging.getLogger("standfast.worker")
 
@@ -23,12 +26,14 @@ Key = tuple[int, int]
 class Ends:
     """The jobs in a worker's hands, and what was decided about them. `freed` is told how many slots became free."""
 
-    def __init__(self, store: Store, freed: Callable[[Counter[str]], None]) -> None:
+    def __init__(self, store: Store, freed: Callable[[Counter[str]], None], stopwatch: Stopwatch) -> None:
         self._store = store
         self._freed = freed
+        self._stopwatch = stopwatch
         self._settled: list[Transition] = []
+        self._ran: list[tuple[str, float]] = []
         self._slots_freed: Counter[str] = Counter()
-        self.flushes: set[asyncio.Task[None]] = set()
+        self.flushes: set[asyncio.Future[Any]] = set()
         """What is being written."""
         self.held: dict[Key, Running] = {}
         """Every job claimed here whose end is not on disk yet, by number and token."""
@@ -45,11 +50,16 @@ class Ends:
     def settle(self, running: Running, transition: Transition) -> None:
         """Take the end of an attempt, and free its slot."""
         running.deadline = None
-        self._slots_freed[running.claim.queue] += 1
-        self.hand_in(transition)
+        queue = running.claim.queue
+        if running.job is not None:
+            self._ran.append((queue, time.monotonic() - running.began))
+        self._slots_freed[queue] += 1
+        if not self._settled:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._settled.append(transition)
 
     def hand_in(self, transition: Transition) -> None:
-        """Queue a decided change for the flush at the end of this turn of the loop."""
+        """Have a decided change written that ends no attempt, at the end of this turn of the loop."""
         if not self._settled:
             asyncio.get_running_loop().call_soon(self._flush)
         self._settled.append(transition)
@@ -58,39 +68,37 @@ class Ends:
         """Hand the ends to the store; the claims that fill the free slots then share their transaction."""
         transitions, self._settled = self._settled, []
         freed, self._slots_freed = self._slots_freed, Counter()
+        ran, self._ran = self._ran, []
+        self._stopwatch.ran(ran)
         self._hand_over(transitions)
         self._freed(freed)
 
     def _hand_over(self, transitions: list[Transition]) -> None:
-        task = asyncio.get_running_loop().create_task(self._apply(transitions))
-        self.flushes.add(task)
-        task.add_done_callback(partial(self._handed_over, transitions))
+        writing = self._store.write_all(apply, transitions).start()
+        self.flushes.add(writing)
+        writing.add_done_callback(partial(self._written, transitions))
 
-    def _handed_over(self, transitions: list[Transition], task: asyncio.Task[None]) -> None:
-        """Hand over again what was cut off by stopping the whole loop: an end that is known is written."""
-        self.flushes.discard(task)
-        if task.cancelled():
+    def _written(self, transitions: list[Transition], writing: asyncio.Future[list[bool]]) -> None:
+        """Let go of what is on disk; hand over again what was cut off by stopping the whole loop."""
+        self.flushes.discard(writing)
+        if writing.cancelled():
             self._hand_over(transitions)
-
-    async def _apply(self, transitions: list[Transition]) -> None:
-        [landed] = await asyncio.gather(self._written(transitions), return_exceptions=True)
-        if isinstance(landed, BaseException):
-            await self._apply_each(transitions, landed)
             return
-        for transition, ok in zip(transitions, landed, strict=True):
+        error = writing.exception()
+        if error is not None:
+            self._after_failure(transitions, error)
+            return
+        for transition, ok in zip(transitions, writing.result(), strict=True):
             running = self.held.pop((transition.n, transition.token), None)
-            if ok and running is not None:
-                tell(transition, running.claim.handler, running.claim.max_attempts, running.span)
-            elif not ok:
+            if not ok:
                 self.fenced += 1
                 log.warning(
                     "job %s was taken over; the end of its attempt %d landed nowhere", transition.id, transition.attempt
                 )
+            elif running is not None and not transition.plain:
+                tell(transition, running.claim.handler, running.claim.max_attempts, running.span)
 
-    async def _written(self, transitions: list[Transition]) -> list[bool]:
-        return await self._store.write_all(apply, transitions)
-
-    async def _apply_each(self, transitions: list[Transition], error: BaseException) -> None:
+    def _after_failure(self, transitions: list[Transition], error: BaseException) -> None:
         """Write one by one what could not be written together.
 
         What cannot be written at all counts as running while this worker lives, and lapses after: giving it back would
@@ -98,7 +106,7 @@ class Ends:
         """
         if len(transitions) > 1:
             for transition in transitions:
-                await self._apply([transition])
+                self._hand_over([transition])
             return
         [transition] = transitions
         self.unwritten.add((transition.n, transition.token))

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
@@ -34,6 +34,8 @@ from standfast.worker.traced_attempt import Run, Spans, Whole
 
 log = logging.getLogger("standfast.worker")
 
+LONGEST_TURN = 0.002
+"""Seconds after which attempts that never wait let the loop have a turn."""
 LAST_WORD = 5.0
 """Seconds a drain waits for an end, of any attempt, before it leaves those behind that were cancelled and go on."""
 
@@ -57,9 +59,11 @@ class Executor:
     ) -> None:
         self._store = store
         self._attempts = Attempts(registry, around_handlers(store, verifier), self._watch)
-        self._ends = Ends(store, freed)
-        self._policy = policy or KnownPolicy()
         self.stopwatch = Stopwatch(owner)
+        self._ends = Ends(store, freed, self.stopwatch)
+        self.held: dict[Key, Running] = self._ends.held
+        """Every job claimed here whose end is not on disk yet, by number and token."""
+        self._policy = policy or KnownPolicy()
         self._doubted = doubted
         """Who is told of a handler, by queue and name, whose attempt got no answer from what it depends on."""
         self._looks_back = looks_back
@@ -69,14 +73,14 @@ class Executor:
         self._next_check = float("inf")
         self._context = copy_context()
         self._left_behind: set[Key] = set()
+        self._unbegun: deque[Running] = deque()
+        self._turns: int | None = None
+        """How often the loop came round since there is something to begin: an attempt during which this changes waited.
+        """
+        self._beginner: asyncio.Task[None] | None = None
         spans = None if tracing is None else Spans(tracing)
         self._run: Run = self._attempts.run if spans is None else spans.inside(self._attempts.run)
         self._whole: Whole = self._attempt if spans is None else spans.around(self._attempt)
-
-    @property
-    def held(self) -> dict[Key, Running]:
-        """Every job claimed here whose end is not on disk yet, by number and token."""
-        return self._ends.held
 
     @property
     def fenced(self) -> int:
@@ -96,13 +100,49 @@ class Executor:
     # --- starting
 
     def start(self, claim: Claim, rules: QueueRules) -> None:
-        """Begin an attempt, unless the job came too late to be run at all."""
-        running = self._take(claim, rules)
-        if age_reason(claim.entered_at, claim.expires_at, rules.max_age, claim.claimed_at) is not None:
+        """Have an attempt begin in this turn or the next, unless the job came too late to be run at all."""
+        running = self.held[claim.n, claim.token] = Running(claim, rules)
+        if (claim.expires_at is not None or rules.max_age is not None) and age_reason(
+            claim.entered_at, claim.expires_at, rules.max_age, claim.claimed_at
+        ):
             self._end_unentered(running)
             return
-        # Each attempt starts from the worker's own context: what one handler sets there must not reach the next.
-        running.task = asyncio.get_running_loop().create_task(self._whole(running), context=self._context.copy())
+        self._unbegun.append(running)
+        if self._turns is None:
+            self._turns = 0
+            self._begin()
+
+    def _begin(self) -> None:
+        """In each turn of the loop, have a task begin what is claimed; it goes on as long as no attempt waits.
+
+        A task for each attempt would cost more than many an attempt does. Each task starts from the worker's own
+        context: what one handler sets there must not reach the next.
+        """
+        if self._beginner is not None and self._beginner.cancelled():  # the whole loop is being stopped
+            self._give_back_unbegun()
+        if not self._unbegun or self._turns is None:
+            self._turns = self._beginner = None
+            return
+        self._turns += 1
+        loop = asyncio.get_running_loop()
+        self._beginner = loop.create_task(self._begin_several(self._turns), context=self._context.copy())
+        loop.call_soon(self._begin)
+
+    async def _begin_several(self, turn: int) -> None:
+        """Run attempts one after the other until one waits: from then on this task is that attempt's alone."""
+        task: Any = asyncio.current_task()
+        clean, until = None, time.monotonic() + LONGEST_TURN
+        while self._unbegun:
+            running = self._unbegun.popleft()
+            running.task = task
+            await self._whole(running)
+            if self._turns != turn:
+                return
+            running.task = None
+            context = copy_context()
+            clean = clean or context
+            if task.cancelling() or context != clean or time.monotonic() > until:
+                return
 
     def _end_unentered(self, running: Running) -> None:
         """Let a job die that came too late to be run."""
@@ -113,13 +153,8 @@ class Executor:
 
     def refuse(self, claim: Claim, rules: QueueRules, why: str) -> None:
         """Give a claim back without entering its handler."""
-        running = self._take(claim, rules)
-        self._ends.settle(running, settle(claim, NotEntered(why), rules, 0.0))
-
-    def _take(self, claim: Claim, rules: QueueRules) -> Running:
         running = self.held[claim.n, claim.token] = Running(claim, rules)
-        self.stopwatch.waited(claim.queue, claim.claimed_at - claim.due_at)
-        return running
+        self._ends.settle(running, settle(claim, NotEntered(why), rules, 0.0))
 
     async def _attempt(self, running: Running) -> Transition:
         """Bring an attempt to its end, whatever the handler does: without an end it would be running for good."""
@@ -139,9 +174,9 @@ class Executor:
         return self._end(running, outcome)
 
     def _end(self, running: Running, outcome: Outcome) -> Transition:
-        claim, roll = running.as_it_stands, self._roll()
+        claim, roll = running.claim, self._roll()
         if running.job is not None:
-            self.stopwatch.ran(claim.queue, time.monotonic() - running.began)
+            claim = running.job.as_it_stands(claim)
         if isinstance(outcome, Succeeded):  # most are, and need no policy
             end = settle(claim, outcome, running.rules, roll)
             self._ends.settle(running, end)
@@ -193,6 +228,7 @@ class Executor:
 
         An async handler that goes on although it was cancelled is left behind: its job lapses with its lease.
         """
+        self._give_back_unbegun()
         tasks = [running.task for running in self._awaited() if running.task is not None]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=grace)
@@ -221,11 +257,18 @@ class Executor:
         return any(key in self.held for key in self._left_behind)
 
     def _give_back_unbegun(self) -> None:
+        while self._unbegun:
+            self._give_back(self._unbegun.popleft())
+
+    def _give_back_cancelled(self) -> None:
         """Give back attempts that were cancelled before their first step, by stopping the whole loop."""
         for running in list(self.held.values()):
             if running.task is not None and running.task.cancelled():
                 running.task = None
-                self._ends.settle(running, settle(running.claim, NotEntered("drain"), running.rules, 0.0))
+                self._give_back(running)
+
+    def _give_back(self, running: Running) -> None:
+        self._ends.settle(running, settle(running.claim, NotEntered("drain"), running.rules, 0.0))
 
     def threads_busy(self) -> bool:
         """Tell whether a plain function still runs; this may be asked on any thread, and after the loop is gone."""
@@ -239,11 +282,15 @@ class Executor:
     async def ended(self, claim: Claim) -> None:
         """Wait until the end of a job is on disk; what is left behind, or cannot be written, has none."""
         key = (claim.n, claim.token)
-        running = self.held.get(key)
-        if running is not None and running.task is not None:
-            await asyncio.wait([running.task])
         while key in self.held and key not in self._ends.unwritten | self._left_behind:
-            await (asyncio.wait(self._ends.flushes) if self._ends.flushes else self._turn())
+            task = self.held[key].task
+            ending: set[asyncio.Future[Any]] = {*self._ends.flushes}
+            if task is not None and not task.done():
+                ending.add(task)
+            if ending:
+                await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await self._turn()
 
     def goes_on(self, claim: Claim) -> bool:
         """Tell whether a job runs as a plain function, which nobody can stop."""
@@ -264,7 +311,7 @@ class Executor:
 
     async def _something_ends(self, within: float | None = None) -> bool:
         """Wait until what runs or is being written has ended; tell whether any of it did in time."""
-        self._give_back_unbegun()
+        self._give_back_cancelled()
         tasks = [running.task for running in self._awaited() if running.task and not running.task.done()]
         if not tasks and not self._ends.flushes:
             await self._turn()

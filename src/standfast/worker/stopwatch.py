@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterable
 
-from standfast.timing import Timing
+from standfast.timing import BOUNDS, Timing
 from standfast.wings.health.timings import Counted
 
 GIVEN_UP = 1800.0
@@ -23,15 +25,21 @@ class Stopwatch:
         """The queues of a beat that may not have reached the store."""
         self._written_at: float | None = None
 
-    def waited(self, queue: str, seconds: float) -> None:
-        """Count a job that was due for so long when it was claimed."""
-        self._queues[queue].wait(seconds if seconds > 0 else 0.0)
-        self._changed.add(queue)
+    def waited(self, waits: Iterable[tuple[str, float]]) -> None:
+        """Count how long jobs, each of a queue, were due when they were claimed."""
+        for queue, seconds in waits:
+            timing = self._queues[queue]
+            timing.waits[bisect_left(BOUNDS, seconds)] += 1
+            timing.waited += max(0.0, seconds)  # clocks of two hosts differ
+            self._changed.add(queue)
 
-    def ran(self, queue: str, seconds: float) -> None:
-        """Count an attempt that took so long."""
-        self._queues[queue].run(seconds)
-        self._changed.add(queue)
+    def ran(self, runs: Iterable[tuple[str, float]]) -> None:
+        """Count how long attempts, each of a queue, took."""
+        for queue, seconds in runs:
+            timing = self._queues[queue]
+            timing.runs[bisect_left(BOUNDS, seconds)] += 1
+            timing.ran += seconds
+            self._changed.add(queue)
 
     def counted(self, now: float) -> Counted:
         """Give what is to be written."""

@@ -9,6 +9,7 @@ import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
+from operator import attrgetter, sub
 from types import TracebackType
 from typing import Any, Self
 
@@ -37,7 +38,7 @@ from standfast.wings.schedules.ticker import Timetable
 from standfast.worker import lifeline, upkeep
 from standfast.worker.claimer import Claimer
 from standfast.worker.executor import Executor
-from standfast.worker.heartbeat import LONGEST_BEAT, Heartbeat, beat_for
+from standfast.worker.heartbeat import LONGEST_BEAT, MARGIN, Heartbeat, beat_for
 from standfast.worker.loop_watch import Watch
 from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
@@ -58,6 +59,9 @@ DEATHS_EVERY = 1.0
 """Seconds between two looks at the locks of this host's other workers."""
 POLICY = "the policy"
 """Under this name a worker tells which policy it has."""
+
+_queue, _lease = attrgetter("queue"), attrgetter("lease")
+_claimed_at, _due_at = attrgetter("claimed_at"), attrgetter("due_at")
 
 
 class Worker:
@@ -286,10 +290,15 @@ class Worker:
 
     def _start(self, claims: list[Claim], rules: dict[str, QueueRules]) -> None:
         """Start what was claimed, unless so much time has passed since that its lease may be over."""
-        now = self._store.now()
+        if not claims:
+            return
+        now, shortest = self._store.now(), min(map(_lease, claims))
+        waits = map(sub, map(_claimed_at, claims), map(_due_at, claims))
+        self._executor.stopwatch.waited(zip(map(_queue, claims), waits, strict=True))
+        self._heartbeat.keep_up_with(shortest)
+        all_hold = now - min(map(_claimed_at, claims)) < shortest * MARGIN
         for claim in claims:
-            self._heartbeat.keep_up_with(claim.lease)
-            if self._heartbeat.still_holds(claim, now):
+            if all_hold or self._heartbeat.still_holds(claim, now):
                 self._executor.start(claim, rules[claim.queue])
             else:
                 self._executor.refuse(claim, rules[claim.queue], TOO_LATE)
