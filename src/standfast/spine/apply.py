@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from standfast.lifecycle import MOVES, Move, State, Transition
-from standfast.spine.orders import gates_of
 from standfast.spine.riders import Marks
 from standfast.store.scripts import Patience, number_of, writes
-from standfast.store.steps import Round, Script, lock_jobs, text
+from standfast.store.steps import Round, Script, encode, lock_jobs, text
 
 TOLD = {
     Move.COMPLETE: "completed",
@@ -38,8 +38,15 @@ KEPT_IN_HISTORY = frozenset(
 """The moves that end an attempt without completing it, and those by which a letter is none any more."""
 
 
+_is_plain, _gate = attrgetter("plain"), attrgetter("gate")
 _states = msgspec.json.Decoder(list[str | None])
 _marked = msgspec.json.Decoder(list[tuple[int, list[str] | None, list[str | None] | None]])
+
+
+def gates_of(transitions: Sequence[Transition]) -> Script[list[str]]:
+    """Name the threads that moves touch."""
+    yield from ()
+    return [*filter(None, map(_gate, transitions))]
 
 
 @writes(patience=Patience.ENDLESS, gates=gates_of, number=number_of)
@@ -49,24 +56,24 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]
     Plain completions take the short way. What that leaves, because the token moved on or a job is more than plain,
     takes the long way with all others, where a job that stands at its target under this token counts as landed.
     """
-    plain = [each for each in transitions if each.plain] if round_.riders.shortcuts else []
-    done = yield from _complete(round_, plain)
-    left = [each for each in transitions if not (each.plain and each.n in done)]
-    if not left:
+    plain = [*filter(_is_plain, transitions)] if round_.riders.shortcuts else []
+    done = (yield from _complete(round_, plain)) if plain else set()
+    if len(done) == len(transitions):
         return [True] * len(transitions)
+    left = [each for each in transitions if not (each.plain and each.n in done)]
     landed = iter((yield from _apply_all(round_, left)))
     return [(each.plain and each.n in done) or next(landed) for each in transitions]
 
 
 def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
     """Complete plain jobs with one statement; give the numbers of those that were moved now."""
-    if not plain:
-        return set()
-    numbers = [each.n for each in plain]
-    if not round_.jobs.issubset(numbers):  # those of all others, in one order with these
-        yield from lock_jobs(round_, numbers)
-    rows = yield "complete_jobs", {"numbers": text(numbers), "now": round_.now}
-    moved = {n for (n,) in rows}
+    moved = {*map(number_of, plain)}
+    if not round_.jobs <= moved:  # those of all others, in one order with these
+        yield from lock_jobs(round_, moved)
+    numbers = encode([*moved]).decode()
+    [(count,)] = yield "complete_jobs", {"numbers": numbers, "now": round_.now}
+    if count < len(moved):
+        moved = {n for (n,) in (yield "completed_now", {"numbers": numbers, "now": round_.now})}
     untold = set(moved)
     endings = []
     for each in plain:
@@ -74,7 +81,7 @@ def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
             untold.discard(each.n)  # handed in twice, it is told once
             round_.told[TOLD[Move.COMPLETE], each.queue].append(each.id)
             if each.result or each.warning:
-                endings.append(_ending(each))
+                endings.append((each.n, each.result, each.warning, None, None, None, None, None, None))
     if endings:
         yield "write_endings", endings
     return moved

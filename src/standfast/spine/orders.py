@@ -8,9 +8,7 @@ from typing import Any
 import msgspec
 
 from standfast.job import Claim, Receipt
-from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
-from standfast.store.steps import Script
 
 
 class Conflict(msgspec.Struct, frozen=True):
@@ -71,9 +69,3 @@ class Publication(msgspec.Struct, frozen=True):
     handlers: Sequence[msgspec.Struct]
     named: dict[str, dict[str, Any]] = {}
     file: str = ""
-
-
-def gates_of(transitions: Sequence[Transition]) -> Script[list[str]]:
-    """Name the threads that moves touch."""
-    yield from ()
-    return [each.gate for each in transitions if each.gate is not None]

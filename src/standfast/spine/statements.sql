@@ -332,12 +332,11 @@ WHERE n IN :integers(numbers)
 
 -- name: complete_jobs
 -- locks: jobs
--- Complete the first attempts of plain jobs; what is given back was moved now. The token fences, and whatever makes a job more than plain
--- (a place of a gate, a thread, a workflow) stands in its row: such a job is left to move_jobs.
+-- Complete the first attempts of plain jobs. The token fences, and whatever makes a job more than plain (a place of a gate, a thread,
+-- a workflow) stands in its row: such a job is left to move_jobs. RETURNING would cost more than the move itself.
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
 WHERE n IN :integers(numbers)
   AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
-RETURNING n
 
 -- name: complete_jobs (postgres)
 WITH held AS MATERIALIZED (
@@ -345,7 +344,10 @@ WITH held AS MATERIALIZED (
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
 FROM held WHERE job.n = held.n
   AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
-RETURNING job.n
+
+-- name: completed_now
+-- Which of these jobs the round has completed: no two rounds have the same time.
+SELECT n FROM job WHERE n IN :integers(numbers) AND state = 'completed' AND finished_at = :now
 
 -- name: open_round
 -- locks: jobs

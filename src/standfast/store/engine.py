@@ -107,7 +107,7 @@ class Engine(Database[Handle]):
 
     def put(self, request: Request[Any]) -> None:
         """Have a request served in the next round, by its own caller where that is quicker."""
-        if not (self.CAN_BE_LED and self._leader.offer(request)):
+        if not (request.script.leads and self.CAN_BE_LED and self._leader.offer(request)):
             self._line.put(request)
         if request.loop is not None and request.deadline < self._deadlines.timed.get(request.loop, NEVER):
             self._deadlines.watch(request)

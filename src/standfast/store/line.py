@@ -126,7 +126,7 @@ class Leader:
 
     def offer(self, request: Request[Any]) -> bool:
         """Plan to lead a round for this request, if that is quicker; else it is the writer's."""
-        if not (request.script.leads and request.size <= MOST_LED and self._pace < SLOWEST_LED):
+        if request.size > MOST_LED or self._pace >= SLOWEST_LED:
             return False
         line, loop = self._line, request.loop
         if loop is not None and loop is self._planned_by:  # others of the same turn share its round

@@ -27,10 +27,6 @@ LONG = 60.0
 """Seconds a caller waits for one large transaction."""
 
 
-def _seconds(patience: Patience) -> float | None:
-    return LONG if patience is Patience.LONG else None
-
-
 class Store:
     """One store, open. What is written is on disk when its caller has the answer."""
 
@@ -95,13 +91,18 @@ class Store:
         engine = self._opened
         if engine is None or engine.abandoned:
             engine = self._engine
-        seconds = PATIENCE if script.patience is Patience.CALLER else _seconds(script.patience)
+        patience = script.patience
+        seconds = PATIENCE if patience is Patience.CALLER else LONG if patience is Patience.LONG else None
         return Request(script, [item], engine.put, seconds=seconds, single=True)
 
     def write_all(self, script: Write[Item, Result], items: Sequence[Item]) -> Request[list[Result]]:
         """Run a writing script for several items in one transaction; give a result for each."""
-        seconds = PATIENCE if script.patience is Patience.CALLER else _seconds(script.patience)
-        return Request(script, items, self._engine.put, seconds=seconds)
+        engine = self._opened
+        if engine is None or engine.abandoned:
+            engine = self._engine
+        patience = script.patience
+        seconds = PATIENCE if patience is Patience.CALLER else LONG if patience is Patience.LONG else None
+        return Request(script, items, engine.put, seconds=seconds)
 
     def claim(self, request: Any) -> Request[Any]:
         """Claim what a worker can start now."""
