@@ -79,6 +79,7 @@ SELECT nextval('job_number') FROM generate_series(1, :count::integer)
 
 -- name: insert_bodies
 -- locks: jobs
+-- assumes: all
 -- A job handed in again after an unknown commit is already here: its id says so.
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at) :rows(bigint, text, text, text, text, double precision)
 ON CONFLICT (id) DO NOTHING
@@ -121,6 +122,7 @@ WITH due AS MATERIALIZED (
 UPDATE job SET ready_at = due_at FROM due WHERE job.n = due.n
 
 -- name: next_due
+-- assumes: same
 -- When the next job is due, when the next gate opens, and whether any job that waits must run alone.
 SELECT min(due_at), (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL), EXISTS (
     SELECT 1 FROM job INDEXED BY job_suspect WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL)
@@ -133,6 +135,7 @@ FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
 
 -- name: queue_rules
 -- remembered: yes
+-- assumes: same
 SELECT name, rules, paused, (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
 FROM queue WHERE name IN :texts(queues)
 
@@ -256,6 +259,7 @@ SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
 
 -- name: handler_stamps
 -- remembered: yes
+-- assumes: same
 SELECT name, replay_mode, timeout, risk FROM handler WHERE queue = :queue
 
 -- name: take_jobs
@@ -332,6 +336,7 @@ WHERE n IN :integers(numbers)
 
 -- name: complete_jobs
 -- locks: jobs
+-- assumes: all
 -- Complete the first attempts of plain jobs; what is given back was moved now. The token fences, and whatever makes a job more than plain
 -- (a place of a gate, a thread, a workflow) stands in its row: such a job is left to move_jobs.
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
