@@ -197,6 +197,8 @@ class Transaction:
         """Note the jobs that a statement chose and locked."""
         if name in ANSWERED_IN:
             self.jobs |= {row[ANSWERED_IN[name]] for row in rows}
+        elif name == "take_lane":
+            self.jobs |= {row[2] for row in rows}
         elif name in CLAIMS:
             self.jobs |= set(json.loads(rows[0][0]))
 

@@ -125,23 +125,29 @@ def claim_queue(round_: Round, worker: str, want: Want, rules: QueueRules) -> Sc
 
 def _claimed(round_: Round, worker: str, want: Want, rules: QueueRules) -> Script[Found]:
     if want.ready is None and not rules.regulated:
-        lanes = yield from lanes_of(want)
+        if round_.takes is None or want.alone:
+            lanes = yield from lanes_of(want)
+        else:
+            stamps = yield from handler_stamps(want.queue)
+            claims, lanes = yield from round_.takes(round_, worker, want, rules, stamps, held_claims)
+            if claims:
+                return Found((yield from taken(round_, worker, want.queue, claims, stamps)))
         if not lanes:
             return NOTHING
         if all(handler != HTTP for handler, _ in lanes):
             numbers = yield from pick(round_, want, rules, lanes, wanted=want.slots)
             stamps = yield from take(round_, worker, want.queue, rules, lanes=lanes, numbers=numbers)
-            return Found((yield from taken(round_, worker, want.queue, numbers, stamps)))
+            claims = yield from held_claims(round_, numbers)
+            return Found((yield from taken(round_, worker, want.queue, claims, stamps)))
     return (yield from round_.riders.admits(round_, worker, want, rules))  # type: ignore[no-any-return]
 
 
-def taken(round_: Round, worker: str, queue: str, numbers: Sequence[int], stamps: Stamps) -> Script[list[Claim]]:
-    """Count, read and tell of what was taken."""
-    yield "count_claims", {"queue": queue, "worker": worker, "claims": len(numbers), "now": round_.now}
-    claims = with_risks((yield from held_claims(round_, numbers)), stamps)
+def taken(round_: Round, worker: str, queue: str, claims: list[Claim], stamps: Stamps) -> Script[list[Claim]]:
+    """Count and tell of what was taken."""
+    yield "count_claims", {"queue": queue, "worker": worker, "claims": len(claims), "now": round_.now}
     round_.started(len(claims))
     round_.told["claimed", queue] += [job.id for job in claims]
-    return claims
+    return with_risks(claims, stamps)
 
 
 def lanes_of(want: Want) -> Script[Rows]:

@@ -226,6 +226,51 @@ WITH heads AS MATERIALIZED (
 SELECT (SELECT coalesce(json_agg(n ORDER BY place), '[]')::text FROM chosen),
   (SELECT count(*) FROM ranked) - (SELECT count(*) FROM chosen)
 
+-- name: take_lane (postgres only)
+-- locks: jobs
+-- waits: no
+-- lanes, claim_lane, take_jobs and held_claims in one, where jobs wait in one lane only, and not for `but`, which may be held back. Of
+-- several lanes it takes none, and names them. Each job says whether it is plain: the others must be read by held_claims.
+WITH RECURSIVE stamp (handler, replay_mode, timeout) AS MATERIALIZED (
+  SELECT r->>0, r->>1, (r->>2)::double precision FROM jsonb_array_elements(:stamps::jsonb) AS r
+), lane (handler, priority) AS (
+  SELECT s.handler, (SELECT priority FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+                       AND handler = s.handler ORDER BY priority DESC LIMIT 1)
+  FROM stamp AS s
+  UNION ALL
+  SELECT handler, (SELECT j.priority FROM job AS j
+                   WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.suspect IS NULL AND j.queue = :queue
+                     AND j.handler = lane.handler AND j.priority < lane.priority
+                   ORDER BY j.priority DESC LIMIT 1)
+  FROM lane WHERE priority IS NOT NULL
+), lanes AS MATERIALIZED (
+  SELECT handler, priority FROM lane WHERE priority IS NOT NULL
+), only_lane AS MATERIALIZED (
+  SELECT min(handler) AS handler, min(priority) AS priority FROM lanes HAVING count(*) = 1 AND min(handler) <> :but
+), chosen AS MATERIALIZED (
+  SELECT n, ready_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+    AND handler = (SELECT handler FROM only_lane) AND priority = (SELECT priority FROM only_lane)
+  ORDER BY ready_at, n LIMIT :wanted FOR UPDATE SKIP LOCKED
+), taken AS (
+  UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, token = token + 1, worker = :worker,
+    claimed_at = :now, lease = coalesce(asked_lease, :lease), replay_mode = (SELECT replay_mode FROM stamp JOIN only_lane USING (handler)),
+    timeout = coalesce((SELECT timeout FROM stamp JOIN only_lane USING (handler)), :timeout::double precision),
+    max_attempts = greatest(round_start, progress_start) + coalesce(budget, :attempts)
+  WHERE n = ANY (ARRAY(SELECT n FROM chosen))
+  RETURNING handler, priority, n, token, attempts, max_attempts, round_start, lease, timeout, replay_mode, entered_at, expires_at,
+    due_at, token = 1 AND coalesce(thread_gate, landed, occupies) IS NULL AND pending IS NULL AND progress_start IS NULL AS plain
+), bodies AS MATERIALIZED (
+  SELECT n, id, payload, details, coalesce(first_seen_at, created_at) AS first_seen_at, idempotency_key IS NULL AND coalesced IS NULL AS plain
+  FROM body WHERE n = ANY (ARRAY(SELECT n FROM chosen))
+)
+SELECT j.handler, j.priority, j.n, j.token, b.id, b.payload, j.attempts, j.max_attempts, j.round_start, j.lease, j.timeout, j.replay_mode,
+  j.entered_at, j.expires_at, b.details, b.first_seen_at, j.due_at, j.plain AND b.plain, c.ready_at AS since
+FROM taken AS j JOIN chosen AS c ON c.n = j.n JOIN bodies AS b ON b.n = j.n
+UNION ALL
+SELECT handler, priority, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM lanes
+WHERE NOT EXISTS (SELECT 1 FROM only_lane)
+ORDER BY since, n
+
 -- name: suspect_lanes
 -- The handlers and priorities of suspects: as `lanes`, of few jobs.
 SELECT DISTINCT handler, priority FROM job INDEXED BY job_suspect

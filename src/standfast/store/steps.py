@@ -48,6 +48,8 @@ class Round(msgspec.Struct, eq=False):
     """What happened, by kind and queue, to which jobs: for the journal and the counters."""
     work: dict[str, float] = {}
     """Which queues have work, after how many seconds, so that workers wake in time."""
+    takes: Any = None
+    """Takes plain jobs of one lane at once, where the database can: see `store.postgres.taking`."""
     starts_nothing: bool = False
     """Whether nothing may be claimed, because the store is about to move."""
     starts_left: int | None = None

@@ -8,8 +8,7 @@ too. The round is run again, and waits for every answer.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -68,8 +67,9 @@ def _variant(name: str, statement: Statement, sql: str) -> Numbered:
 class Assumptions:
     """What the writer's session knows from round to round. Nothing is believed without the server's check."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, elapsed: Callable[[], float]) -> None:
         self._session = session
+        self._elapsed = elapsed
         self._told: dict[tuple[Any, ...], Told] = {}
         self._numbers: Rows = []
         self._numbers_came = 0.0
@@ -110,7 +110,7 @@ class Assumptions:
 
     def numbers(self, statement: Numbered, count: int) -> Rows:
         """Give numbers for new jobs out of those that came with an earlier answer, and have more come with the next."""
-        if len(self._numbers) < count or time.monotonic() - self._numbers_came > NUMBERS_KEPT:
+        if len(self._numbers) < count or self._elapsed() - self._numbers_came > NUMBERS_KEPT:
             self._bring(self._session.ask(statement, {"count": 2 * count}))
         taken, self._numbers = self._numbers[:count], self._numbers[count:]
         if len(self._numbers) < count:
@@ -119,4 +119,4 @@ class Assumptions:
 
     def _bring(self, rows: Rows) -> None:
         self._numbers = rows
-        self._numbers_came = time.monotonic()
+        self._numbers_came = self._elapsed()

@@ -30,6 +30,7 @@ from standfast.store.postgres.driver import drive
 from standfast.store.postgres.foreign import Foreign
 from standfast.store.postgres.server import Server
 from standfast.store.postgres.session import Unanswered
+from standfast.store.postgres.taking import take_lane
 from standfast.store.requests import Reading, Reply, Request
 from standfast.store.scripts import RoundScripts
 from standfast.store.steps import Round, Script
@@ -145,7 +146,7 @@ class PostgresEngine(Engine[Connection]):
         if session is None:
             return False
         if session.assumptions is None:
-            session.assumptions = Assumptions(session)
+            session.assumptions = Assumptions(session, self._clock.elapsed)
         session.assumptions.trusted = self._trusts
         return self._trusts and 0 <= self._clock.elapsed() - self._told_at < TIME_KEPT
 
@@ -159,7 +160,9 @@ class PostgresEngine(Engine[Connection]):
             return super()._transact(pending, alone=alone, waits=waits)
 
     def _new_round(self, connection: Connection) -> Round:  # noqa: ARG002 - what it must tell came with BEGIN
-        return Round(self.now(), 0.0, "", self._scripts.riders)
+        round_ = Round(self.now(), 0.0, "", self._scripts.riders)
+        round_.takes = take_lane
+        return round_
 
     def _roll_back(self, connection: Connection) -> None:
         roll_back(connection)
