@@ -110,6 +110,16 @@ async def test_a_schema_that_became_too_new_is_noticed_by_the_next_round(warm: S
         other.execute("UPDATE schema SET readable_by = 1")
 
 
+async def test_a_server_whose_clock_was_set_is_asked_for_the_time(warm: Store, monkeypatch):
+    """A job that is enqueued now is due now, by the clock that all processes share."""
+    engine: Any = warm._engine  # noqa: SLF001 - nobody else may set this server's clock
+    engine._told -= 3600  # noqa: SLF001 - as if it had been an hour earlier there a moment ago
+    with waits(monkeypatch) as enqueueing:
+        await one(warm)
+    assert len(enqueueing) > 1, "the round that reckoned with another time was not written"
+    assert len(await claimed(warm)) == 1
+
+
 def read_again(claims: list[Claim]) -> Script[list[Claim]]:
     numbers = text([claim.n for claim in claims])
     [(found,)] = yield "held_claims", {"numbers": numbers, "since": 1, "most": LARGEST_BROUGHT}

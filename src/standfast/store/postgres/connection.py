@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 
@@ -88,10 +88,10 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             pass
         return cursor.fetchall()
 
-    def begin_at_once(self, opening: Opening, readable_by: int) -> None:
+    def begin_at_once(self, opening: Opening, expected: Mapping[str, Any]) -> None:
         """Open a transaction without waiting for it, on a session that is ours alone."""
         if self.session is not None:
-            self.session.begin_at_once(opening, {"readable_by": readable_by})
+            self.session.begin_at_once(opening, expected)
 
     def finish(self) -> None:
         """Commit; raise Unanswered where nobody knows whether that was carried out."""
@@ -201,7 +201,8 @@ def opening_at_once(address: Address) -> Opening:
     """Word the same for a writer that knows the time and the schema: the server only checks that this is still so."""
     settings = _settings(address, WRITING, LONGEST_LOCK).items()
     set_all = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings)
-    check = f"SELECT {set_all}, 1 / (readable_by = :readable_by)::integer FROM {address.schema}.schema"  # noqa: S608 - the name was checked
+    as_known = f"readable_by = :readable_by AND abs(({TELL_THE_TIME}) - :time) < :off"
+    check = f"SELECT {set_all}, 1 / ({as_known})::integer FROM {address.schema}.schema"  # noqa: S608 - the name was checked
     begin = f"BEGIN ISOLATION LEVEL {WRITING}".encode()
     return Opening(begin, numbered("opening", Statement(check, gives_rows=True)))
 

@@ -46,6 +46,8 @@ SAME_TIME = 0.001
 """Seconds that a message's way may seem to move the server's clock."""
 TIME_KEPT = 1.0
 """Seconds for which the server need not be asked for its time again, nor whether it is still there."""
+TIME_OFF = 1.0
+"""Seconds by which it may be another time there than was reckoned: the message may have been on its way for long."""
 
 
 class PostgresEngine(Engine[Connection]):
@@ -68,8 +70,9 @@ class PostgresEngine(Engine[Connection]):
         self._opening_in_haste = opening(server.address, lock=SHORTEST_LOCK)
         self._opening_at_once = opening_at_once(server.address)
         self._offset = 0.0
+        self._told = 0.0
         self._told_at = NEVER
-        """When the server last told its time, on this connection."""
+        """What time the server last told, and when, on this connection."""
         self._readable_by = 0
         self._trusts = False
 
@@ -130,25 +133,31 @@ class PostgresEngine(Engine[Connection]):
     def _begin(self, connection: Connection, *, in_haste: bool = False, waits: bool = True) -> None:  # noqa: ARG002
         """Begin, and take the server's time: the machine's own clock only says how much has passed since."""
         with rolled_back_on_failure(connection):
-            if self._begins_at_once(connection) and not in_haste:
-                connection.begin_at_once(self._opening_at_once, self._readable_by)
+            passed = self._clock.elapsed() - self._told_at
+            if self._trusts_session(connection) and not in_haste and self._knows_time(passed):
+                expected = {"readable_by": self._readable_by, "time": self._told + passed, "off": TIME_OFF}
+                connection.begin_at_once(self._opening_at_once, expected)
                 return
             rows = connection.begin(self._opening_in_haste if in_haste else self._opening)
-            told, self._readable_by = found_at_opening(rows, str(self._server.address))
+            self._told, self._readable_by = found_at_opening(rows, str(self._server.address))
         self._told_at = self._clock.elapsed()
-        offset = self._clock.of_server(told) - self._told_at
+        offset = self._clock.of_server(self._told) - self._told_at
         if abs(offset - self._offset) > SAME_TIME:
             self._offset = offset
 
-    def _begins_at_once(self, connection: Connection) -> bool:
-        """Tell whether the time is known well enough; have the session take for granted what this round may."""
+    def _knows_time(self, passed: float) -> bool:
+        """Tell whether the server told its time a moment ago, and it is as late as that makes it."""
+        return 0 <= passed < TIME_KEPT and abs(self._clock.of_server(self._told + passed) - self.now()) < TIME_OFF
+
+    def _trusts_session(self, connection: Connection) -> bool:
+        """Have a session that is ours alone take for granted what this round may; tell whether it does."""
         session = connection.session
         if session is None:
             return False
         if session.assumptions is None:
             session.assumptions = Assumptions(session, self._clock.elapsed)
         session.assumptions.trusted = self._trusts
-        return self._trusts and 0 <= self._clock.elapsed() - self._told_at < TIME_KEPT
+        return self._trusts
 
     def _transact(self, pending: list[Request[Any]], *, alone: bool, waits: bool = True) -> tuple[list[Reply], Round]:
         """Run a round by what can be taken for granted; where that was a mistake, by what the server answers."""
