@@ -197,6 +197,10 @@ class Transaction:
         """Note the jobs that a statement chose and locked."""
         if name in ANSWERED_IN:
             self.jobs |= {row[ANSWERED_IN[name]] for row in rows}
+        elif name == "take_lane":
+            self.jobs |= {row[2] for row in rows}
+        elif name == "lane_heads":
+            self.jobs |= {n for row in rows for n in json.loads(row[2] or "[]")}
         elif name in CLAIMS:
             self.jobs |= set(json.loads(rows[0][0]))
 
@@ -241,9 +245,14 @@ class LockOrder:
         """Look at both drivers."""
         for driver in (postgres, sqlite):
             patch.setattr(driver, "_execute", self._checked(driver._execute))  # noqa: SLF001
-        begin, begin_file = postgres_connection.Connection.begin, neighbours.begin
-        patch.setattr(postgres_connection.Connection, "begin", lambda own, opening: begin(self._new(own), opening))
+        for name in ("begin", "begin_at_once"):
+            begin = getattr(postgres_connection.Connection, name)
+            patch.setattr(postgres_connection.Connection, name, self._beginning(begin))
+        begin_file = neighbours.begin
         patch.setattr(sqlite, "begin", lambda connection, *how, **more: begin_file(self._new(connection), *how, **more))
+
+    def _beginning(self, begin: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda own, *given: begin(self._new(own), *given)
 
     def _new(self, connection: Any) -> Any:
         self._open[connection] = Transaction()

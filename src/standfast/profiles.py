@@ -44,9 +44,10 @@ def rules_for(queue: str, **given: Any) -> QueueRules:
     return queue_rules(**{**PROFILES.get(queue, {}), **given})
 
 
-_RULES = {queue: rules_for(queue) for queue in PROFILES}
+RULES = {queue: rules_for(queue) for queue in PROFILES}
+"""The rules of those queues, where nobody declared others."""
 
 
 def defaults_for(queue: str) -> QueueRules:
     """Give the rules of a queue that nobody declared."""
-    return _RULES.get(queue, DEFAULTS)
+    return RULES.get(queue, DEFAULTS)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.rules import QueueRules
-from standfast.spine.priority import Candidate, effective, order
+from tests.claim_order import Candidate, effective, order
 
 HOUR = 3600.0
 NOW = 100 * HOUR

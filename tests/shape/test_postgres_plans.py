@@ -28,6 +28,8 @@ INTENDED = {
     "claim_lane": "job_ready",
     "claim_lanes": "job_ready",
     "take_jobs": "job_pkey",
+    "take_lane": "job_ready",
+    "complete_jobs": "job_pkey",
     "held_claims": "job_pkey",
     "standing_states": "job_pkey",
     "move_jobs": "job_pkey",

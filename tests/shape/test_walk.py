@@ -30,9 +30,9 @@ LIMITS = {
     ("enqueue", "functions"): Limit(goal=45, bound=45),
     ("enqueue", "files"): Limit(goal=14, bound=14),
     ("enqueue", "statements"): Limit(goal=6, bound=6),
-    ("run", "functions"): Limit(goal=90, bound=150),
-    ("run", "files"): Limit(goal=24, bound=36),
-    ("run", "statements"): Limit(goal=15, bound=18),
+    ("run", "functions"): Limit(goal=90, bound=90),
+    ("run", "files"): Limit(goal=24, bound=30),
+    ("run", "statements"): Limit(goal=15, bound=17),
 }
 
 WINGS_VISITED: int | None = 0

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from standfast.rules import QueueRules
-from standfast.spine.priority import Candidate, order
+from tests.claim_order import Candidate, order
 from tests.store.suite import claimed, enqueued, new_job, publish
 
 HOUR = 3600.0

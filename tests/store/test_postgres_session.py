@@ -188,7 +188,16 @@ def test_a_new_store_is_written_by_its_indexes(postgres_url):
     address = Address.read(postgres_url)
     with connect(address) as made:
         made.begin(opening(address))
-        for name in ("insert_jobs", "take_jobs", "move_jobs", "release_keys", "held_claims", "lock_jobs"):
+        for name in (
+            "insert_jobs",
+            "take_jobs",
+            "take_lane",
+            "complete_jobs",
+            "move_jobs",
+            "release_keys",
+            "held_claims",
+            "lock_jobs",
+        ):
             made.execute("SET LOCAL plan_cache_mode = force_generic_plan")
             made.execute(b"PREPARE planned AS " + NUMBERED[name].sql)
             nothing = ", ".join(["NULL"] * len(NUMBERED[name].names))

@@ -58,7 +58,7 @@ def apply(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]
     """
     plain = [*filter(_is_plain, transitions)] if round_.riders.shortcuts else []
     done = (yield from _complete(round_, plain)) if plain else set()
-    if len(done) == len(transitions):
+    if len(plain) == len(transitions) and done.issuperset(map(number_of, plain)):
         return [True] * len(transitions)
     left = [each for each in transitions if not (each.plain and each.n in done)]
     landed = iter((yield from _apply_all(round_, left)))
@@ -70,10 +70,10 @@ def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
     moved = {*map(number_of, plain)}
     if not round_.jobs <= moved:  # those of all others, in one order with these
         yield from lock_jobs(round_, moved)
-    numbers = encode([*moved]).decode()
-    [(count,)] = yield "complete_jobs", {"numbers": numbers, "now": round_.now}
+    given = {"numbers": encode([*moved]).decode(), "now": round_.now}
+    [(count,)] = yield "complete_jobs", {**given, "count": len(moved)}
     if count < len(moved):
-        moved = {n for (n,) in (yield "completed_now", {"numbers": numbers, "now": round_.now})}
+        moved = {n for (n,) in (yield "complete_some", given)}
     untold = set(moved)
     endings = []
     for each in plain:

@@ -1,20 +1,26 @@
-"""How a queue's jobs are chosen and taken: in the order of `spine.priority`, and only those their gates let pass."""
+"""How a queue's jobs are chosen and taken: by priority and age, and only those their gates let pass.
+
+A job's priority grows by `age_boost` for each hour that it is ready, up to `age_boost_cap`; the highest goes first, and
+of equals the one that waits longest. Every tenth claim of a queue takes the longest-waiting job whatever its priority.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache, partial
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.job import HTTP, Claim
+from standfast.job import HTTP, Claim, Details
 from standfast.rules import QueueRules
 from standfast.spine.known_rules import read_rules
 from standfast.spine.orders import Catch, Order, Want
 from standfast.spine.rounds import settle
 from standfast.store.room import ROOM_TO_CLAIM
 from standfast.store.scripts import writes
-from standfast.store.steps import Round, Rows, Script, text
+from standfast.store.steps import Round, Rows, Script, encode, text
 
 HELD_BY_OTHERS = 1000
 """How many jobs a claim looks past that others are taking at the same moment."""
@@ -32,6 +38,8 @@ MORE_ROOM_AFTER = 0.02
 LARGEST_BROUGHT = 1 << 10
 """Bytes of a receipt that a claim brings along; a handler that asks for a bigger one reads it then."""
 
+_id, _queue, _risk = attrgetter("id"), attrgetter("queue"), itemgetter(2)
+_pending = attrgetter("pending")
 _claims = msgspec.json.Decoder(list[Claim])
 decode_numbers = msgspec.json.Decoder(list[int]).decode
 
@@ -51,56 +59,57 @@ Stamps = dict[str, tuple[str, float | None, Any]]
 
 @writes(room=ROOM_TO_CLAIM)
 def claim(round_: Round, orders: Sequence[Order]) -> Script[list[Catch]]:
-    """Give each worker what it can start now, in the order of `spine.priority`."""
+    """Give each worker what it can start now."""
     if round_.kept:
         yield from settle(round_)
     if round_.starts_nothing:
         return [Catch([], {}, None)] * len(orders)
-    served = {want.queue for order in orders for want in order.wants}
-    next_due, suspects = yield from _make_due_ready(round_, served)
+    next_due, suspects = yield from _make_due_ready(round_, orders)
     catches = []
     for order in orders:
-        catch = yield from _fill(round_, order, suspects=suspects)
-        catches.append(msgspec.structs.replace(catch, next_due=_sooner(next_due, catch.next_due)))
+        catches.append((yield from _fill(round_, order, next_due, suspects=suspects)))  # noqa: PERF401 - it yields
     return catches
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:
-    return min((each for each in (one, other) if each is not None), default=None)
+    return one if other is None else other if one is None else min(one, other)
 
 
-def _make_due_ready(round_: Round, served: Collection[str]) -> Script[tuple[float | None, bool]]:
+def _make_due_ready(round_: Round, orders: Sequence[Order]) -> Script[tuple[float | None, bool]]:
     """Make claimable what became due, and open the gates whose time has come; give the seconds until the next one's.
 
     And whether any job that waits must run alone.
     """
+    now = round_.now
     [(due_at, opens_at, suspects)] = yield "next_due", {}
     seen = 0
-    if opens_at is not None and opens_at <= round_.now:
+    if opens_at is not None and opens_at <= now:
+        served = {want.queue for order in orders for want in order.wants}
         for opens in round_.riders.opens:
             yield from opens(round_, served)
-    if due_at is not None and due_at <= round_.now:
-        [(seen,)] = yield "promote_due", {"now": round_.now, "limit": DUE_PER_CLAIM}
+    if due_at is not None and due_at <= now:
+        [(seen,)] = yield "promote_due", {"now": now, "limit": DUE_PER_CLAIM}
         [(due_at, opens_at, suspects)] = yield "next_due", {}
-        if due_at is not None and due_at <= round_.now:  # what has a thread joins that
+        if due_at is not None and due_at <= now:  # what has a thread joins that
             for joins in round_.riders.joins:
                 seen = max(seen, (yield from joins(round_, DUE_PER_CLAIM)))
+    if due_at is None and opens_at is None:
+        return None, bool(suspects)
     following = _sooner(due_at, opens_at)
-    if following is not None and following <= round_.now:
+    if following is not None and following <= now:
         [(due_at, opens_at, suspects)] = yield "next_due", {}
         following = _sooner(due_at, opens_at)
-        if following is not None and following <= round_.now and seen < DUE_PER_CLAIM:
+        if following is not None and following <= now and seen < DUE_PER_CLAIM:
             return LOOK_AGAIN_AFTER, bool(suspects)  # what is left is in another transaction's hands
-    return (None if following is None else max(0.0, following - round_.now)), bool(suspects)
+    return (None if following is None else max(0.0, following - now)), bool(suspects)
 
 
-def _fill(round_: Round, order: Order, *, suspects: bool) -> Script[Catch]:
-    queues = [want.queue for want in order.wants]
-    known = yield "queue_rules", {"queues": text(queues)}
-    open_queues = {name for name, _, paused, _ in known if not paused}
-    rules = read_rules(queues, known)
+def _fill(round_: Round, order: Order, again: float | None, *, suspects: bool) -> Script[Catch]:
+    """Give a worker what it can start now; `again` is after how many seconds there may be more."""
+    queues = [*map(_queue, order.wants)]
+    known = yield "queue_rules", {"queues": encode(queues).decode()}
+    rules, open_queues = read_rules(queues, known)
     claims: list[Claim] = []
-    again: float | None = None
     waiting: list[str] = []
     for want in order.wants:
         if want.queue in open_queues and not (want.alone and claims):  # of suspects, one at a time
@@ -108,40 +117,86 @@ def _fill(round_: Round, order: Order, *, suspects: bool) -> Script[Catch]:
                 waiting.append(want.queue)
             found = yield from claim_queue(round_, order.worker, want, rules[want.queue])
             claims += found.claims
-            again = _sooner(again, found.again)
+            if found.again is not None:
+                again = _sooner(again, found.again)
     news = (yield from round_.riders.informs()) if known and known[0][-1] != order.policy else None
     return Catch(claims, rules, again, news, tuple(waiting))
 
 
 def claim_queue(round_: Round, worker: str, want: Want, rules: QueueRules) -> Script[Found]:
     """Choose, take and read the claims of one queue, no more than the disk has room to end."""
-    slots = round_.startable(want.slots)
-    if slots == want.slots:
+    if round_.starts_left is None or round_.starts_left >= want.slots:
         return (yield from _claimed(round_, worker, want, rules))
-    fewer = msgspec.structs.replace(want, slots=slots)
-    found = (yield from _claimed(round_, worker, fewer, rules)) if slots else NOTHING
+    fewer = msgspec.structs.replace(want, slots=round_.starts_left)
+    found = (yield from _claimed(round_, worker, fewer, rules)) if fewer.slots else NOTHING
     return found._replace(again=min(MORE_ROOM_AFTER, found.again or MORE_ROOM_AFTER))
 
 
 def _claimed(round_: Round, worker: str, want: Want, rules: QueueRules) -> Script[Found]:
-    if want.ready is None and not rules.regulated:
-        lanes = yield from lanes_of(want)
-        if not lanes:
-            return NOTHING
-        if all(handler != HTTP for handler, _ in lanes):
-            numbers = yield from pick(round_, want, rules, lanes, wanted=want.slots)
-            stamps = yield from take(round_, worker, want.queue, rules, lanes=lanes, numbers=numbers)
-            return Found((yield from taken(round_, worker, want.queue, numbers, stamps)))
+    if want.ready is None and not want.alone and not rules.regulated:
+        claims = yield from _claimed_plainly(round_, worker, want, rules)
+        if claims is not None:
+            return Found(claims)
     return (yield from round_.riders.admits(round_, worker, want, rules))  # type: ignore[no-any-return]
 
 
-def taken(round_: Round, worker: str, queue: str, numbers: Sequence[int], stamps: Stamps) -> Script[list[Claim]]:
-    """Count, read and tell of what was taken."""
-    yield "count_claims", {"queue": queue, "worker": worker, "claims": len(numbers), "now": round_.now}
-    claims = with_risks((yield from held_claims(round_, numbers)), stamps)
-    round_.started(len(claims))
-    round_.told["claimed", queue] += [job.id for job in claims]
-    return claims
+def _claimed_plainly(round_: Round, worker: str, want: Want, rules: QueueRules) -> Script[list[Claim] | None]:
+    """Claim from a queue that nothing holds back, in as few statements as can be; None if requests wait there too.
+
+    PostgreSQL chooses, takes and reads the jobs of an only lane at once, where SQLite answers nothing.
+    """
+    queue, now = want.queue, round_.now
+    declared = yield from handler_stamps(queue)
+    stamps = [(name, *declared.get(name, UNDECLARED)[:2]) for name in want.handlers]
+    terms = {"attempts": rules.attempts, "lease": rules.lease, "worker": worker, "now": now}
+    among = {"queue": queue, "wanted": want.slots}
+    rows = yield "take_lane", {**among, **terms, "timeout": rules.timeout, "stamps": text(stamps), "but": HTTP}
+    if not rows or rows[0][2] is None:
+        lanes = rows or (yield "lane_heads", {**among, "handlers": text(want.handlers)})
+        if not lanes or HTTP in map(_first, lanes):
+            return None if lanes else []
+        numbers = lanes[0][2]
+        if numbers is None:
+            numbers = text((yield from pick(round_, want, rules, [row[:2] for row in lanes], wanted=want.slots)))
+        for handler in {*map(_first, lanes)}:
+            mode, timeout, _ = declared.get(handler, UNDECLARED)
+            how = {"replay_mode": mode, "timeout": rules.timeout if timeout is None else timeout, "handler": handler}
+            yield "take_jobs", {**terms, **how, "numbers": numbers}
+        rows = yield "plain_claims", {"numbers": numbers}
+    if all(map(_is_plain, rows)):
+        claims = [*map(partial(_plain_claim, queue, worker, now), rows)]
+    else:
+        claims = yield from held_claims(round_, [*map(_number, rows)])
+    return (yield from taken(round_, worker, queue, claims, declared))
+
+
+UNDECLARED = ("replay", None, None)
+_first, _number, _is_plain = itemgetter(0), itemgetter(2), itemgetter(-2)
+
+
+def _plain_claim(queue: str, worker: str, now: float, row: tuple[Any, ...]) -> Claim:
+    """Make the claim of a plain job out of a row of `plain_claims`."""
+    handler, _, n, token, id_, payload, attempts, most, start, lease, timeout, replay_mode, *rest = row
+    entered, expires, details, seen, due, _, _ = rest
+    return Claim(
+        *(n, token, id_, queue, handler, worker, payload, attempts, most, start, lease, timeout),
+        *(replay_mode, now, entered, expires, None, _details(details)),
+        first_seen_at=seen,
+        due_at=due,
+    )
+
+
+_details = lru_cache(maxsize=256)(msgspec.json.Decoder(Details).decode)
+"""Reads details; those of most jobs are alike."""
+
+
+def taken(round_: Round, worker: str, queue: str, claims: list[Claim], declared: Stamps) -> Script[list[Claim]]:
+    """Count and tell of what was taken."""
+    yield "count_claims", {"queue": queue, "worker": worker, "claims": len(claims), "now": round_.now}
+    if round_.starts_left is not None:
+        round_.starts_left -= len(claims)
+    round_.told["claimed", queue] += map(_id, claims)
+    return with_risks(claims, declared) if any(map(_risk, declared.values())) else claims
 
 
 def lanes_of(want: Want) -> Script[Rows]:
@@ -210,8 +265,6 @@ def handler_stamps(queue: str) -> Script[Stamps]:
 def with_risks(claims: list[Claim], stamps: Stamps) -> list[Claim]:
     """Tell claims how risky their handlers are, where any of these is."""
     risks = {name: risk for name, (_, _, risk) in stamps.items() if risk is not None}
-    if not risks:
-        return claims
     return [msgspec.structs.replace(claim, handler_risk=risks.get(claim.handler)) for claim in claims]
 
 
@@ -234,7 +287,7 @@ def held_claims(round_: Round, numbers: Iterable[int], *, since: int = 1) -> Scr
     """Read running jobs as their worker holds them; with their effects beyond the token `since`."""
     [(claims,)] = yield "held_claims", {"numbers": text(list(numbers)), "since": since, "most": LARGEST_BROUGHT}
     found = _claims.decode(claims)
-    if any(claim.pending is not None for claim in found):
+    if {*map(_pending, found)} - {None}:
         for brings in round_.riders.brings:
             found = yield from brings(found)
     return found

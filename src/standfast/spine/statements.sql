@@ -79,6 +79,7 @@ SELECT nextval('job_number') FROM generate_series(1, :count::integer)
 
 -- name: insert_bodies
 -- locks: jobs
+-- assumes: all
 -- A job handed in again after an unknown commit is already here: its id says so.
 INSERT INTO body (n, id, payload, idempotency_key, details, created_at) :rows(bigint, text, text, text, text, double precision)
 ON CONFLICT (id) DO NOTHING
@@ -121,6 +122,7 @@ WITH due AS MATERIALIZED (
 UPDATE job SET ready_at = due_at FROM due WHERE job.n = due.n
 
 -- name: next_due
+-- assumes: same
 -- When the next job is due, when the next gate opens, and whether any job that waits must run alone.
 SELECT min(due_at), (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL), EXISTS (
     SELECT 1 FROM job INDEXED BY job_suspect WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL)
@@ -133,6 +135,7 @@ FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
 
 -- name: queue_rules
 -- remembered: yes
+-- assumes: same
 SELECT name, rules, paused, (SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy)
 FROM queue WHERE name IN :texts(queues)
 
@@ -170,6 +173,40 @@ WITH RECURSIVE lane (handler, priority) AS (
 )
 SELECT handler, priority FROM lane WHERE priority IS NOT NULL
 
+-- name: lane_heads
+-- The same, and where it is only one lane, the numbers of the jobs that come first in it.
+WITH RECURSIVE lane (handler, priority) AS (
+  SELECT value, (SELECT max(priority) FROM job
+                 WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = value)
+  FROM json_each(:handlers)
+  UNION ALL
+  SELECT handler, (SELECT max(priority) FROM job
+                   WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+                     AND handler = lane.handler AND priority < lane.priority)
+  FROM lane WHERE priority IS NOT NULL
+), lanes (handler, priority) AS MATERIALIZED (SELECT handler, priority FROM lane WHERE priority IS NOT NULL)
+SELECT handler, priority, CASE WHEN (SELECT count(*) FROM lanes) = 1 THEN (
+  SELECT json_group_array(n) FROM (
+    SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+                        AND handler = lanes.handler AND priority = lanes.priority
+    ORDER BY ready_at, n LIMIT :wanted)) END
+FROM lanes
+
+-- name: lane_heads (postgres)
+-- What is chosen must be locked at once: take_lane does both.
+WITH RECURSIVE lane (handler, priority) AS (
+  SELECT named, (SELECT priority FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue AND handler = named
+                 ORDER BY priority DESC LIMIT 1)
+  FROM jsonb_array_elements_text(:handlers::jsonb) AS named
+  UNION ALL
+  SELECT handler, (SELECT j.priority FROM job AS j
+                   WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.suspect IS NULL AND j.queue = :queue
+                     AND j.handler = lane.handler AND j.priority < lane.priority
+                   ORDER BY j.priority DESC LIMIT 1)
+  FROM lane WHERE priority IS NOT NULL
+)
+SELECT handler, priority, NULL::text FROM lane WHERE priority IS NOT NULL
+
 -- name: claim_lane
 -- locks: jobs
 -- waits: no
@@ -192,7 +229,7 @@ SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
 -- locks: jobs
 -- waits: no
 -- Inside one priority the oldest has the largest boost, so the head of each lane is all a claim must look at.
--- The order is decide/priority's; with `oldest` it is by waiting time alone.
+-- The order is that of tests/claim_order.py; with `oldest` it is by waiting time alone.
 SELECT json_group_array(n), 0 FROM (
   SELECT j.n FROM json_each(:lanes) AS lane JOIN job AS j ON j.n IN (
     SELECT n FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
@@ -222,6 +259,51 @@ WITH heads AS MATERIALIZED (
 )
 SELECT (SELECT coalesce(json_agg(n ORDER BY place), '[]')::text FROM chosen),
   (SELECT count(*) FROM ranked) - (SELECT count(*) FROM chosen)
+
+-- name: take_lane (postgres only)
+-- locks: jobs
+-- waits: no
+-- lanes, claim_lane, take_jobs and held_claims in one, where jobs wait in one lane only, and not for `but`, which may be held back. Of
+-- several lanes it takes none, and names them. Each job says whether it is plain: the others must be read by held_claims.
+WITH RECURSIVE stamp (handler, replay_mode, timeout) AS MATERIALIZED (
+  SELECT r->>0, r->>1, (r->>2)::double precision FROM jsonb_array_elements(:stamps::jsonb) AS r
+), lane (handler, priority) AS (
+  SELECT s.handler, (SELECT priority FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+                       AND handler = s.handler ORDER BY priority DESC LIMIT 1)
+  FROM stamp AS s
+  UNION ALL
+  SELECT handler, (SELECT j.priority FROM job AS j
+                   WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.suspect IS NULL AND j.queue = :queue
+                     AND j.handler = lane.handler AND j.priority < lane.priority
+                   ORDER BY j.priority DESC LIMIT 1)
+  FROM lane WHERE priority IS NOT NULL
+), lanes AS MATERIALIZED (
+  SELECT handler, priority FROM lane WHERE priority IS NOT NULL
+), only_lane AS MATERIALIZED (
+  SELECT min(handler) AS handler, min(priority) AS priority FROM lanes HAVING count(*) = 1 AND min(handler) <> :but
+), chosen AS MATERIALIZED (
+  SELECT n, ready_at FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NULL AND queue = :queue
+    AND handler = (SELECT handler FROM only_lane) AND priority = (SELECT priority FROM only_lane)
+  ORDER BY ready_at, n LIMIT :wanted FOR UPDATE SKIP LOCKED
+), taken AS (
+  UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, token = token + 1, worker = :worker,
+    claimed_at = :now, lease = coalesce(asked_lease, :lease), replay_mode = (SELECT replay_mode FROM stamp JOIN only_lane USING (handler)),
+    timeout = coalesce((SELECT timeout FROM stamp JOIN only_lane USING (handler)), :timeout::double precision),
+    max_attempts = greatest(round_start, progress_start) + coalesce(budget, :attempts)
+  WHERE n = ANY (ARRAY(SELECT n FROM chosen))
+  RETURNING handler, priority, n, token, attempts, max_attempts, round_start, lease, timeout, replay_mode, entered_at, expires_at,
+    due_at, token = 1 AND coalesce(thread_gate, landed, occupies) IS NULL AND pending IS NULL AND progress_start IS NULL AS plain
+), bodies AS MATERIALIZED (
+  SELECT n, id, payload, details, coalesce(first_seen_at, created_at) AS first_seen_at, idempotency_key IS NULL AND coalesced IS NULL AS plain
+  FROM body WHERE n = ANY (ARRAY(SELECT n FROM chosen))
+)
+SELECT j.handler, j.priority, j.n, j.token, b.id, b.payload, j.attempts, j.max_attempts, j.round_start, j.lease, j.timeout, j.replay_mode,
+  j.entered_at, j.expires_at, b.details, b.first_seen_at, j.due_at, j.plain AND b.plain, c.ready_at AS since
+FROM taken AS j JOIN chosen AS c ON c.n = j.n JOIN bodies AS b ON b.n = j.n
+UNION ALL
+SELECT handler, priority, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM lanes
+WHERE NOT EXISTS (SELECT 1 FROM only_lane)
+ORDER BY since, n
 
 -- name: suspect_lanes
 -- The handlers and priorities of suspects: as `lanes`, of few jobs.
@@ -256,6 +338,7 @@ SELECT coalesce(json_agg(n ORDER BY ready_at, n), '[]')::text FROM chosen
 
 -- name: handler_stamps
 -- remembered: yes
+-- assumes: same
 SELECT name, replay_mode, timeout, risk FROM handler WHERE queue = :queue
 
 -- name: take_jobs
@@ -274,6 +357,21 @@ UPDATE job SET state = 'running', ready_at = NULL, attempts = attempts + 1, toke
   replay_mode = :replay_mode, timeout = :timeout::double precision,
   max_attempts = greatest(round_start, progress_start) + coalesce(budget, :attempts)
 WHERE n IN :integers(numbers) AND handler = :handler
+
+-- name: plain_claims
+-- What a claim of a plain job needs, and whether it is one: the others must be read by held_claims. The columns are take_lane's.
+SELECT j.handler, j.priority, j.n, j.token, b.id, b.payload, j.attempts, j.max_attempts, j.round_start, j.lease, j.timeout, j.replay_mode,
+  j.entered_at, j.expires_at, b.details, coalesce(b.first_seen_at, b.created_at), j.due_at,
+  j.token = 1 AND coalesce(j.thread_gate, j.landed, j.occupies, j.pending, j.progress_start, b.idempotency_key, b.coalesced) IS NULL, 0
+FROM json_each(:numbers) AS e CROSS JOIN job AS j ON j.n = e.value CROSS JOIN body AS b ON b.n = e.value
+
+-- name: plain_claims (postgres)
+SELECT j.handler, j.priority, j.n, j.token, b.id, b.payload, j.attempts, j.max_attempts, j.round_start, j.lease, j.timeout, j.replay_mode,
+  j.entered_at, j.expires_at, b.details, coalesce(b.first_seen_at, b.created_at), j.due_at,
+  j.token = 1 AND coalesce(j.thread_gate, j.landed, j.occupies, b.idempotency_key, b.coalesced) IS NULL
+    AND coalesce(j.pending, j.progress_start) IS NULL, 0
+FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
+JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n ORDER BY e.place
 
 -- name: held_claims
 -- CROSS JOIN keeps the order of the numbers. Effects are read from a token on: a first attempt has none yet. A receipt with
@@ -332,22 +430,35 @@ WHERE n IN :integers(numbers)
 
 -- name: complete_jobs
 -- locks: jobs
--- Complete the first attempts of plain jobs. The token fences, and whatever makes a job more than plain (a place of a gate, a thread,
--- a workflow) stands in its row: such a job is left to move_jobs. RETURNING would cost more than the move itself.
+-- assumes: all
+-- Complete the first attempts of so many plain jobs: all of them, or none. The token fences, and whatever makes a job more than plain (a
+-- place of a gate, a thread, a workflow) stands in its row. To have RETURNING say which were moved would cost more than the move itself.
+UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
+WHERE n IN :integers(numbers) AND :count = (SELECT count(*) FROM job WHERE n IN :integers(numbers)
+  AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL)
+
+-- name: complete_jobs (postgres)
+WITH held AS MATERIALIZED (
+  SELECT n, token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL AS plain
+  FROM job WHERE n IN :integers(numbers) ORDER BY n FOR NO KEY UPDATE)
+UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
+FROM held WHERE job.n = held.n AND :count::bigint = (SELECT count(*) FROM held WHERE plain)
+
+-- name: complete_some
+-- locks: jobs
+-- The same of those that are plain still; what is given back was moved now. The others are left to move_jobs.
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
 WHERE n IN :integers(numbers)
   AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
+RETURNING n
 
--- name: complete_jobs (postgres)
+-- name: complete_some (postgres)
 WITH held AS MATERIALIZED (
   SELECT n FROM job WHERE n IN :integers(numbers) ORDER BY n FOR NO KEY UPDATE)
 UPDATE job SET state = 'completed', ready_at = NULL, finished_at = :now, worker = NULL
 FROM held WHERE job.n = held.n
   AND token = 1 AND state = 'running' AND occupies IS NULL AND thread_gate IS NULL AND pending IS NULL AND suspect IS NULL
-
--- name: completed_now
--- Which of these jobs the round has completed: no two rounds have the same time.
-SELECT n FROM job WHERE n IN :integers(numbers) AND state = 'completed' AND finished_at = :now
+RETURNING job.n
 
 -- name: open_round
 -- locks: jobs

@@ -12,6 +12,8 @@ right after the name and are said once for all dialects:
     -- answers: none      no script uses what it answers, so PostgreSQL is not asked to wait for that
     -- remembered: yes    what it reads changes only with statements that say so; SQLite's writer asks once
     -- changes: rules     what is remembered is read again
+    -- assumes: same      it nearly always answers as before: PostgreSQL is not waited for, and checks that it is so
+    -- assumes: all       likewise, it nearly always writes all the rows, or moves all the numbers, that it is given
 
 `dialects.py` says how a statement is written for both, `columns.py` how `:columns(…)` are made.
 """
@@ -50,6 +52,7 @@ SAYINGS = {
     "answers": {"none"},
     "remembered": {"yes"},
     "changes": {"rules"},
+    "assumes": {"same", "all"},
 }
 WAYS: tuple[set[str], ...] = ({""}, {"", "postgres"}, {"", "sqlite"}, {"sqlite", "postgres"}, {"postgres only"})
 """For which dialects a statement may be written."""
@@ -71,6 +74,7 @@ class Statement(msgspec.Struct, frozen=True):
     answers: bool = True
     remembered: bool = False
     changes_rules: bool = False
+    assumes: str | None = None
 
     def for_rows(self, rows: int, width: int) -> str:
         """Write the statement out for a batch of so many rows."""
@@ -101,6 +105,7 @@ class Written(NamedTuple):
             answers="answers" not in self.says,
             remembered="remembered" in self.says,
             changes_rules="changes" in self.says,
+            assumes=self.says.get("assumes"),
         )
 
 

@@ -85,15 +85,6 @@ class Round(msgspec.Struct, eq=False):
         if delay < self.work.get(queue, 9e99):
             self.work[queue] = max(0.0, delay)
 
-    def startable(self, wanted: int) -> int:
-        """Give how many of so many jobs may be started."""
-        return wanted if self.starts_left is None else min(wanted, self.starts_left)
-
-    def started(self, number: int) -> None:
-        """Count what was started."""
-        if self.starts_left is not None:
-            self.starts_left -= number
-
     def absorb(self, part: Round) -> None:
         """Make one's own what a part of this transaction told and kept."""
         for what, ids in part.told.items():

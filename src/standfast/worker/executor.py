@@ -12,11 +12,11 @@ from contextvars import copy_context
 from typing import Any
 
 from standfast.failure import classify
+from standfast.failure.error_place import with_place
 from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.outcome import Drained, NotEntered, Outcome, Succeeded
 from standfast.rules import QueueRules
-from standfast.spine.error_place import with_place
 from standfast.spine.registry import Registry
 from standfast.spine.run import Attempts, Cut, Running, cut_short, thrown_away
 from standfast.spine.settle import age_reason

@@ -1,4 +1,7 @@
-"""The environment of the peers: a Python of their own with each of them installed, made once and kept."""
+"""The environment of the peers: a Python of their own with each of them installed, made once and kept.
+
+Those that are written for Node stand in its directory `node`, installed by npm.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from standfast.errors import ConfigurationError
 NEWEST_FIRST = ("python3.14", "python3.13", "python3.12")
 """Oban for Python needs 3.12; the others take what standfast takes."""
 NONE = "none"
+NODE = "node"
 INSTALL_SECONDS = 180
 ASK = """
 import importlib.metadata, json, sys
@@ -25,18 +29,20 @@ print(json.dumps({"python": sys.version.split()[0], "packages": {name: found.get
 
 
 class Package(msgspec.Struct, frozen=True):
-    """A peer: what people call it, what pip calls it, and what is asked of pip and of Python."""
+    """A peer: what people call it, what pip or npm calls it, and what is asked of that and of its language."""
 
     title: str
     name: str
     requirement: str
     needs: str
+    on_node: bool = False
 
 
 PACKAGES = (
     Package("PgQueuer", "pgqueuer", "pgqueuer[asyncpg]", "it needs Python 3.10"),
     Package("Oban", "oban", "oban", "it needs Python 3.12"),
     Package("Procrastinate", "procrastinate", "procrastinate", "it needs Python 3.10"),
+    Package("graphile-worker", "graphile-worker", "graphile-worker", "it needs Node 18 and npm", on_node=True),
 )
 
 
@@ -47,6 +53,8 @@ class Installed(msgspec.Struct, frozen=True):
     python_version: str
     versions: dict[str, str]
     reasons: dict[str, str]
+    node_place: str = ""
+    """The directory that holds `node_modules`."""
 
 
 class _Answer(msgspec.Struct):
@@ -59,10 +67,11 @@ def prepare(given: str | None, say: Say) -> Installed:
     if given == NONE:
         return Installed("", "", {}, {package.title: "--peers none" for package in PACKAGES})
     if given is not None:
-        return _look(_python_in(Path(given)), {})
+        return _look(_python_in(Path(given)), Path(given) / NODE, {})
+    node = usual_place() / NODE
     python = _python_in(usual_place(), make=say)
-    missing = [package for package in PACKAGES if package.title not in _look(python, {}).versions]
-    return _look(python, {package.title: _install(python, package, say) for package in missing})
+    missing = [package for package in PACKAGES if package.title not in _look(python, node, {}).versions]
+    return _look(python, node, {package.title: _install(python, node, package, say) for package in missing})
 
 
 def usual_place() -> Path:
@@ -99,9 +108,19 @@ def _called(name: str) -> list[str]:
     return [*([first] if first else []), *(str(path) for path in sorted(kept.glob(f"*/bin/{name}"), reverse=True))]
 
 
-def _install(python: str, package: Package, say: Say) -> str:
+def _install(python: str, node: Path, package: Package, say: Say) -> str:
     say(f"installing {package.title} for the peers' environment")
+    if package.on_node:
+        return _install_on_node(node, package)
     return _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package.requirement])
+
+
+def _install_on_node(node: Path, package: Package) -> str:
+    npm = shutil.which("npm")
+    if npm is None:
+        return "npm is not here"
+    node.mkdir(parents=True, exist_ok=True)
+    return _run([npm, "install", "--silent", "--prefix", str(node), package.requirement])
 
 
 def _run(command: list[str]) -> str:
@@ -116,22 +135,32 @@ def _run(command: list[str]) -> str:
     return said[-1].removeprefix("ERROR: ") if said else f"ended with code {done.returncode}"
 
 
-def _look(python: str, reasons: dict[str, str]) -> Installed:
+def _look(python: str, node: Path, reasons: dict[str, str]) -> Installed:
     """See which peers are there."""
-    names = [package.name for package in PACKAGES]
+    names = [package.name for package in PACKAGES if not package.on_node]
     told = subprocess.run([python, "-c", ASK, *names], capture_output=True, text=True, check=False)  # noqa: S603
     if told.returncode:
         raise ConfigurationError(f"{python} cannot run the peers: {told.stderr.strip()}; name another with --peers")
     answer = msgspec.json.decode(told.stdout, type=_Answer)
-    known = {package.title: answer.packages[package.name] for package in PACKAGES}
+    on_node = {package.name: _node_version(node, package) for package in PACKAGES if package.on_node}
+    known = {package.title: (answer.packages | on_node)[package.name] for package in PACKAGES}
     return Installed(
         python=python,
         python_version=answer.python,
         versions={title: version for title, version in known.items() if version},
         reasons={
-            package.title: f"not installed: {reasons.get(package.title) or f'{python} has none'} ({package.needs}, "
-            f"and this is {answer.python}; --peers names another environment)"
+            package.title: f"not installed: {reasons.get(package.title) or 'there is none'} ({package.needs}, and this "
+            f"is {node if package.on_node else answer.python}; --peers names another environment)"
             for package in PACKAGES
             if not known[package.title]
         },
+        node_place=str(node),
     )
+
+
+def _node_version(node: Path, package: Package) -> str | None:
+    """Give the version of a package that npm installed here, if Node is there to run it."""
+    file = node / "node_modules" / package.name / "package.json"
+    if shutil.which("node") is None or not file.is_file():
+        return None
+    return str(msgspec.json.decode(file.read_bytes())["version"])

@@ -11,12 +11,13 @@ from standfast.bench import peers
 from standfast.bench.figure import Figure, Figures
 from standfast.bench.postgres.bench_server import analyze
 from standfast.bench.postgres.contestant import Failed
-from standfast.bench.postgres.environment import Package
+from standfast.bench.postgres.environment import Installed, Package
 from standfast.bench.postgres.peer_process import PeerProcess
 from standfast.bench.sizes import BULK, CALLERS, PAYLOAD, Sizes
 from standfast.bench.starting import UNCOUNTED, start_figures
 
 HARNESS = Path(peers.__file__).with_name("harness.py")
+NODE_HARNESS = HARNESS.with_name("graphile_harness.cjs")
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -40,9 +41,11 @@ class Probed(msgspec.Struct, frozen=True):
 class Peer:
     """Two processes: one works or enqueues, the other enqueues what the first starts across processes."""
 
-    def __init__(self, package: Package, python: str) -> None:
+    def __init__(self, package: Package, installed: Installed) -> None:
         self.title = package.title
-        command = [python, str(HARNESS), f"{package.name}_driver"]
+        command = [installed.python, str(HARNESS), f"{package.name}_driver"]
+        if package.on_node:
+            command = ["node", str(NODE_HARNESS), installed.node_place]
         self._process = PeerProcess(command)
         self._sender = PeerProcess(command)
 

@@ -59,7 +59,7 @@ async def measure(server: Server, installed: Installed, sizes: Sizes, rounds: in
 async def _prepared(server: Server, installed: Installed, sizes: Sizes, say: Say) -> AsyncIterator[Bench]:
     """Fill the standing backlogs, and end the peers' processes afterwards."""
     product = Product(server)
-    peers = [Peer(package, installed.python) for package in PACKAGES if package.title in installed.versions]
+    peers = [Peer(package, installed) for package in PACKAGES if package.title in installed.versions]
     async with AsyncExitStack() as stack:
         for peer in peers:
             stack.push_async_callback(peer.close)

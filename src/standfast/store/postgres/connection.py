@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 
@@ -15,7 +15,8 @@ from standfast.errors import ConfigurationError, WrongAddress
 from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.refusal import is_refused_for_good
-from standfast.store.postgres.session import Session, Unanswered
+from standfast.store.postgres.session import Opening, Session, Unanswered, numbered
+from standfast.store.statements import Statement
 from standfast.store.steps import Rows
 
 LONGEST_CALL = 5.0
@@ -86,6 +87,11 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         while cursor.nextset():
             pass
         return cursor.fetchall()
+
+    def begin_at_once(self, opening: Opening, expected: Mapping[str, Any]) -> None:
+        """Open a transaction without waiting for it, on a session that is ours alone."""
+        if self.session is not None:
+            self.session.begin_at_once(opening, expected)
 
     def finish(self) -> None:
         """Commit; raise Unanswered where nobody knows whether that was carried out."""
@@ -173,11 +179,11 @@ def roll_back(connection: Connection) -> None:
         connection.close()
 
 
-def found_at_opening(rows: Rows, store: str) -> float:
-    """Read what the opening of a transaction answers: give the time, and refuse a schema that has become too new."""
+def found_at_opening(rows: Rows, store: str) -> tuple[float, int]:
+    """Read what the opening of a transaction answers: give time and schema, and refuse one that has become too new."""
     [(now, readable_by)] = rows
     check_readable("postgres", readable_by, store)
-    return float(now)
+    return float(now), readable_by
 
 
 def opening(address: Address, isolation: str = WRITING, lock: float = LONGEST_LOCK) -> str:
@@ -185,11 +191,30 @@ def opening(address: Address, isolation: str = WRITING, lock: float = LONGEST_LO
 
     What it sets ends with it: a pooler shares sessions.
 
-    The isolation is named, because a database or a role may have another default. What writes goes by the indexes:
-    plans are made once, most of them while the store is new and reading a table whole would seem cheap.
+    The isolation is named, because a database or a role may have another default.
+    """
+    set_all = "; ".join(f"SET LOCAL {name} = {value}" for name, value in _settings(address, isolation, lock).items())
+    return f"BEGIN ISOLATION LEVEL {isolation}; {set_all}; {TELL_THE_TIME}, readable_by FROM schema"
+
+
+def opening_at_once(address: Address) -> Opening:
+    """Word the same for a writer that knows the time and the schema: the server only checks that this is still so."""
+    settings = _settings(address, WRITING, LONGEST_LOCK).items()
+    set_all = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings)
+    as_known = f"readable_by = :readable_by AND abs(({TELL_THE_TIME}) - :time) < :off"
+    check = f"SELECT {set_all}, 1 / ({as_known})::integer FROM {address.schema}.schema"  # noqa: S608 - the name was checked
+    begin = f"BEGIN ISOLATION LEVEL {WRITING}".encode()
+    return Opening(begin, numbered("opening", Statement(check, gives_rows=True)))
+
+
+def _settings(address: Address, isolation: str, lock: float) -> dict[str, str]:
+    """Give what is set for a transaction.
+
+    What writes goes by the indexes: plans are made once, most of them while the store is new and reading a table whole
+    would seem cheap.
     """
     longest = f"{LONGEST_CALL * 1000:.0f}"
-    settings = {
+    return {
         "search_path": address.schema,
         "statement_timeout": longest,
         "idle_in_transaction_session_timeout": longest,
@@ -197,5 +222,3 @@ def opening(address: Address, isolation: str = WRITING, lock: float = LONGEST_LO
         "lock_timeout": f"{lock * 1000:.0f}",
         "enable_seqscan": "off" if isolation == WRITING else "on",
     }
-    set_all = "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items())
-    return f"BEGIN ISOLATION LEVEL {isolation}; {set_all}; {TELL_THE_TIME}, readable_by FROM schema"

@@ -16,11 +16,13 @@ from standfast.store.engine import FAULTS, Doubt, Engine
 from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
 from standfast.store.postgres.address import Address
+from standfast.store.postgres.assumptions import Assumptions, Mistaken
 from standfast.store.postgres.connection import (
     SHORTEST_LOCK,
     Connection,
     found_at_opening,
     opening,
+    opening_at_once,
     roll_back,
     rolled_back_on_failure,
 )
@@ -28,18 +30,23 @@ from standfast.store.postgres.driver import drive
 from standfast.store.postgres.foreign import Foreign
 from standfast.store.postgres.server import Server
 from standfast.store.postgres.session import Unanswered
-from standfast.store.requests import Reading
+from standfast.store.requests import Reading, Reply, Request
 from standfast.store.scripts import RoundScripts
 from standfast.store.steps import Round, Script
 
 T = TypeVar("T")
 
+NEVER = float("-inf")
 PATIENCE = 5.0
 """Seconds a caller waits for what it reads."""
 IN_THE_WAY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
 """What says that somebody else's transaction is in the way, and nothing is wrong with the server or the connection."""
 SAME_TIME = 0.001
 """Seconds that a message's way may seem to move the server's clock."""
+TIME_KEPT = 1.0
+"""Seconds for which the server need not be asked for its time again, nor whether it is still there."""
+TIME_OFF = 1.0
+"""Seconds by which it may be another time there than was reckoned: the message may have been on its way for long."""
 
 
 class PostgresEngine(Engine[Connection]):
@@ -60,7 +67,13 @@ class PostgresEngine(Engine[Connection]):
         self._server = server
         self._opening = opening(server.address)
         self._opening_in_haste = opening(server.address, lock=SHORTEST_LOCK)
+        self._opening_at_once = opening_at_once(server.address)
         self._offset = 0.0
+        self._told = 0.0
+        self._told_at = NEVER
+        """What time the server last told, and when, on this connection."""
+        self._readable_by = 0
+        self._trusts = False
 
     def open(self) -> None:
         """Connect, bring the schema forward, ask for the time, start the writer."""
@@ -104,6 +117,7 @@ class PostgresEngine(Engine[Connection]):
         return Foreign(tx, self._server.address, self._server.identity, self._clock, self._scripts)
 
     def _open(self) -> Connection:
+        self._told_at = NEVER
         with reopening("postgres", str(self._server.address)):
             return self._server.open()
 
@@ -118,11 +132,40 @@ class PostgresEngine(Engine[Connection]):
     def _begin(self, connection: Connection, *, in_haste: bool = False, waits: bool = True) -> None:  # noqa: ARG002
         """Begin, and take the server's time: the machine's own clock only says how much has passed since."""
         with rolled_back_on_failure(connection):
+            passed = self._clock.elapsed() - self._told_at
+            if self._trusts_session(connection) and not in_haste and self._knows_time(passed):
+                expected = {"readable_by": self._readable_by, "time": self._told + passed, "off": TIME_OFF}
+                connection.begin_at_once(self._opening_at_once, expected)
+                return
             rows = connection.begin(self._opening_in_haste if in_haste else self._opening)
-            told = found_at_opening(rows, str(self._server.address))
-        offset = self._clock.of_server(told) - self._clock.elapsed()
+            self._told, self._readable_by = found_at_opening(rows, str(self._server.address))
+        self._told_at = self._clock.elapsed()
+        offset = self._clock.of_server(self._told) - self._told_at
         if abs(offset - self._offset) > SAME_TIME:
             self._offset = offset
+
+    def _knows_time(self, passed: float) -> bool:
+        """Tell whether the server told its time a moment ago, and it is as late as that makes it."""
+        return 0 <= passed < TIME_KEPT and abs(self._clock.of_server(self._told + passed) - self.now()) < TIME_OFF
+
+    def _trusts_session(self, connection: Connection) -> bool:
+        """Have a session that is ours alone take for granted what this round may; tell whether it does."""
+        session = connection.session
+        if session is None:
+            return False
+        if session.assumptions is None:
+            session.assumptions = Assumptions(session, self._clock.elapsed)
+        session.assumptions.trusted = self._trusts
+        return self._trusts
+
+    def _transact(self, pending: list[Request[Any]], *, alone: bool, waits: bool = True) -> tuple[list[Reply], Round]:
+        """Run a round by what can be taken for granted; where that was a mistake, by what the server answers."""
+        self._trusts = not alone
+        try:
+            return super()._transact(pending, alone=alone, waits=waits)
+        except Mistaken:
+            self._trusts = False
+            return super()._transact(pending, alone=alone, waits=waits)
 
     def _new_round(self, connection: Connection) -> Round:  # noqa: ARG002 - what it must tell came with BEGIN
         return Round(self.now(), 0.0, "", self._scripts.riders)

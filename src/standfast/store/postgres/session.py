@@ -7,10 +7,11 @@ question, or with the commit: a pipeline, in libpq's words.
 
 from __future__ import annotations
 
+import re
 import select
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 from psycopg import pq
@@ -18,12 +19,18 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq.abc import PGresult
 
+from standfast.store.statements import Statement
 from standfast.store.steps import Rows
+
+if TYPE_CHECKING:
+    from standfast.store.postgres.assumptions import Assumptions
 
 BOOLEAN, INTEGER, BIGINT, DOUBLE, UNKNOWN = 16, 23, 20, 701, 0
 """Types by the server's numbers. What a text is, it finds out by itself."""
 LARGEST_INTEGER = (1 << 31) - 1
-FAILED, SYNCED = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_SYNC
+FAILED, SYNCED, FOUND = pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_SYNC, pq.ExecStatus.TUPLES_OK
+
+PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
 
 class Numbered(NamedTuple):
@@ -34,6 +41,20 @@ class Numbered(NamedTuple):
     names: tuple[str, ...]
     answers: bool = True
     """Whether anything is done with what it answers."""
+
+
+def numbered(name: str, statement: Statement) -> Numbered:
+    """Write a statement as libpq takes it."""
+    names = list(dict.fromkeys(PARAMETER.findall(statement.sql)))
+    sql = PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", statement.sql)
+    return Numbered(name, sql.encode(), tuple(names), statement.answers)
+
+
+class Opening(NamedTuple):
+    """How a transaction is opened without waiting: what begins it, and what sets and checks all that it relies on."""
+
+    begin: bytes
+    settings: Numbered
 
 
 class Unanswered(psycopg.OperationalError):
@@ -49,27 +70,35 @@ class Session:
         self._longest = longest
         self._transformer = Transformer(connection)
         self._planned: dict[tuple[str, tuple[int, ...]], bytes] = {}
-        self._told = 0
-        """How many statements wait for their answers."""
+        self.assumptions: Assumptions | None = None
+        """What need not be waited for, where the writer has this session."""
+        self._told: list[Callable[[Rows], None] | None] = []
+        """The statements that wait for their answers: who is given the rows of each, if anybody."""
 
     def begin(self, opening: str) -> Rows:
         """Run the statements that open a transaction; give what the last of them answers."""
         self._wire.send_query(opening.encode())
         return self._rows(self._answers()[-1])
 
+    def begin_at_once(self, opening: Opening, given: Mapping[str, Any]) -> None:
+        """Open a transaction with the first statement that is waited for."""
+        plan, values = self._ready_to_send(opening.settings, given)
+        self._wire.enter_pipeline_mode()
+        self._wire.send_query_params(opening.begin, None)
+        self._wire.send_query_prepared(plan, values)
+        self._told += [None, None]
+
     def ask(self, statement: Numbered, given: Mapping[str, Any]) -> Rows:
         """Run a statement; give its rows, or how many it changed."""
-        types, values = _bound(given, statement.names)
-        self._wire.send_query_prepared(self._plan(statement, types), values)
+        self._wire.send_query_prepared(*self._ready_to_send(statement, given))
         return self._rows(self._answers()[-1])
 
-    def tell(self, statement: Numbered, given: Mapping[str, Any]) -> None:
-        """Have a statement run whose answer nobody needs. If it fails, the next call says so."""
-        types, values = _bound(given, statement.names)
-        plan = self._plan(statement, types)
+    def tell(self, statement: Numbered, given: Mapping[str, Any], heard: Callable[[Rows], None] | None = None) -> None:
+        """Have a statement run whose answer nobody waits for. If it fails, the next call says so."""
+        plan, values = self._ready_to_send(statement, given)
         self._wire.enter_pipeline_mode()
         self._wire.send_query_prepared(plan, values)
-        self._told += 1
+        self._told.append(heard)
 
     def commit(self) -> None:
         """Commit after all that was told.
@@ -77,7 +106,7 @@ class Session:
         Answers come in order: the server's word that something before the COMMIT failed says that it was not carried
         out. Without any word, nobody knows.
         """
-        before = self._told
+        before = len(self._told)
         try:
             self._wire.send_query_params(b"COMMIT", None)
             answers = self._collected()
@@ -101,6 +130,10 @@ class Session:
         self._answers()
 
     # --- sending
+
+    def _ready_to_send(self, statement: Numbered, given: Mapping[str, Any]) -> tuple[bytes, list[bytes | None]]:
+        types, values = _bound(given, statement.names)
+        return self._plan(statement, types), values
 
     def _plan(self, statement: Numbered, types: Sequence[int]) -> bytes:
         """Give the name by which the session knows a statement with parameters of these types."""
@@ -134,8 +167,13 @@ class Session:
             if answer is not None and answer.status == SYNCED:
                 self._wire.exit_pipeline_mode()
                 break
-            answers += [] if answer is None else [answer]
-        self._told = 0
+            if answer is not None:
+                answers.append(answer)
+                until = time.monotonic() + self._longest
+        told, self._told = self._told, []
+        for heard, answer in zip(told, answers, strict=False):
+            if heard is not None and answer.status == FOUND:
+                heard(self._rows(answer))
         if not answers:
             raise psycopg.OperationalError("the connection was lost")
         return answers

@@ -87,7 +87,7 @@ def _start(call: Call, called: Called, round_: Round) -> Script[None]:
     job = call.job
     known = yield "queue_rules", {"queues": text([job.queue])}
     [(_, _, paused, *_, mark)] = known
-    called.rules = read_rules([job.queue], known)[job.queue]
+    called.rules = read_rules([job.queue], known)[0][job.queue]
     called.policy = (yield from policies.kept()) if mark != call.policy else None
     for n, state, worker, token, ready in (yield "called_job", {"id": job.id}):
         if state == State.RUNNING and worker == call.worker:
@@ -99,7 +99,7 @@ def _start(call: Call, called: Called, round_: Round) -> Script[None]:
 
 
 def _may_start(round_: Round) -> bool:
-    return not round_.starts_nothing and bool(round_.startable(1))
+    return not round_.starts_nothing and round_.starts_left != 0
 
 
 def _held(round_: Round, n: int, queue: str) -> Script[Claim]:

@@ -8,7 +8,7 @@ import msgspec
 
 from standfast.job import Claim
 from standfast.rules import QueueRules
-from standfast.spine.claim import LOOK_AGAIN_AFTER, NOTHING, Found, Stamps, lanes_of, pick, take, taken
+from standfast.spine.claim import LOOK_AGAIN_AFTER, NOTHING, Found, Stamps, held_claims, lanes_of, pick, take, taken
 from standfast.spine.orders import Want
 from standfast.store.steps import Round, Rows, Script
 from standfast.wings.limits import barriers
@@ -41,7 +41,8 @@ def claim_regulated(round_: Round, worker: str, want: Want, rules: QueueRules) -
         numbers, again, stamps = yield from _take_what_passes(round_, worker, want, before)
         if not numbers:
             return Found([], again)
-    return Found((yield from taken(round_, worker, want.queue, numbers, stamps)), again)
+    claims = yield from held_claims(round_, numbers)
+    return Found((yield from taken(round_, worker, want.queue, claims, stamps)), again)
 
 
 def claim_this(round_: Round, worker: str, want: Want, rules: QueueRules, n: int) -> Script[list[Claim]]:
@@ -61,7 +62,7 @@ def claim_this(round_: Round, worker: str, want: Want, rules: QueueRules, n: int
             return []
     lanes: Rows = [(handler, 0) for handler in want.handlers]
     stamps = yield from take(round_, worker, want.queue, rules, lanes=lanes, numbers=[n])
-    return (yield from taken(round_, worker, want.queue, [n], stamps))
+    return (yield from taken(round_, worker, want.queue, (yield from held_claims(round_, [n])), stamps))
 
 
 def _admitted(round_: Round, want: Want, rules: QueueRules) -> Script[bool]:

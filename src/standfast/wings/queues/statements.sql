@@ -7,6 +7,7 @@ SELECT 1 FROM queue WHERE name = :queue FOR UPDATE
 
 -- name: known_queues
 -- remembered: yes
+-- assumes: same
 SELECT name, priority, max_age, max_depth FROM queue WHERE name IN :texts(queues)
 
 -- name: ensure_queues

@@ -1,0 +1,122 @@
+"""What a round takes for granted instead of waiting for it: the server checks that, and fails the round if it is wrong.
+
+Most answers can be told beforehand: the rules are those of the round before, every body that is inserted is new, every
+job that is completed was still running. A statement that says `assumes:` is sent with a check, and its script goes on
+at once with the expected answer. A check that fails divides by zero: the server then skips what follows, the COMMIT
+too. The round is run again, and waits for every answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import psycopg
+
+from standfast.store.postgres.session import Numbered, Session, numbered
+from standfast.store.statements import Statement
+from standfast.store.steps import Batch, Rows
+
+Mistaken = psycopg.errors.DivisionByZero
+"""What the server says where a check fails."""
+SURE_AFTER = 2
+"""How often in a row a question must have had the same answer before that is taken for granted."""
+NUMBERS_KEPT = 1.0
+"""Seconds that numbers may wait for their jobs: those of all processes stay in the order of time, nearly."""
+FEWEST_NUMBERS = 16
+NEXT_NUMBERS = "next_numbers"
+
+_integers = msgspec.json.Decoder(list[int]).decode
+
+
+class Told(NamedTuple):
+    """An answer: as the server compares it, as scripts get it, and how often in a row it was given."""
+
+    as_text: str
+    rows: Rows
+    times: int
+
+
+class Checked(NamedTuple):
+    """A statement that is checked, and one that asks and brings what there will be to compare."""
+
+    check: Numbered
+    ask: Numbered
+
+
+def checked(name: str, statement: Statement) -> Checked | None:
+    """Give a statement with its check, where it says that it assumes anything."""
+    own = numbered(name, statement)
+    if statement.assumes == "same":
+        found = f"(SELECT json_agg(found) FROM ({statement.sql}) AS found)::text"  # noqa: S608 - all of it is ours
+        check = f"SELECT 1 / (coalesce({found}, '[]') = :last::text)::integer"
+        ask = f"SELECT found.*, (json_agg(found) OVER ())::text FROM ({statement.sql}) AS found"  # noqa: S608
+        return Checked(_variant(f"{name} as before", statement, check), _variant(f"{name} to keep", statement, ask))
+    if statement.assumes == "all":
+        writes = statement.sql if statement.gives_rows else f"{statement.sql}\nRETURNING 1"
+        check = f"WITH written AS ({writes}) SELECT 1 / (count(*) = :count)::integer FROM written"  # noqa: S608
+        return Checked(_variant(f"{name} all", statement, check), own)
+    return None
+
+
+def _variant(name: str, statement: Statement, sql: str) -> Numbered:
+    return numbered(name, msgspec.structs.replace(statement, sql=sql))
+
+
+class Assumptions:
+    """What the writer's session knows from round to round. Nothing is believed without the server's check."""
+
+    def __init__(self, session: Session, elapsed: Callable[[], float]) -> None:
+        self._session = session
+        self._elapsed = elapsed
+        self._told: dict[tuple[Any, ...], Told] = {}
+        self._numbers: Rows = []
+        self._numbers_came = 0.0
+        self.trusted = False
+        """Whether a round goes by them; one that was mistaken asks for everything."""
+
+    def forget_rules(self) -> None:
+        """Know no answer: a statement of our own changes what they are about."""
+        self._told.clear()
+
+    # --- questions
+
+    def answer(self, statement: Checked, given: Mapping[str, Any]) -> Rows:
+        """Give what a question was answered before, and have the server compare; or ask it."""
+        key = statement.ask.name, *given.values()
+        known = self._told.get(key)
+        if self.trusted and known is not None and known.times >= SURE_AFTER:
+            self._session.tell(statement.check, {**given, "last": known.as_text})
+            return known.rows
+        found = self._session.ask(statement.ask, given)
+        as_text = found[0][-1] if found else "[]"
+        times = known.times + 1 if known is not None and known.as_text == as_text else 1
+        self._told[key] = Told(as_text, [row[:-1] for row in found], times)
+        return self._told[key].rows
+
+    # --- writes
+
+    def written(self, statement: Checked, parameters: Mapping[str, Any] | Batch, given: Mapping[str, Any]) -> Rows:
+        """Take it that every row is written that a statement is given."""
+        if not self.trusted:
+            return self._session.ask(statement.ask, given)
+        numbers = _integers(parameters["numbers"]) if isinstance(parameters, Mapping) else []
+        count = len(numbers or parameters)
+        self._session.tell(statement.check, {**given, "count": count})
+        return [(count,)]
+
+    # --- numbers
+
+    def numbers(self, statement: Numbered, count: int) -> Rows:
+        """Give numbers for new jobs out of those that came with an earlier answer, and have more come with the next."""
+        if len(self._numbers) < count or self._elapsed() - self._numbers_came > NUMBERS_KEPT:
+            self._bring(self._session.ask(statement, {"count": 2 * count}))
+        taken, self._numbers = self._numbers[:count], self._numbers[count:]
+        if len(self._numbers) < count:
+            self._session.tell(statement, {"count": max(FEWEST_NUMBERS, 2 * count)}, self._bring)
+        return taken
+
+    def _bring(self, rows: Rows) -> None:
+        self._numbers = rows
+        self._numbers_came = self._elapsed()
