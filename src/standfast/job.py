@@ -173,9 +173,6 @@ class Parent(msgspec.Struct, frozen=True, gc=False):
     left_out: bool = False
 
 
-UNMARKED = (None,) * 6
-
-
 class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A job as its worker holds it: the right to run it now, under this token. Field order is the statement's."""
 
@@ -224,6 +221,8 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     handler_risk: Risk | None = None
     parents: dict[str, Parent] | None = None
     """By name, the steps of its workflow that came before it."""
+    plain: bool = False
+    """Whether this is the first attempt of a job that no wing has a part in, in a queue that nothing holds back."""
 
     @property
     def repeat(self) -> int:
@@ -243,12 +242,6 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def exhausted(self) -> bool:
         """Whether this was the round's last attempt: one that made progress is not counted."""
         return self.attempts >= self.max_attempts and not self.progressed
-
-    @property
-    def plain(self) -> bool:
-        """Whether this is the first attempt of a job that no wing has a part in, as far as the job itself tells."""
-        marks = (self.gate, self.idempotency_key, self.occupies, self.ledger, self.pending, self.suspect)
-        return marks == UNMARKED and self.token == 1 and self.handler != HTTP and self.details.session is None
 
     @property
     def identity(self) -> str:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.job import HTTP, Claim, Details
-from standfast.rules import QueueRules
-from standfast.spine.known_rules import read_rules
+from standfast.profiles import RULES
+from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.orders import Catch, Order, Want
 from standfast.spine.rounds import settle
 from standfast.store.room import ROOM_TO_CLAIM
@@ -41,6 +41,8 @@ LARGEST_BROUGHT = 1 << 10
 _id, _queue, _risk = attrgetter("id"), attrgetter("queue"), itemgetter(2)
 _pending = attrgetter("pending")
 _claims = msgspec.json.Decoder(list[Claim])
+_read_rules = lru_cache(maxsize=1024)(msgspec.json.Decoder(QueueRules).decode)
+"""Reads published rules, the same text once."""
 decode_numbers = msgspec.json.Decoder(list[int]).decode
 
 
@@ -81,25 +83,28 @@ def _make_due_ready(round_: Round, orders: Sequence[Order]) -> Script[tuple[floa
     And whether any job that waits must run alone.
     """
     now = round_.now
-    [(due_at, opens_at, suspects)] = yield "next_due", {}
-    seen = 0
+    [(due_at, after_it, opens_at, suspects)] = yield "next_due", {}
+    promoted = 0
     if opens_at is not None and opens_at <= now:
         served = {want.queue for order in orders for want in order.wants}
         for opens in round_.riders.opens:
             yield from opens(round_, served)
     if due_at is not None and due_at <= now:
-        [(seen,)] = yield "promote_due", {"now": now, "limit": DUE_PER_CLAIM}
-        [(due_at, opens_at, suspects)] = yield "next_due", {}
+        [(promoted,)] = yield "promote_due", {"now": now, "limit": DUE_PER_CLAIM}
+        if promoted == 1 and (after_it is None or after_it > now):
+            due_at = after_it  # it was the only one
+        else:
+            [(due_at, _, opens_at, _)] = yield "next_due", {}
         if due_at is not None and due_at <= now:  # what has a thread joins that
             for joins in round_.riders.joins:
-                seen = max(seen, (yield from joins(round_, DUE_PER_CLAIM)))
+                promoted = max(promoted, (yield from joins(round_, DUE_PER_CLAIM)))
     if due_at is None and opens_at is None:
         return None, bool(suspects)
     following = _sooner(due_at, opens_at)
     if following is not None and following <= now:
-        [(due_at, opens_at, suspects)] = yield "next_due", {}
+        [(due_at, _, opens_at, _)] = yield "next_due", {}
         following = _sooner(due_at, opens_at)
-        if following is not None and following <= now and seen < DUE_PER_CLAIM:
+        if following is not None and following <= now and promoted < DUE_PER_CLAIM:
             return LOOK_AGAIN_AFTER, bool(suspects)  # what is left is in another transaction's hands
     return (None if following is None else max(0.0, following - now)), bool(suspects)
 
@@ -178,11 +183,13 @@ def _plain_claim(queue: str, worker: str, now: float, row: tuple[Any, ...]) -> C
     """Make the claim of a plain job out of a row of `plain_claims`."""
     handler, _, n, token, id_, payload, attempts, most, start, lease, timeout, replay_mode, *rest = row
     entered, expires, details, seen, due, _, _ = rest
+    told = _details(details)
     return Claim(
         *(n, token, id_, queue, handler, worker, payload, attempts, most, start, lease, timeout),
-        *(replay_mode, now, entered, expires, None, _details(details)),
+        *(replay_mode, now, entered, expires, None, told),
         first_seen_at=seen,
         due_at=due,
+        plain=told.session is None,
     )
 
 
@@ -291,3 +298,24 @@ def held_claims(round_: Round, numbers: Iterable[int], *, since: int = 1) -> Scr
         for brings in round_.riders.brings:
             found = yield from brings(found)
     return found
+
+
+def rules_in_force(queues: Iterable[str]) -> Script[dict[str, QueueRules]]:
+    """Read the published rules of these queues; the defaults where none were declared."""
+    queues = [*queues]
+    known = yield "queue_rules", {"queues": text(queues)}
+    return read_rules(queues, known)[0]
+
+
+def read_rules(queues: Iterable[str], known: Rows) -> tuple[dict[str, QueueRules], set[str]]:
+    """Read rules out of the rows of `queue_rules`, and which of the queues are known and not paused."""
+    rules = dict.fromkeys(queues, DEFAULTS)
+    for name in RULES.keys() & rules.keys():
+        rules[name] = RULES[name]
+    open_queues = set()
+    for name, published, paused, _ in known:
+        if published:
+            rules[name] = _read_rules(published)
+        if not paused:
+            open_queues.add(name)
+    return rules, open_queues

@@ -42,7 +42,7 @@ class Settle(msgspec.Struct, Generic[Present], frozen=True, kw_only=True):
         self, claim: Claim, outcome: Outcome, rules: QueueRules, roll: float, present: Present | None = None
     ) -> Transition:
         """Decide. `roll` in [0, 1) is the jitter's chance."""
-        if isinstance(outcome, Succeeded) and claim.plain and not rules.regulated:
+        if claim.plain and isinstance(outcome, Succeeded):
             return completed(claim, outcome)
         if claim.progressed and isinstance(outcome, Failed) and outcome.doubts is not None:
             claim = msgspec.structs.replace(claim, progressed=0)  # what a handler takes back is no progress

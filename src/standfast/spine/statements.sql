@@ -16,7 +16,7 @@ refusals: CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) F
     WHERE h.n = j.n AND h.entry->>'refused' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
       AND o.entry->>'refused' IS NULL AND (o.entry->>'class' IS NOT NULL OR o.entry->>'reason_code' = 'replayed')), -1)) ELSE 0 END
 progressed: CASE WHEN j.token > :since AND EXISTS (SELECT 1 FROM effect AS f WHERE f.n = j.n AND f.done_in = j.token) THEN 1 ELSE 0 END
-later: handler_risk, parents
+later: handler_risk, parents, plain
 
 -- columns: standfast.job.Claim (postgres)
 details: b.details::json
@@ -123,14 +123,18 @@ UPDATE job SET ready_at = due_at FROM due WHERE job.n = due.n
 
 -- name: next_due
 -- assumes: same
--- When the next job is due, when the next gate opens, and whether any job that waits must run alone.
-SELECT min(due_at), (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL), EXISTS (
-    SELECT 1 FROM job INDEXED BY job_suspect WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL)
+-- When the next job is due, and the one after it, when the next gate opens, and whether any job that waits, or that one, must run alone.
+SELECT min(due_at), (SELECT due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL ORDER BY due_at LIMIT 1 OFFSET 1),
+  (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL),
+  EXISTS (SELECT 1 FROM job INDEXED BY job_suspect WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL)
+    OR (SELECT suspect FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL ORDER BY due_at LIMIT 1) IS NOT NULL
 FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
 
 -- name: next_due (postgres)
-SELECT min(due_at), (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL), EXISTS (
-    SELECT 1 FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL)
+SELECT min(due_at), (SELECT due_at FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL ORDER BY due_at LIMIT 1 OFFSET 1),
+  (SELECT min(opens_at) FROM gate WHERE opens_at IS NOT NULL),
+  EXISTS (SELECT 1 FROM job WHERE state = 'queued' AND ready_at IS NOT NULL AND suspect IS NOT NULL)
+    OR (SELECT suspect FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL ORDER BY due_at LIMIT 1) IS NOT NULL
 FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL
 
 -- name: queue_rules

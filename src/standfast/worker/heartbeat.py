@@ -41,7 +41,7 @@ class Heartbeat:
     ) -> None:
         self._store = store
         self._card = card
-        self._every = every
+        self.every = every
         self._report = report
         self._alive = alive
         self._stopping = False
@@ -85,8 +85,8 @@ class Heartbeat:
 
     def keep_up_with(self, lease: float) -> None:
         """Beat often enough for a lease that is shorter than those known before."""
-        if lease < self._every * BEATS_PER_LEASE:
-            self._every = lease / BEATS_PER_LEASE
+        if lease < self.every * BEATS_PER_LEASE:
+            self.every = lease / BEATS_PER_LEASE
             self._hurry.set()
 
     def hurry(self) -> None:
@@ -94,7 +94,7 @@ class Heartbeat:
         self._hurry.set()
 
     def _run(self) -> None:
-        pause = self._every
+        pause = self.every
         while True:
             self._hurry.wait(pause)
             self._hurry.clear()
@@ -104,9 +104,9 @@ class Heartbeat:
                 self.beat()
             except StoreUnavailable as error:
                 log.warning("a heartbeat did not reach the store: %s", error)
-                pause = min(self._every, PAUSE_AFTER_REFUSAL)
+                pause = min(self.every, PAUSE_AFTER_REFUSAL)
             else:
-                pause = self._every
+                pause = self.every
 
     def stop(self) -> None:
         """Beat no more."""

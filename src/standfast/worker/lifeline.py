@@ -63,7 +63,12 @@ class Lifeline:
                     self._take(directory)
                     break
             self._tried = True
-            return None if self._path is None else self._path.name
+            return self.name
+
+    @property
+    def name(self) -> str | None:
+        """What this process's lock is called, where it holds one."""
+        return None if self._path is None else self._path.name
 
     def _take(self, directory: Path) -> None:
         """Lock a file before it has its name: nobody ever sees a living process's file unlocked."""
@@ -142,6 +147,7 @@ class DeathWatch:
 
     def __init__(self) -> None:
         self._dead: dict[str, float] = {}
+        self._directories = directories()
 
     @property
     def dead(self) -> tuple[str, ...]:
@@ -151,20 +157,19 @@ class DeathWatch:
     def look(self) -> bool:
         """Look at every lock; tell whether anybody died since."""
         known, now = len(self._dead), time.monotonic()
-        for path in self._others():
-            if path.name not in self._dead:
-                if verdict(path.name) == "dead":
-                    self._dead[path.name] = now
-            elif now - self._dead[path.name] > KEPT_FOR:
-                with suppress(OSError):
-                    path.unlink(missing_ok=True)
-        news = len(self._dead) > known
-        self._dead = {name: at for name, at in self._dead.items() if now - at <= 2 * KEPT_FOR}
-        return news
-
-    def _others(self) -> list[Path]:
-        own, found = hold(), []
-        for directory in directories():
+        for directory in self._directories:
             with suppress(OSError):
-                found += [path for path in directory.iterdir() if path.name != own and not path.name.startswith(".")]
-        return found
+                for name in os.listdir(directory):  # noqa: PTH208 - every second, and mostly there is only our own
+                    if name != _ours.name and not name.startswith("."):
+                        self._look_at(directory / name, now)
+        if self._dead:
+            self._dead = {name: at for name, at in self._dead.items() if now - at <= 2 * KEPT_FOR}
+        return len(self._dead) > known
+
+    def _look_at(self, path: Path, now: float) -> None:
+        if path.name not in self._dead:
+            if verdict(path.name) == "dead":
+                self._dead[path.name] = now
+        elif now - self._dead[path.name] > KEPT_FOR:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)

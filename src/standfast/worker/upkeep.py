@@ -10,8 +10,7 @@ import msgspec
 from standfast.job import Claim, Risk
 from standfast.lifecycle import Standing, State
 from standfast.rules import DEFAULTS, QueueRules, ReplayMode
-from standfast.spine.claim import decode_numbers, handler_stamps, held_claims, with_risks
-from standfast.spine.known_rules import rules_in_force
+from standfast.spine.claim import decode_numbers, handler_stamps, held_claims, rules_in_force, with_risks
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.alerts import conditions

@@ -38,7 +38,7 @@ from standfast.wings.schedules.ticker import Timetable
 from standfast.worker import lifeline, upkeep
 from standfast.worker.claimer import Claimer
 from standfast.worker.executor import Executor
-from standfast.worker.heartbeat import LONGEST_BEAT, MARGIN, Heartbeat, beat_for
+from standfast.worker.heartbeat import BEATS_PER_LEASE, LONGEST_BEAT, MARGIN, Heartbeat, beat_for
 from standfast.worker.loop_watch import Watch
 from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
@@ -285,7 +285,7 @@ class Worker:
 
     async def _reap(self) -> None:
         """Decide about what processes of this host held that died: their locks tell sooner than their leases."""
-        if await aside(self._deaths.look):
+        if await asyncio.to_thread(self._deaths.look):
             await self._sweeper.sweep()
 
     def _start(self, claims: list[Claim], rules: dict[str, QueueRules]) -> None:
@@ -295,7 +295,8 @@ class Worker:
         now, shortest = self._store.now(), min(map(_lease, claims))
         waits = map(sub, map(_claimed_at, claims), map(_due_at, claims))
         self._executor.stopwatch.waited(zip(map(_queue, claims), waits, strict=True))
-        self._heartbeat.keep_up_with(shortest)
+        if shortest < self._heartbeat.every * BEATS_PER_LEASE:
+            self._heartbeat.keep_up_with(shortest)
         all_hold = now - min(map(_claimed_at, claims)) < shortest * MARGIN
         for claim in claims:
             if all_hold or self._heartbeat.still_holds(claim, now):
@@ -303,11 +304,11 @@ class Worker:
             else:
                 self._executor.refuse(claim, rules[claim.queue], TOO_LATE)
 
-    def _found_suspects(self, queues: Sequence[str]) -> None:
-        self._suspects.hear(queues)
-
     def _freed(self, queues: Counter[str]) -> None:
         self._claimer.freed(queues)
+
+    def _found_suspects(self, queues: Sequence[str]) -> None:
+        self._suspects.hear(queues)
 
     def _hinted(self, hint: dict[str, float]) -> None:
         """Hand a hint to the loop; the store calls this on a thread of its own."""

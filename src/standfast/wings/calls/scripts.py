@@ -16,9 +16,8 @@ from standfast.job import Claim, NewJob, Receipt
 from standfast.lifecycle import State, Transition
 from standfast.rules import QueueRules
 from standfast.spine.apply import apply_decided
-from standfast.spine.claim import handler_stamps, held_claims, with_risks
+from standfast.spine.claim import handler_stamps, held_claims, read_rules, with_risks
 from standfast.spine.intake import enqueue
-from standfast.spine.known_rules import read_rules
 from standfast.spine.orders import Accepted, Want
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes

@@ -11,7 +11,7 @@ from standfast.job import ASKED
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.apply import apply_decided
-from standfast.spine.known_rules import rules_in_force
+from standfast.spine.claim import rules_in_force
 from standfast.store.scripts import Patience, writes
 from standfast.store.steps import Round, Rows, Script, lock_jobs, text
 from standfast.wings.approvals import scripts as approvals

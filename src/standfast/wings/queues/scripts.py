@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from standfast.rules import QueueRules
-from standfast.spine.known_rules import rules_in_force
+from standfast.spine.claim import rules_in_force
 from standfast.spine.orders import Publication
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text

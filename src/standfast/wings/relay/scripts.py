@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 
 from standfast.errors import StandfastError
 from standfast.job import NewJob, Receipt
+from standfast.spine.claim import rules_in_force
 from standfast.spine.intake import enqueue
-from standfast.spine.known_rules import rules_in_force
 from standfast.spine.orders import Conflict
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text

@@ -9,8 +9,8 @@ import msgspec
 from standfast.job import NewJob, Receipt
 from standfast.lifecycle import State, Transition
 from standfast.spine.apply import apply_decided
+from standfast.spine.claim import rules_in_force
 from standfast.spine.intake import insert
-from standfast.spine.known_rules import rules_in_force
 from standfast.spine.orders import Full
 from standfast.spine.riders import Queues
 from standfast.store.steps import Round, Script

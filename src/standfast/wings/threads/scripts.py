@@ -18,8 +18,8 @@ from standfast.failure import Landed
 from standfast.job import HTTP, Coalesced, Details, Folded, NewJob
 from standfast.lifecycle import Move, State, Transition
 from standfast.rules import Coalesce, QueueRules
+from standfast.spine.claim import rules_in_force
 from standfast.spine.intake import first_seen
-from standfast.spine.known_rules import rules_in_force
 from standfast.spine.riders import Marks
 from standfast.store.steps import Round, Script, text
 from standfast.wings.threads.words import MOST_REQUESTERS, folded, folded_under
