@@ -31,8 +31,8 @@ LIMITS = {
     ("enqueue", "files"): Limit(goal=14, bound=14),
     ("enqueue", "statements"): Limit(goal=6, bound=6),
     ("run", "functions"): Limit(goal=90, bound=90),
-    ("run", "files"): Limit(goal=24, bound=25),
-    ("run", "statements"): Limit(goal=15, bound=16),
+    ("run", "files"): Limit(goal=24, bound=24),
+    ("run", "statements"): Limit(goal=15, bound=15),
 }
 
 WINGS_VISITED: int | None = 0

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -128,7 +130,8 @@ async def several(walk: Walk, once: Callable[[], Awaitable[None]]) -> dict[str, 
 
 
 async def main(directory: Path) -> dict[str, Any]:
-    """Walk both ways."""
+    """Walk both ways. A worker looks every second after the others of its host: here it has none."""
+    os.environ["XDG_STATE_HOME"] = tempfile.tempdir = str(directory)
     walk = Walk()
     apsw.connection_hooks.append(lambda connection: connection.set_exec_trace(walk.executed))
     threading.setprofile(walk.called)

@@ -152,12 +152,15 @@ def _claimed_plainly(round_: Round, worker: str, want: Want, rules: QueueRules) 
     """
     queue, now = want.queue, round_.now
     declared = yield from handler_stamps(queue)
-    stamps = [(name, *declared.get(name, UNDECLARED)[:2]) for name in want.handlers]
+    stamps = encode([(name, *declared.get(name, UNDECLARED)[:2]) for name in want.handlers]).decode()
     terms = {"attempts": rules.attempts, "lease": rules.lease, "worker": worker, "now": now}
     among = {"queue": queue, "wanted": want.slots}
-    rows = yield "take_lane", {**among, **terms, "timeout": rules.timeout, "stamps": text(stamps), "but": HTTP}
+    rows = yield (
+        "take_lane",
+        {**among, **terms, "timeout": rules.timeout, "stamps": stamps, "but": HTTP},
+    )
     if not rows or rows[0][2] is None:
-        lanes = rows or (yield "lane_heads", {**among, "handlers": text(want.handlers)})
+        lanes = rows or (yield "lane_heads", {**among, "handlers": encode(want.handlers).decode()})
         if not lanes or HTTP in map(_first, lanes):
             return None if lanes else []
         numbers = lanes[0][2]

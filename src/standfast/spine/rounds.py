@@ -53,7 +53,7 @@ def close(round_: Round) -> Script[None]:
         entries: list[Entry] = []
         notices = 0
         for (kind, queue), ids in round_.told.items():
-            counts.append((queue, kind, len(ids)))
+            counts.append((queue, kind, len(ids), round_.now))
             entries.append((kind, queue, ids))
             notices += len(ids)
         for row in [entries] if notices <= NOTICES_A_ROW else _journal_rows(entries):

@@ -98,12 +98,12 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempts:
-    """Runs handlers. `entered` is told of each attempt whose handler is about to be entered; `fetch` reads results."""
+    """Runs handlers. `watched` is told of each attempt with a timeout whose handler is about to be entered."""
 
-    def __init__(self, registry: Registry, around: Around, entered: Callable[[Running], None]) -> None:
+    def __init__(self, registry: Registry, around: Around, watched: Callable[[Running], None]) -> None:
         self._registry = registry
         self._around = around
-        self._entered = entered
+        self._watched = watched
         self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="standfast-handler")
 
     async def run(self, running: Running) -> Outcome:
@@ -127,7 +127,8 @@ class Attempts:
                 return ended
         running.job = job
         running.is_async = handler.is_async
-        self._entered(running)
+        if claim.timeout is not None:
+            self._watched(running)
         result = await (handler.function(job) if handler.is_async else self._in_thread(handler, job, running))
         outcome = _returned(handler, job, result)
         return self._left(job, outcome) if isinstance(outcome, Failed) else outcome

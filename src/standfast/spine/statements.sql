@@ -144,7 +144,7 @@ SELECT name, rules, paused, (SELECT coalesce(snapshot, 'broken: ' || problem) FR
 FROM queue WHERE name IN :texts(queues)
 
 -- name: claims_so_far
-SELECT claims FROM queue WHERE name = :queue
+SELECT coalesce(sum(value), 0) FROM counter WHERE queue = :queue AND name = 'claimed'
 
 -- name: claims_so_far (postgres)
 SELECT coalesce(sum(claims), 0)::bigint FROM tally WHERE queue = :queue
@@ -388,13 +388,10 @@ SELECT coalesce(json_agg(json_build_array(:columns(Claim)) ORDER BY e.place), '[
 FROM jsonb_array_elements_text(:numbers::jsonb) WITH ORDINALITY AS e(n, place)
 JOIN job AS j ON j.n = e.n::bigint JOIN body AS b ON b.n = j.n
 
--- name: count_claims
+-- name: count_claims (postgres only)
 -- locks: none
 -- answers: none
--- In PostgreSQL each worker has a row of its own.
-UPDATE queue SET claims = claims + :claims, claimed_at = :now WHERE name = :queue
-
--- name: count_claims (postgres)
+-- Each worker has a row of its own. In SQLite the counter of what is told does.
 INSERT INTO tally (queue, worker, claims, claimed_at) VALUES (:queue, :worker, :claims, :now)
 ON CONFLICT (queue, worker) DO UPDATE SET claims = tally.claims + excluded.claims, claimed_at = excluded.claimed_at
 
@@ -521,11 +518,12 @@ INSERT INTO told (at, entries) VALUES (:now, :entries)
 -- locks: none
 -- answers: none
 -- PostgreSQL appends, and sums up later: of a counter's row there would be one that all wait for.
-INSERT INTO counter (queue, name, value) VALUES :rows
-ON CONFLICT (queue, name) DO UPDATE SET value = value + excluded.value
+INSERT INTO counter (queue, name, value, at) VALUES :rows
+ON CONFLICT (queue, name) DO UPDATE SET value = value + excluded.value, at = excluded.at
 
 -- name: add_counters (postgres)
-INSERT INTO counted (queue, name, value) :rows(text, text, bigint)
+WITH fresh (queue, name, value, at) AS (:rows(text, text, bigint, double precision))
+INSERT INTO counted (queue, name, value) SELECT queue, name, value FROM fresh
 
 -- name: try_journal (postgres only)
 -- locks: journal

@@ -195,9 +195,7 @@ class Executor:
 
     def _watch(self, running: Running) -> None:
         """Have one timer watch the earliest deadline; a timer per job would cost more than the job."""
-        if running.claim.timeout is None:
-            return
-        running.deadline = deadline = time.monotonic() + running.claim.timeout
+        running.deadline = deadline = time.monotonic() + (running.claim.timeout or 0.0)
         if deadline < self._next_check:
             self._check_at(deadline)
 

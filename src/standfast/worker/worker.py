@@ -101,11 +101,11 @@ class Worker:
         self._ready = ready
         self._grace = grace
         self._policy = policy
-        self._executor = self._new_executor(registry, verifier, readiness, tracing)
         self._registry = registry
         self._unserved = registry.unserved(tuple(lanes))
         """The queues it was asked to serve and has no handler for."""
         self._claimer = self._new_claimer(lanes, concurrency, doors, readiness)
+        self._executor = self._new_executor(registry, verifier, readiness, tracing)
         self._declared = declared
         self._heartbeat = Heartbeat(store, self._card, beat, self._reported, self._alive)
         self._watch = Watch(self._is_busy, self._executor.attempt_of, self._heartbeat.hurry)
@@ -129,7 +129,7 @@ class Worker:
             self._store,
             registry,
             verifier,
-            self._freed,
+            self._claimer.freed,
             owner=self.id,
             policy=self._policy.known,
             doubted=readiness.doubt,
@@ -303,9 +303,6 @@ class Worker:
                 self._executor.start(claim, rules[claim.queue])
             else:
                 self._executor.refuse(claim, rules[claim.queue], TOO_LATE)
-
-    def _freed(self, queues: Counter[str]) -> None:
-        self._claimer.freed(queues)
 
     def _found_suspects(self, queues: Sequence[str]) -> None:
         self._suspects.hear(queues)

@@ -17,7 +17,9 @@ ran: coalesce(worker.ran, (SELECT coalesce(json_object_agg(what, number), '{}'):
     WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler) AS held))
 
 -- name: queue_facts
-SELECT q.name, q.rules, q.paused, q.claimed_at, EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name) FROM queue AS q
+SELECT q.name, q.rules, q.paused, (SELECT at FROM counter WHERE queue = q.name AND name = 'claimed'),
+  EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name)
+FROM queue AS q
 
 -- name: queue_facts (postgres)
 SELECT q.name, q.rules, q.paused, (SELECT max(t.claimed_at) FROM tally AS t WHERE t.queue = q.name),
@@ -256,13 +258,13 @@ WITH RECURSIVE parked (gate) AS (
     SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.ready_at IS NOT NULL AND j.queue = q.name AND j.handler = lane.value->>1
       AND j.priority = lane.value->>2 AND j.ready_at <= :since LIMIT :share)), :share
   FROM json_each(:lanes) AS lane JOIN queue AS q ON q.name = lane.value->>0
-  WHERE coalesce(q.claimed_at, 0) < :since AND NOT EXISTS (
+  WHERE coalesce((SELECT at FROM counter WHERE queue = q.name AND name = 'claimed'), 0) < :since AND NOT EXISTS (
     SELECT 1 FROM gate AS g
     WHERE g.key IN ('gate:' || replace(replace(q.name, '%', '%25'), ':', '%3A'), 'rate:' || replace(replace(q.name, '%', '%25'), ':', '%3A'), 'limit:' || replace(replace(q.name, '%', '%25'), ':', '%3A')) AND (g.kind <> 'limit' OR g.used >= g.capacity))
   UNION ALL
   SELECT j.queue, count(*), :most FROM (
     SELECT queue FROM job WHERE state = 'queued' AND ready_at IS NULL AND parked_on IS NULL AND due_at <= :since LIMIT :most
-  ) AS j JOIN queue AS q ON q.name = j.queue AND coalesce(q.claimed_at, 0) < :since GROUP BY j.queue
+  ) AS j JOIN queue AS q ON q.name = j.queue AND coalesce((SELECT at FROM counter WHERE queue = q.name AND name = 'claimed'), 0) < :since GROUP BY j.queue
   UNION ALL
   -- Parked on a gate that is not there, or whose holder will not hand it on.
   SELECT j.queue, count(*), :some FROM (

@@ -63,16 +63,16 @@ def hurry(round_: Round, ids: Sequence[str]) -> Script[list[bool]]:
 @writes()
 def count_fallbacks(round_: Round, counts: Sequence[tuple[str, int]]) -> Script[list[None]]:
     """Count calls that went to their fallback while nothing could be stored, and note when the last ones were told."""
-    yield "add_counters", [(queue, "fallback", number) for queue, number in counts]
+    yield "add_counters", [(queue, "fallback", number, round_.now) for queue, number in counts]
     for queue, _ in sorted(counts):
         yield "mark_upkeep", {"name": f"fallback {queue}", "now": round_.now}
     return [None] * len(counts)
 
 
 @writes()
-def count_ignored(_: Round, counts: Sequence[tuple[str, int]]) -> Script[list[None]]:
+def count_ignored(round_: Round, counts: Sequence[tuple[str, int]]) -> Script[list[None]]:
     """Count deliveries that asked for nothing, by the queue that they would have gone to."""
-    yield "add_counters", [(queue, "ignored", number) for queue, number in counts]
+    yield "add_counters", [(queue, "ignored", number, round_.now) for queue, number in counts]
     return [None] * len(counts)
 
 

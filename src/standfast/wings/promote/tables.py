@@ -30,7 +30,8 @@ WHOLE = (
         ("queue", "worker"),
         words("claims claimed_at"),
         frozenset({"claimed_at"}),
-        source="(SELECT name AS queue, '' AS worker, claims, claimed_at FROM queue WHERE claimed_at IS NOT NULL)",
+        source="(SELECT queue, '' AS worker, value AS claims, at AS claimed_at FROM counter"
+        " WHERE name = 'claimed' AND at IS NOT NULL)",
     ),
     Table(
         "handler",

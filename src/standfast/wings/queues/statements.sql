@@ -130,7 +130,7 @@ SELECT name FROM queue
 -- index by queue: with many of them, nothing is forgotten.
 DELETE FROM queue WHERE name IN (
   SELECT q.name FROM queue AS q
-  WHERE q.rules IS NULL AND q.paused = 0 AND (q.claimed_at IS NULL OR q.claimed_at < :before)
+  WHERE q.rules IS NULL AND q.paused = 0 AND NOT EXISTS (SELECT 1 FROM counter AS c WHERE c.queue = q.name AND c.name = 'claimed' AND c.at >= :before)
     AND NOT EXISTS (SELECT 1 FROM handler AS h WHERE h.queue = q.name)
     AND NOT EXISTS (SELECT 1 FROM schedule AS s WHERE s.queue = q.name)
     AND (SELECT 1 FROM job AS j WHERE j.queue = q.name AND j.finished_at IS NOT NULL ORDER BY j.queue, j.state, j.finished_at LIMIT 1) IS NULL
