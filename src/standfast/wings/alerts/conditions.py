@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from standfast.job import NewJob
+from standfast.lifecycle import NoticeKind
 from standfast.spine.bulk import stored_together
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Rows, Script, text
@@ -112,9 +113,9 @@ def observe(round_: Round, observations: Sequence[Observation]) -> Script[list[b
 def _write(round_: Round, seen: Observation) -> Script[None]:
     for id_, condition in seen.begins:
         if (yield "begin_condition", {"id": id_, **_columns(condition), "now": round_.now}):
-            round_.told["alert_started", condition.queue].append(condition.name)
+            round_.told[NoticeKind.ALERT_STARTED, condition.queue].append(condition.name)
             if condition.kind == AlertKind.DEPTH:
-                round_.told["depth_warning", condition.queue].append("")
+                round_.told[NoticeKind.DEPTH_WARNING, condition.queue].append("")
     for id_, condition in seen.goes_on:
         measured = {"message": condition.message, "value": condition.value, "threshold": condition.threshold}
         yield "renew_condition", {"id": id_, **measured}
@@ -122,9 +123,9 @@ def _write(round_: Round, seen: Observation) -> Script[None]:
         yield "clear_condition", {"id": id_, "now": round_.now}
     for id_, condition in seen.ends:
         if (yield "end_condition", {"id": id_, "now": round_.now}):
-            round_.told["alert_ended", condition.queue].append(condition.name)
+            round_.told[NoticeKind.ALERT_ENDED, condition.queue].append(condition.name)
             if condition.kind == AlertKind.DEPTH:
-                round_.told["depth_normal", condition.queue].append("")
+                round_.told[NoticeKind.DEPTH_NORMAL, condition.queue].append("")
 
 
 def _columns(condition: Condition) -> dict[str, Any]:

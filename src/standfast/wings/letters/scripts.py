@@ -8,7 +8,7 @@ from operator import attrgetter
 import msgspec
 
 from standfast.job import ASKED
-from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.lifecycle import Move, NoticeKind, Standing, State, Transition
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.apply import apply_decided
 from standfast.spine.claim import rules_in_force
@@ -85,7 +85,7 @@ def amend(round_: Round, amendments: Sequence[Amendment]) -> Script[list[bool]]:
     answers = []
     for each in amendments:
         letter = each.touch.letter
-        fresh = yield from _touched(round_, each.touch, "amended", AMENDED)
+        fresh = yield from _touched(round_, each.touch, NoticeKind.AMENDED, AMENDED)
         if fresh:
             key = yield from _take_key(round_, each)
             body = {"payload": each.payload, "details": each.details, "generation": each.generation}
@@ -114,14 +114,14 @@ def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script[list[
     yield from lock_jobs(round_, (each.touch.letter.n for each in quarantines))
     answers = []
     for each in quarantines:
-        fresh = yield from _touched(round_, each.touch, "quarantined", SET_APART)
+        fresh = yield from _touched(round_, each.touch, NoticeKind.QUARANTINED, SET_APART)
         if fresh:
             yield "mark_letter", {"n": each.touch.letter.n, "status": "quarantined", "owner": each.owner}
         answers.append(fresh)
     return answers
 
 
-def _touched(round_: Round, touch: Touch, word: str, why: str) -> Script[bool]:
+def _touched(round_: Round, touch: Touch, word: NoticeKind, why: str) -> Script[bool]:
     """Write down that something is done to a letter; False if it is not as it was read.
 
     A held one is dead from then on: what it waited for was about the letter as it was. Whoever else decided about it by
@@ -163,7 +163,7 @@ def purge(round_: Round, purges: Sequence[Purge]) -> Script[list[Purged]]:
                 continue
             audit.record(round_, each.decision)
         rows = yield "purgeable_letters", {**chosen, "limit": limit}
-        yield from _delete(round_, rows, msgspec.structs.replace(each.decision, detail=None), "purged")
+        yield from _delete(round_, rows, msgspec.structs.replace(each.decision, detail=None), NoticeKind.PURGED)
         answers.append(Purged(found, len(rows)))
     return answers
 
@@ -176,7 +176,7 @@ def evict(round_: Round, limit: int) -> Script[int]:
     for name in names:
         for rows, why in (yield from _kept_no_longer(round_, name, rules[name], limit)):
             decision = Decision(kind="evict", by=RETENTION, reason=why, outcome="evicted")
-            yield from _delete(round_, rows, decision, "evicted")
+            yield from _delete(round_, rows, decision, NoticeKind.EVICTED)
             evicted += len(rows)
     return evicted
 
@@ -200,7 +200,7 @@ def delete_whole(round_: Round, numbers: str) -> Script[None]:
         yield table, {"numbers": numbers}
 
 
-def _delete(round_: Round, rows: Rows, decision: Decision, word: str) -> Script[None]:
+def _delete(round_: Round, rows: Rows, decision: Decision, word: NoticeKind) -> Script[None]:
     """Delete letters, whole. Their keys still answer for as long as those of finished jobs do."""
     if not rows:
         return

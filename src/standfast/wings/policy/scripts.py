@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from standfast.lifecycle import LETTERS, Transition
+from standfast.lifecycle import LETTERS, NoticeKind, Transition
 from standfast.rules import ReplayMode
 from standfast.store.scripts import number_of, writes
 from standfast.store.steps import Round, Rows, Script, lock_jobs, text
@@ -85,7 +85,7 @@ def _put_in_force(round_: Round, offer: Offer, known: Kept) -> Script[None]:
             round_,
             Decision(kind="policy", by=offer.by, snapshot=offer.snapshot, outcome="published", detail=detail),
         )
-        round_.told["policy_changed", ""].append("")
+        round_.told[NoticeKind.POLICY_CHANGED, ""].append("")
 
 
 def _note_problem(round_: Round, offer: Offer, known: Kept) -> Script[None]:
@@ -95,7 +95,7 @@ def _note_problem(round_: Round, offer: Offer, known: Kept) -> Script[None]:
     if known.snapshot is None:  # from now on every replay is denied
         detail = {"source": offer.source, "problem": offer.problem}
         audit.record(round_, Decision(kind="policy", by=offer.by, outcome="broken", detail=detail))
-    round_.told["policy_broken", ""].append("")
+    round_.told[NoticeKind.POLICY_BROKEN, ""].append("")
 
 
 def outdated(transitions: Sequence[Transition]) -> Script[set[RuledUnder]]:
@@ -158,7 +158,7 @@ def _refuse(round_: Round, refusal: Refusal) -> Script[None]:
     [(status, _, refused_at)] = (yield "last_refusal", {"n": refusal.n}) or [(None, None, None)]
     given = {"status": refusal.status, "snapshot": refusal.snapshot, "now": round_.now}
     yield "refuse_replays", {"n": refusal.n, **given}
-    round_.told["replay_denied", refusal.queue].append(refusal.id)
+    round_.told[NoticeKind.REPLAY_DENIED, refusal.queue].append(refusal.id)
     if status == SCHEDULED:
         letter = sessions.Abandoned(refusal.n, refusal.token, refusal.id, refusal.queue, refusal.status)
         yield from sessions.gave_up(round_, letter)
