@@ -86,6 +86,10 @@ class Standing(msgspec.Struct, frozen=True):
     state: State
     gate: str | None = None
 
+    def moved(self, move: Move, **what: Any) -> Transition:
+        """Decide on a move from here."""
+        return Transition(self.n, self.token, self.id, self.queue, move, self.state, gate=self.gate, **what)
+
 
 REPLAY_STATUSES = (
     *("none", "scheduled", "pending_review", "approval_pending", "denied"),

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from standfast.rules import QueueRules
-from standfast.wings.alerts.rules import CALM, SEVERITY, Standing, changes, conditions, pain, severity, told
+from standfast.wings.alerts.rules import CALM, SEVERITY, Standing, changes, pain, severity, told
 from standfast.wings.alerts.words import ADVICE, AlertKind, Condition
-from standfast.wings.health.rules import QueueFacts, StoreFacts
+from standfast.wings.health.rules import QueueFacts, StoreFacts, conditions
 
 IDLE = QueueFacts(
     queue="mail",

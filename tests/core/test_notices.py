@@ -10,7 +10,7 @@ import pytest
 
 from standfast.errors import ConfigurationError
 from standfast.lifecycle import ABOUT, NoticeKind
-from standfast.wings.jobs.reads import JournalRow
+from standfast.wings.notices.scripts import JournalRow
 from standfast.wings.notices.words import (
     Notice,
     Wanted,

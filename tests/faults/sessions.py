@@ -27,13 +27,14 @@ from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.scripts import Cause, Found, Telling
 from standfast.wings.audit.words import Decision
 from standfast.wings.consent import scripts as consents
+from standfast.wings.consent.rules import release
 from standfast.wings.consent.scripts import Given
 from standfast.wings.consent.words import Attempt, Grant, Use
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.rules import release, replay
-from standfast.wings.jobs.settling import settle
+from standfast.wings.records import reads
+from standfast.wings.replays.rules import replay
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.sessions.scripts import Reading
+from standfast.worker.settling import settle
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
 from tests.faults.roles import KillAt, die_before_statement

@@ -10,7 +10,7 @@ import pytest
 
 from standfast.store.store import Store
 from standfast.wings.alerts import conditions
-from standfast.wings.health.verbs import observed
+from standfast.wings.health.verbs import wrong_now
 from tests.worker.inside import store_of
 from tests.worker.surfaces import alerting
 from tests.worker.wrongs import FULL, STORIES, cancel_all, edges, fill, looked, notices, open_alerts
@@ -140,9 +140,9 @@ async def test_of_many_who_would_look_one_does(alerting, monkeypatch):
     async def counted(store: Store) -> Any:
         nonlocal looks
         looks += 1
-        return await observed(store)
+        return await wrong_now(store)
 
-    monkeypatch.setattr("standfast.wings.alerts.lookout.observed", counted)
+    monkeypatch.setattr("tests.worker.wrongs.wrong_now", counted)
     async with alerting("") as sf:
         await looked(sf, 3, lookouts=4)
         assert looks == 3

@@ -36,7 +36,6 @@ from standfast.wings.audit.anchor import Anchor
 from standfast.wings.calls import scripts as calls
 from standfast.wings.consent import scripts as consent
 from standfast.wings.effects import scripts as effects
-from standfast.wings.jobs import reads
 from standfast.wings.jobs import scripts as jobs
 from standfast.wings.keys import scripts as keys
 from standfast.wings.letters import arrivals, births
@@ -47,6 +46,7 @@ from standfast.wings.limits.claiming import claim_regulated
 from standfast.wings.notices import scripts as notices
 from standfast.wings.policy import scripts as policy
 from standfast.wings.queues import depth
+from standfast.wings.records import reads
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.relay import scripts as relay
 from standfast.wings.sessions import scripts as sessions
@@ -124,7 +124,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
     letters.quarantine,
     approvals.ask,
     approvals.say,
-    policy.refuse,
+    letters.refuse,
     policy.tidy,
     redrives.plan,
     redrives.start,

@@ -22,6 +22,7 @@ from standfast.wings.limits import scripts as limits
 from standfast.wings.notices.scripts import number_journal
 from standfast.wings.policy.scripts import Kept, kept
 from standfast.wings.queues import ages
+from standfast.wings.records import reads
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.schedules import scripts as schedules
 from standfast.wings.sessions import scripts as sessions
@@ -264,7 +265,7 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script[list[bool]]:
         yield "mark_upkeep", {"name": "prune", "now": now}  # first: one prunes at a time
         [(numbers,)] = yield "prunable_numbers", {"now": now, "limit": limit, **keep}
         if numbers != "[]":
-            yield from letters.delete_whole(round_, numbers)
+            yield from reads.delete_whole(round_, numbers)
         evicted = max((yield from letters.evict(round_, limit)), (yield from graphs.prune(round_, limit)))
         [(keys,)] = yield "delete_keys", {"now": now, "limit": limit}
         [(rows,)] = yield "delete_journal", {"before": now - prune_.keep_journal, "limit": limit}

@@ -17,9 +17,8 @@ import msgspec
 from standfast.failure import Failure
 from standfast.job import NewJob
 from standfast.lifecycle import State
-from standfast.profiles import defaults_for
+from standfast.profiles import stored_rules
 from standfast.redact import redacted_text
-from standfast.rules import QueueRules
 from standfast.spine.accept import Acceptor
 from standfast.store.store import Store
 from standfast.wings.alerts import scripts as alerts
@@ -27,8 +26,9 @@ from standfast.wings.alerts.cursors import ALERTS, Cursors
 from standfast.wings.alerts.loudness import loud
 from standfast.wings.alerts.scripts import Alert, Cause, Found, Telling
 from standfast.wings.alerts.surfaces import KINDS, Notify
-from standfast.wings.jobs.reads import JobRow, JournalRow
 from standfast.wings.notices.journal import journal
+from standfast.wings.notices.scripts import JournalRow
+from standfast.wings.records.reads import JobRow
 
 log = logging.getLogger("standfast.notify")
 
@@ -41,7 +41,6 @@ AHEAD = 1000
 LONGEST_MESSAGE = 500
 
 _entries = msgspec.json.Decoder(list[tuple[str, str, list[str]]]).decode
-_rules = msgspec.json.Decoder(QueueRules).decode
 _failure = msgspec.json.Decoder(Failure).decode
 
 
@@ -83,7 +82,7 @@ class Follower:
         return tuple(cause for cause in found if cause is not None)
 
     def _cause(self, row: JobRow, seq: int, kind: str) -> Cause | None:
-        rules = _rules(row.rules) if row.rules else defaults_for(row.queue)
+        rules = stored_rules(row.queue, row.rules)
         failure = _failure(row.failure) if row.failure else None
         triage = msgspec.json.decode(row.triage) if row.triage else {}
         by_itself = triage.get("replay_status") == "scheduled"

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.wings.alerts.words import ADVICE, AlertKind, Condition, Key
-from standfast.wings.health.rules import StoreFacts, findings
 
 CALM = 60.0
 """Seconds a condition must be gone before its alert is over: a value that dances on its threshold is one alert."""
@@ -67,16 +66,6 @@ class Changes(NamedTuple):
     def __bool__(self) -> bool:
         """Whether anything changes."""
         return any(self)
-
-
-def conditions(facts: StoreFacts) -> dict[Key, Condition]:
-    """Give everything that is wrong and is an alert; of one kind in one queue what was found first."""
-    found: dict[Key, Condition] = {}
-    for each in findings(facts):
-        if each.kind is not None:
-            condition = Condition(each.kind, each.text, each.queue, each.subject, each.value, each.threshold)
-            found.setdefault(condition.key, condition)
-    return found
 
 
 def changes(

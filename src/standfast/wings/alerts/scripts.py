@@ -10,7 +10,7 @@ from standfast.job import NewJob
 from standfast.spine.bulk import stored_together
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
-from standfast.wings.jobs.reads import JobRow
+from standfast.wings.records.reads import JobRow
 
 BITE = 100
 """How many alerts one look takes up."""

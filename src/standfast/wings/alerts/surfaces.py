@@ -185,3 +185,7 @@ def _named(variable: str, environment: Mapping[str, str]) -> str:
             f"the environment variable {variable} is not set where the worker runs", reason_code="user_action_required"
         )
     return value
+
+
+SUBSCRIBER = "subscriber "
+"""What the names of subscribers begin with where they stand among surfaces."""

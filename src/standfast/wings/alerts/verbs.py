@@ -10,7 +10,7 @@ import msgspec
 from standfast.wings.alerts.conditions import Open
 from standfast.wings.alerts.rules import severity
 from standfast.wings.alerts.words import ADVICE, Condition, Key
-from standfast.wings.jobs.view import moments
+from standfast.wings.records.view import moments
 
 
 def shown(alerts: Iterable[Open], skew: float, seen: Mapping[Key, Condition]) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 
 from standfast.lifecycle import NoticeKind
 from standfast.timing import BOUNDS
+from standfast.wings.access.words import Grant
 from standfast.wings.health.measures import Measures, QueueMeasures
-from standfast.wings.tokens.words import Grant
 
 __all__ = ["CONTENT_TYPE", "text"]
 

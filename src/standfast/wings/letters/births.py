@@ -16,9 +16,9 @@ from standfast.spine.orders import Full
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import Patience, writes
 from standfast.store.steps import Round, Script, text
-from standfast.wings.jobs.reads import JobRow
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.scripts import Kept
+from standfast.wings.records.reads import JobRow
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.sessions import scripts as sessions
 

@@ -8,22 +8,22 @@ from operator import attrgetter
 import msgspec
 
 from standfast.job import ASKED
-from standfast.lifecycle import Move, NoticeKind, Standing, State, Transition
+from standfast.lifecycle import LETTERS, Move, NoticeKind, Standing, State, Transition
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.apply import apply_decided
 from standfast.spine.claim import rules_in_force
-from standfast.store.scripts import Patience, writes
+from standfast.store.scripts import Patience, number_of, writes
 from standfast.store.steps import Round, Rows, Script, lock_jobs, text
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
-from standfast.wings.jobs.listing import looked_at
-from standfast.wings.jobs.reads import LetterFilter
+from standfast.wings.policy.scripts import SCHEDULED
+from standfast.wings.records.listing import looked_at
+from standfast.wings.records.reads import LetterFilter, delete_whole
+from standfast.wings.sessions import scripts as sessions
 
 AMENDED = "its payload was amended"
 SET_APART = "the letter was quarantined"
-TABLES = ("delete_jobs", "delete_bodies", "delete_endings", "delete_history", "delete_effects")
-"""The statements that delete a job, whole."""
 RETENTION = "retention"
 """Who evicts."""
 
@@ -193,13 +193,6 @@ def _kept_no_longer(round_: Round, queue: str, rules: QueueRules, limit: int) ->
     return found
 
 
-def delete_whole(round_: Round, numbers: str) -> Script[None]:
-    """Delete jobs with everything about them; those that were letters and have ended are remembered by their ids."""
-    yield "keep_former_letters", {"numbers": numbers, "now": round_.now}
-    for table in TABLES:
-        yield table, {"numbers": numbers}
-
-
 def _delete(round_: Round, rows: Rows, decision: Decision, word: NoticeKind) -> Script[None]:
     """Delete letters, whole. Their keys still answer for as long as those of finished jobs do."""
     if not rows:
@@ -272,3 +265,41 @@ def stamp(_round: Round, stamps: Sequence[tuple[int, int, str]]) -> Script[list[
     """Give letters their fingerprints that were written without: number, token, fingerprint."""
     yield "stamp_fingerprints", list(stamps)
     return [None] * len(stamps)
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A letter whose replay was refused under a policy. `decision` is chained, unless the same was said before."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    status: str
+    snapshot: str
+    decision: Decision
+
+
+@writes(number=number_of)
+def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script[list[bool]]:
+    """Write down that letters may not be replayed; tell of each whether it is still the letter that was asked about."""
+    yield from lock_jobs(round_, (each.n for each in refusals))
+    [(states, *_)] = yield "standing_states", {"held": text([(each.n, each.token) for each in refusals])}
+    answers = []
+    for each, state in zip(refusals, msgspec.json.decode(states), strict=True):
+        stands = state in LETTERS
+        if stands:
+            yield from _refuse(round_, each)
+        answers.append(stands)
+    return answers
+
+
+def _refuse(round_: Round, refusal: Refusal) -> Script[None]:
+    [(status, _, refused_at)] = (yield "last_refusal", {"n": refusal.n}) or [(None, None, None)]
+    given = {"status": refusal.status, "snapshot": refusal.snapshot, "now": round_.now}
+    yield "refuse_replays", {"n": refusal.n, **given}
+    round_.told[NoticeKind.REPLAY_DENIED, refusal.queue].append(refusal.id)
+    if status == SCHEDULED:
+        letter = sessions.Abandoned(refusal.n, refusal.token, refusal.id, refusal.queue, refusal.status)
+        yield from sessions.gave_up(round_, letter)
+    if refused_at is None or status != refusal.status:  # asking again and again fills no chain
+        audit.record(round_, refusal.decision)

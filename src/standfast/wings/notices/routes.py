@@ -26,9 +26,9 @@ from standfast.server.problems import RETRY_AFTER, Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.server.shown import headers
 from standfast.server.shutdown import Shutdown, stopped
+from standfast.wings.access.words import Right
 from standfast.wings.notices.following import Reader
 from standfast.wings.notices.words import Notice
-from standfast.wings.tokens.words import Right
 
 HEARTBEAT = 15.0
 """Seconds after which a quiet stream says that it is alive, and how far it has come."""

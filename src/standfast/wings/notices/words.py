@@ -10,7 +10,7 @@ import msgspec
 
 from standfast.errors import ConfigurationError
 from standfast.lifecycle import ABOUT, NoticeKind
-from standfast.wings.jobs.reads import JournalRow
+from standfast.wings.notices.scripts import JournalRow
 
 TYPES = "dev.standfast."
 """What the types of our CloudEvents begin with; the rest is the notice's kind."""

@@ -19,8 +19,8 @@ from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import Patience, writes
 from standfast.store.steps import Batch, Round, Rows, Script, text
 from standfast.wings.audit.words import Decision
-from standfast.wings.letters import scripts as letters
 from standfast.wings.queues import depth
+from standfast.wings.records import reads
 from standfast.wings.workflows.words import Progress
 
 KEYS = "\x1fworkflow:"
@@ -277,7 +277,7 @@ def prune(round_: Round, limit: int) -> Script[int]:
         if deleted and deleted + total > limit:
             return limit
         [(numbers,)] = yield "numbers_of_steps", {"id": workflow, "first": first, "last": last}
-        yield from letters.delete_whole(round_, numbers)
+        yield from reads.delete_whole(round_, numbers)
         yield "delete_workflows", {"ids": text([workflow])}
         deleted += total
     return deleted
