@@ -24,7 +24,8 @@ from standfast.store.sqlite import handle
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.wings.alerts import scripts as alerts
-from standfast.wings.alerts.scripts import Cause, Found, Telling
+from standfast.wings.alerts.scripts import Cause, Found
+from standfast.wings.alerts.telling import cause_told, tell
 from standfast.wings.audit.words import Decision
 from standfast.wings.consent import scripts as consents
 from standfast.wings.consent.rules import release
@@ -141,7 +142,7 @@ def _alert(store: Engine[Any], told: Path) -> None:
     report(told, followed=2)
     [due] = store.read(alerts.due(store.now())).result()
     job = NewJob(id="alert", queue="standfast.notify", handler="standfast.notify", payload=f'{{"count":{due.number}}}')
-    telling = Telling(due.fingerprint, due.number, due.told, 300.0, (job,))
+    telling = cause_told(due, store.now(), 300.0, (job,))
     for _ in range(2):
-        store.call(alerts.tell, [telling], seconds=None).result()
+        store.call(tell, [telling], seconds=None).result()
     report(told, told=2)

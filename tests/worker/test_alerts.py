@@ -18,8 +18,8 @@ from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.cursors import Cursors
-from standfast.wings.alerts.follower import QUEUE, Follower
-from standfast.wings.alerts.surfaces import read
+from standfast.wings.alerts.follower import Follower
+from standfast.wings.alerts.surfaces import QUEUE, read
 from standfast.wings.notices import scripts as journal_scripts
 from tests.waiting import seen
 from tests.worker.surfaces import SECRET, _receiver, alerting, one_webhook, receiver, told
@@ -28,7 +28,7 @@ __all__ = ["_receiver", "alerting", "receiver"]
 
 
 def another_follower(sf: Standfast) -> Follower:
-    return Follower(sf._store, sf._acceptor, sf._notify, Cursors(sf._store, sf._notify))  # noqa: SLF001
+    return Follower(sf._store, sf._notify, Cursors(sf._store, sf._notify), sf._teller)  # noqa: SLF001
 
 
 def follower(sf: Standfast) -> Follower:

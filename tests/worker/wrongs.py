@@ -15,9 +15,9 @@ from standfast.outcome import Succeeded
 from standfast.store.premises import Premises
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
-from standfast.wings.alerts import conditions
-from standfast.wings.alerts.conditions import Word
+from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.lookout import Lookout
+from standfast.wings.alerts.scripts import Word
 from standfast.wings.alerts.words import AlertKind, Condition
 from standfast.wings.health.verbs import wrong_now
 from standfast.wings.notices.journal import journal
@@ -113,12 +113,12 @@ async def _run_again(sf: InMemory, _: pytest.MonkeyPatch) -> None:
 
 
 async def refuse(sf: InMemory, _: pytest.MonkeyPatch) -> None:
-    await store_of(sf).write(conditions.note_sinks, Word("ops", "refused"))
+    await store_of(sf).write(alerts.note_sinks, Word("ops", "refused"))
     sf.clock.advance(300)
 
 
 async def take(sf: InMemory, _: pytest.MonkeyPatch) -> None:
-    await store_of(sf).write(conditions.note_sinks, Word("ops"))
+    await store_of(sf).write(alerts.note_sinks, Word("ops"))
 
 
 async def fill_disk(_: InMemory, patch: pytest.MonkeyPatch) -> None:

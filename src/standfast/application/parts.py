@@ -112,11 +112,11 @@ class Parts:
         cursors = Cursors(self._store, self._notify)
         self._declared.besides(cursors.begin)
         self._followings = Followings(self._store)
-        self._follower = Follower(self._store, self._acceptor, self._notify, cursors)
+        self._teller = Teller(self._store, self._acceptor, self._notify)
+        self._follower = Follower(self._store, self._notify, cursors, self._teller)
         self._subscriptions = Subscriptions(self._store, self._acceptor, self._notify, cursors)
         self._sinks = Sinks(self._store, self.clock)
         self._lookout = Lookout(self._store, self.clock, wrong_now)
-        self._teller = Teller(self._store, self._acceptor, self._notify)
 
     def _new_reception(self) -> Reception:
         """Make what takes jobs in."""

@@ -22,8 +22,8 @@ from standfast.rules import QueueRules, Seconds
 from standfast.spine.registry import Handler, declare
 from standfast.wings.alerts import delivery, subscribers
 from standfast.wings.alerts.follower import EVERY as FOLLOW_EVERY
-from standfast.wings.alerts.follower import QUEUE
 from standfast.wings.alerts.lookout import EVERY as LOOK_EVERY
+from standfast.wings.alerts.surfaces import QUEUE
 from standfast.wings.effects.declared import Effects, checked_effects
 from standfast.wings.limits.gatekeeper import Doorkeeper
 from standfast.wings.limits.probes import Requires, checked_probes

@@ -28,8 +28,8 @@ from standfast.spine.claim import claim
 from standfast.spine.riders import Riders
 from standfast.store.scripts import RoundScripts, Write
 from standfast.store.store import Store
-from standfast.wings.alerts import conditions
 from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.telling import tell as tell_alerts
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.anchor import Anchor
@@ -90,7 +90,7 @@ RIDERS = Riders(
 
 ORDER: tuple[Write[Any, Any], ...] = (
     policy.take_turn,
-    conditions.take_turn,
+    alerts.take_turn,
     audit.note,
     tokens.create,
     tokens.revoke,
@@ -108,12 +108,10 @@ ORDER: tuple[Write[Any, Any], ...] = (
     graphs.start,
     relay.forward,
     births.bury,
-    conditions.observe,
-    conditions.tell,
-    conditions.hurt,
-    conditions.note_sinks,
+    alerts.observe,
+    alerts.note_sinks,
     alerts.follow,
-    alerts.tell,
+    tell_alerts,
     calls.call,
     calls.hand_over,
     effects.write,

@@ -13,7 +13,7 @@ from standfast.rules import DEFAULTS, QueueRules, ReplayMode
 from standfast.spine.claim import decode_numbers, handler_stamps, held_claims, rules_in_force, with_risks
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
-from standfast.wings.alerts import conditions
+from standfast.wings.alerts import scripts as alerts
 from standfast.wings.consent import scripts as consents
 from standfast.wings.health import timings
 from standfast.wings.health.timings import Counted
@@ -276,7 +276,7 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script[list[bool]]:
         yield from consents.prune(now, limit)
         yield "delete_sessions", {"now": now, "limit": limit}
         yield from _forget_queues(now, limit)
-        yield from conditions.prune(now, limit)
+        yield from alerts.prune(now, limit)
         yield from timings.fold()
         yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}
         yield "delete_former_letters", {"before": now - prune_.keep_former_letters, "limit": limit}

@@ -24,8 +24,8 @@ from standfast.spine.registry import Declaration, Enqueues, Handler
 from standfast.store.store import Store
 from standfast.wings.alerts.cursors import Cursors, of_subscriber
 from standfast.wings.alerts.delivery import webhook
-from standfast.wings.alerts.follower import QUEUE as ALERTS
 from standfast.wings.alerts.sinks import Sinks
+from standfast.wings.alerts.surfaces import QUEUE as ALERTS
 from standfast.wings.alerts.surfaces import SUBSCRIBER, Notify, Subscriber
 from standfast.wings.effects.handler_job import Job
 from standfast.wings.http.sender import Sender

@@ -189,3 +189,7 @@ def _named(variable: str, environment: Mapping[str, str]) -> str:
 
 SUBSCRIBER = "subscriber "
 """What the names of subscribers begin with where they stand among surfaces."""
+
+
+QUEUE = "standfast.notify"
+"""The queue that carries alerts out."""

@@ -13,8 +13,8 @@ from standfast.profiles import stored_rules
 from standfast.rules import QueueRules
 from standfast.spine.registry import Declaration
 from standfast.store.store import Store
-from standfast.wings.alerts import conditions as condition_scripts
-from standfast.wings.alerts.verbs import shown
+from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.phrasing import shown
 from standfast.wings.alerts.words import Condition, Key
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health.rules import (
@@ -66,7 +66,7 @@ async def observed(store: Store) -> tuple[Facts, StoreFacts]:
     now = store.now()
     doings = await store.read(policies.doings(now, letters_within=GROWTH_WITHIN, refusals_within=DENIALS_WITHIN))
     judged = _governed(_store_facts(facts, now, disk_low=store.premises.disk_low()), doings)
-    failing = tuple((name, now - since, why) for name, since, why in await store.read(condition_scripts.sinks()))
+    failing = tuple((name, now - since, why) for name, since, why in await store.read(alerts.sinks()))
     return facts, msgspec.structs.replace(judged, failing_sinks=failing)
 
 
@@ -101,7 +101,7 @@ async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
         "total_pending": sum(queue.due for queue in facts.queues),
         "total_dead_letter": sum(queue.letters for queue in facts.queues),
         "issues": found,
-        "alerts": shown(await store.read(condition_scripts.standing()), store.skew(), conditions(judged)),
+        "alerts": shown(await store.read(alerts.standing()), store.skew(), conditions(judged)),
         "spool": spooled and spooled.summary(),
     }
 
