@@ -225,7 +225,7 @@ class Standfast(Accepting, Calling, Looking, Operating):
 
         `async with sf.outbox(connect):` looks every so many seconds; `await outbox.relay()` looks once.
         """
-        return Outbox(self._store, self._ready, connect, Loop, every)
+        return Outbox(self._store, self._ready, connect, every)
 
     # --- life
 

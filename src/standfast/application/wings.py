@@ -107,6 +107,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
     bulk.enqueue_together,
     graphs.start,
     relay.forward,
+    relay.bring,
     births.bury,
     alerts.observe,
     alerts.note_sinks,
