@@ -101,6 +101,12 @@ FALLS = (
         why="A new row waits only for one of the same id: drawn at random, or brought by one spool in its order.",
     ),
     fall(
+        "write_aliases",
+        after="approvals",
+        why="What is buried as it comes in has its alias written last. Whoever writes the same one has waited for the"
+        " body of that id before.",
+    ),
+    fall(
         "thread_members unpark_job",
         after="aliases approvals policy redrives consent workflows",
         why="The jobs of a thread are locked only under its gate, which is locked before everything else.",

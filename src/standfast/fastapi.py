@@ -12,8 +12,8 @@ from standfast.application import Standfast
 from standfast.errors import ConfigurationError
 from standfast.server.app import Server
 from standfast.server.auth import HostAuth
+from standfast.wings.access.words import Grant, Role
 from standfast.wings.ingest.verbs import check
-from standfast.wings.tokens.words import Grant, Role
 
 __all__ = ["grant", "mount"]
 

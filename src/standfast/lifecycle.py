@@ -1,4 +1,4 @@
-"""The states of a job and the moves between them: one table, from which the docs' diagram is drawn."""
+"""The states of a job, the moves between them (one table, from which the docs' diagram is drawn), and what is told."""
 
 from __future__ import annotations
 
@@ -85,6 +85,10 @@ class Standing(msgspec.Struct, frozen=True):
     queue: str
     state: State
     gate: str | None = None
+
+    def moved(self, move: Move, **what: Any) -> Transition:
+        """Decide on a move from here."""
+        return Transition(self.n, self.token, self.id, self.queue, move, self.state, gate=self.gate, **what)
 
 
 REPLAY_STATUSES = (
@@ -201,3 +205,112 @@ def view(state: str, *, attempts: int, due_later: bool, parked: bool) -> str:
     if attempts:
         return "retry_pending"
     return "scheduled" if due_later else State.QUEUED
+
+
+class NoticeKind(StrEnum):
+    """What a notice can tell: its values stand in journals and counters, and in the filters of those who follow."""
+
+    # of a job
+    ENQUEUED = "enqueued"
+    COALESCED = "coalesced"
+    CLAIMED = "claimed"
+    COMPLETED = "completed"
+    RETRY = "retry"
+    SNOOZED = "snoozed"
+    GIVEN_BACK = "given_back"
+    DEAD_LETTER = "dead_letter"
+    HELD = "held"
+    RELEASED = "released"
+    REPLAYED = "replayed"
+    RESOLVED = "resolved"
+    CANCELLED = "cancelled"
+    CANCEL_ASKED = "cancel_asked"
+    HURRIED = "hurried"
+    DISCARDED = "discarded"
+    QUARANTINED = "quarantined"
+    AMENDED = "amended"
+    PURGED = "purged"
+    EVICTED = "evicted"
+    IMPORTED = "imported"
+    GAVE_UP = "gave_up"
+    INBOX = "inbox"
+    REPLAY_DENIED = "replay_denied"
+    # of its approval
+    APPROVAL_ASKED = "approval_asked"
+    APPROVED = "approved"
+    APPROVAL_USED = "approval_used"
+    DENIED = "denied"
+    APPROVAL_EXPIRED = "approval_expired"
+    APPROVAL_VOID = "approval_void"
+    # of its session's consent
+    CONSENT_ASKED = "consent_asked"
+    CONSENT_GIVEN = "consent_given"
+    CONSENT_DENIED = "consent_denied"
+    CONSENT_REVOKED = "consent_revoked"
+    # of a queue
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    DEPTH_WARNING = "depth_warning"
+    DEPTH_NORMAL = "depth_normal"
+    BREAKER_OPENED = "breaker_opened"
+    BREAKER_CLOSED = "breaker_closed"
+    GATE_CLOSED = "gate_closed"
+    GATE_BROKEN = "gate_broken"
+    GATE_OPENED = "gate_opened"
+    # of the policy
+    POLICY_CHANGED = "policy_changed"
+    POLICY_BROKEN = "policy_broken"
+    # of a handler that a probe disabled or brought back
+    REGISTRY_DISABLED = "registry_disabled"
+    REGISTRY_AUTO_RECOVERED = "registry_auto_recovered"
+    # of an alert
+    ALERT_STARTED = "alert_started"
+    ALERT_ENDED = "alert_ended"
+    # of a redrive
+    REDRIVE_STARTED = "redrive_started"
+    REDRIVE_APPROVAL_REQUIRED = "redrive_approval_required"
+    REDRIVE_PAUSED = "redrive_paused"
+    REDRIVE_RESUMED = "redrive_resumed"
+    REDRIVE_CANCELLED = "redrive_cancelled"
+    REDRIVE_HALTED = "redrive_halted"
+    REDRIVE_FINISHED = "redrive_finished"
+    # of a workflow
+    WORKFLOW_STARTED = "workflow_started"
+    WORKFLOW_RESUMED = "workflow_resumed"
+    WORKFLOW_STUCK = "workflow_stuck"
+    WORKFLOW_COMPLETED = "workflow_completed"
+    WORKFLOW_CANCELLED = "workflow_cancelled"
+    # of a schedule
+    SCHEDULE_ADDED = "schedule_added"
+    SCHEDULE_CHANGED = "schedule_changed"
+    SCHEDULE_REMOVED = "schedule_removed"
+    SCHEDULE_PAUSED = "schedule_paused"
+    SCHEDULE_RESUMED = "schedule_resumed"
+    SCHEDULE_MISSED = "schedule_missed"
+    SCHEDULE_ENDED = "schedule_ended"
+    # of the journal itself: notices are missing here; whoever follows gets it, whatever else they asked for
+    GAP = "gap"
+
+
+ABOUT = {
+    "redrive_": "redrive",
+    "schedule_": "schedule",
+    "workflow_": "workflow",
+    "registry_": "handler",
+    "alert_": "alert",
+}
+"""What notices are about that name no job, by how they begin."""
+TOLD = {
+    Move.COMPLETE: NoticeKind.COMPLETED,
+    Move.RETRY: NoticeKind.RETRY,
+    Move.SNOOZE: NoticeKind.SNOOZED,
+    Move.GIVE_BACK: NoticeKind.GIVEN_BACK,
+    Move.DIE: NoticeKind.DEAD_LETTER,
+    Move.HOLD: NoticeKind.HELD,
+    Move.REPLAY: NoticeKind.REPLAYED,
+    Move.RESOLVE: NoticeKind.RESOLVED,
+    Move.RELEASE: NoticeKind.RELEASED,
+    Move.DISCARD: NoticeKind.DISCARDED,
+    Move.CANCEL: NoticeKind.CANCELLED,
+}
+"""The notice each move is told as."""

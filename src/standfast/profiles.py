@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from standfast.rules import DEFAULTS, QueueRules, exponential, queue_rules
 
 LONG_OUTAGE: dict[str, Any] = {"attempts": 10, "backoff": exponential(base=5, cap=600)}
@@ -44,6 +46,7 @@ def rules_for(queue: str, **given: Any) -> QueueRules:
     return queue_rules(**{**PROFILES.get(queue, {}), **given})
 
 
+_read = msgspec.json.Decoder(QueueRules).decode
 RULES = {queue: rules_for(queue) for queue in PROFILES}
 """The rules of those queues, where nobody declared others."""
 
@@ -51,3 +54,8 @@ RULES = {queue: rules_for(queue) for queue in PROFILES}
 def defaults_for(queue: str) -> QueueRules:
     """Give the rules of a queue that nobody declared."""
     return RULES.get(queue, DEFAULTS)
+
+
+def stored_rules(queue: str, published: str | None) -> QueueRules:
+    """Read the rules of a queue as the store has them; those of its profile where nobody published any."""
+    return _read(published) if published else defaults_for(queue)

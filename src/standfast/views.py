@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -87,3 +88,15 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
         if self.state == State.DEAD:
             return self.triage is None or self.triage.replay_status != "scheduled"
         return self.state in {State.COMPLETED, State.CANCELLED, State.HELD}
+
+
+class Progress(NamedTuple):
+    """How far something with many jobs is: what is done to them, and to how many of how many, if that is known."""
+
+    what: str
+    done: int
+    total: int | None
+
+
+Heard = Callable[[Progress], None]
+"""Hears how far it is."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from standfast.wings.tokens.words import RIGHTS, Grant, Right, Role, fingerprint, mint, read, same
+from standfast.wings.access.words import RIGHTS, Grant, Right, Role, fingerprint, mint, read, same
 
 EXPECTED = {
     Role.VIEWER: "read",

@@ -9,10 +9,10 @@ from standfast.job import Claim, Details
 from standfast.lifecycle import Move, Transition
 from standfast.outcome import Cancel, Drained, Failed, Lapsed, NotEntered, Snooze, Succeeded, TimedOut
 from standfast.rules import QueueRules
-from standfast.wings.jobs.settling import settle
 from standfast.wings.limits import answers as admission
 from standfast.wings.limits.breaker import answered
 from standfast.wings.limits.words import Closing, Report
+from standfast.worker.settling import settle
 
 
 def failed(cls: Class, landed: Landed = Landed.NO, code: str = "dependency_unavailable") -> Failed:

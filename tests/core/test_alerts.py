@@ -6,9 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from standfast.rules import QueueRules
-from standfast.wings.alerts.rules import CALM, SEVERITY, Standing, changes, conditions, pain, severity, told
-from standfast.wings.alerts.words import ADVICE, AlertKind, Condition
-from standfast.wings.health.rules import QueueFacts, StoreFacts
+from standfast.wings.alerts.phrasing import pain, told
+from standfast.wings.alerts.rules import CALM, SEVERITY, changes, severity
+from standfast.wings.alerts.words import ADVICE, AlertKind, Condition, OpenAlert
+from standfast.wings.health.rules import QueueFacts, StoreFacts, conditions
 
 IDLE = QueueFacts(
     queue="mail",
@@ -88,7 +89,7 @@ def test_what_is_wrong_with_the_store_is_an_alert(facts, names):
 
 
 DEPTH = Condition(AlertKind.DEPTH, "mail: 140 pending (backed up)", "mail", "", 140, 100)
-OPEN = Standing("1", AlertKind.DEPTH, "mail", "", 140.0)
+OPEN = OpenAlert("1", AlertKind.DEPTH, "mail", "", DEPTH.message, 140.0, 100.0, 0.0)
 
 
 def test_an_alert_begins_once_and_is_over_once_it_has_been_gone_for_a_while():
@@ -104,7 +105,7 @@ def test_an_alert_begins_once_and_is_over_once_it_has_been_gone_for_a_while():
 
 
 def test_a_value_that_dances_on_its_threshold_is_one_alert():
-    standing: list[Standing] = []
+    standing: list[OpenAlert] = []
     begun = ended = 0
     for look in range(60):
         deep = look < 40 and look % 4 == 0  # over it once in forty seconds, then never again

@@ -10,7 +10,7 @@ import pytest
 
 from standfast.application.wings import store_at
 from standfast.concurrency.flows import beside, finished, of_loop
-from standfast.wings.jobs import reads
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.tokens import settings_scripts
 from standfast.wings.tokens.settings_scripts import SharedSetting
 
@@ -104,4 +104,4 @@ async def test_an_answer_that_is_started_is_on_its_way_before_it_is_awaited(stor
 def test_a_caller_without_a_loop_asks_for_the_result(store):
     store.write(settings_scripts.publish, SETTING).result()
     assert store.read(settings_scripts.value("colour")).result() == '"red"'
-    assert store.read(reads.queue_names()).result() == []
+    assert store.read(queue_scripts.queue_names()).result() == []

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from standfast.errors import ConfigurationError
-from standfast.wings.jobs.reads import JournalRow
+from standfast.lifecycle import ABOUT, NoticeKind
+from standfast.wings.notices.scripts import JournalRow
 from standfast.wings.notices.words import (
-    ABOUT,
-    KINDS,
     Notice,
     Wanted,
     checked_kinds,
@@ -106,4 +105,4 @@ def test_a_cloud_event_has_what_its_specification_asks_for(told_of, subject):
 def test_the_page_names_every_kind():
     page = (Path(__file__).parents[2] / "docs/notices.md").read_text()
     words = set(page.replace("`", " ").split())
-    assert [kind for kind in KINDS if kind not in words and not kind.startswith(tuple(ABOUT))] == []
+    assert [kind for kind in NoticeKind if kind not in words and not kind.startswith(tuple(ABOUT))] == []

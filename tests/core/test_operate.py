@@ -6,8 +6,9 @@ import pytest
 
 from standfast.failure import Landed
 from standfast.lifecycle import Move, Standing, State, Transition
-from standfast.wings.jobs.rules import Refusal, cancel, discard, replay
+from standfast.wings.jobs.rules import cancel
 from standfast.wings.policy.permit import permit
+from standfast.wings.replays.rules import Refusal, discard, replay
 
 
 def job(state: State) -> Standing:

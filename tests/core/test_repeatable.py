@@ -11,7 +11,7 @@ from standfast.job import Claim, Details
 from standfast.lifecycle import Move
 from standfast.outcome import Drained, Failed, Lapsed, Outcome, TimedOut
 from standfast.rules import DEFAULTS, ReplayMode
-from standfast.wings.jobs.settling import settle
+from standfast.worker.settling import settle
 
 MAYBE = Failed(Failure(cls=Class.TRANSIENT, landed=Landed.MAYBE, reason_code="timeout"))
 UNKNOWN: list[Outcome] = [MAYBE, Lapsed(), TimedOut(), Drained()]

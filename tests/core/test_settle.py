@@ -24,7 +24,8 @@ from standfast.outcome import (
 )
 from standfast.rules import QueueRules, exponential, fixed
 from standfast.spine.settle import Settle, age_reason, given_back
-from standfast.wings.jobs.settling import outlived, settle, too_old
+from standfast.wings.policy.triage import outlived
+from standfast.worker.settling import settle, too_old
 
 RULES = QueueRules(backoff=exponential(base=2, cap=300))
 DAY = 86400.0

@@ -40,7 +40,7 @@ from standfast.wings.effects.rules import (
     untold,
     with_looks,
 )
-from standfast.wings.jobs.settling import settle
+from standfast.worker.settling import settle
 from tests.core.test_settle import RULES, claim, decided, failed, told
 
 V, A, P, I = Verdict  # noqa: E741 - one letter each makes the table readable

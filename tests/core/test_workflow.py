@@ -9,7 +9,8 @@ import pytest
 
 from standfast.failure import Class, Failure, Landed
 from standfast.lifecycle import State
-from standfast.wings.workflows.rules import Blocker, Link, Plan, Refusal, layers, plan, reasons, waits_for
+from standfast.wings.records.view import Blocker, waits_for
+from standfast.wings.workflows.rules import Link, Plan, Refusal, layers, plan, reasons
 from standfast.wings.workflows.words import Progress, Tally
 
 BROKEN = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="handler_refused", message="boom")

@@ -16,10 +16,10 @@ from standfast.server import cookies, remembered
 from standfast.server.app import Server
 from standfast.server.auth import CSRF_HEADER
 from standfast.settings import load
+from standfast.wings.access.words import fingerprint
 from standfast.wings.backup.verbs import restore
 from standfast.wings.tokens import session_scripts as browser_sessions
 from standfast.wings.tokens.browser_sessions import BrowserSessions
-from standfast.wings.tokens.words import fingerprint
 from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.doors.browsing import HERE, session_of, sign_in

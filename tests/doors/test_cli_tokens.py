@@ -6,7 +6,7 @@ import json
 import pytest
 
 from standfast import Standfast
-from standfast.wings.tokens.words import Grant, Right, Role
+from standfast.wings.access.words import Grant, Right, Role
 from tests.doors.conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("every_store")

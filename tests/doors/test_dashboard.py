@@ -22,8 +22,8 @@ from standfast.dashboard.statics import NAMES
 from standfast.errors import UnknownQueue
 from standfast.server.app import Server
 from standfast.testing import drain
+from standfast.wings.access.words import RIGHTS, Right, Role
 from standfast.wings.health.series import growth, percentiles
-from standfast.wings.tokens.words import RIGHTS, Right, Role
 from standfast.wings.workflows.pages import drawing
 
 HERE = "http://127.0.0.1"

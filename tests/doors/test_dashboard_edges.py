@@ -20,9 +20,9 @@ from standfast.dashboard.shared_cache import MOST_GOING, SharedCache
 from standfast.server.app import Server
 from standfast.server.cookies import name_at
 from standfast.testing import drain
+from standfast.wings.access.words import RIGHTS, Grant, Right, Role
 from standfast.wings.jobs import many
 from standfast.wings.jobs import pages as jobs
-from standfast.wings.tokens.words import RIGHTS, Grant, Right, Role
 from tests.doors.test_dashboard import HERE, Browsers, press
 
 WANTS_A_PERSON = "version: v1\ndlq_rules:\n  - {match: {}, action: require_approval, approver_group: treasury}\n"

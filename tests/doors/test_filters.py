@@ -15,9 +15,9 @@ from standfast.doors.filters import Filter, FilterField, fields_of, names_of
 from standfast.server.api_routes import ROUTES
 from standfast.server.openapi import document
 from standfast.wings.jobs.job_query import WantedJobs
-from standfast.wings.letters.letter_filter import FILTERS
-from standfast.wings.letters.letter_query import WantedLetters
 from standfast.wings.letters.tools import list_dead_letters
+from standfast.wings.records.letter_filter import FILTERS
+from standfast.wings.records.letter_query import WantedLetters
 
 FILTER_OF: dict[str, type[Filter]] = {
     "jobs": WantedJobs,

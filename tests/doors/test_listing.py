@@ -10,8 +10,8 @@ import pytest
 from standfast import ConfigurationError, Permanent, Standfast, Transient, fixed
 from standfast.lifecycle import VIEWS
 from standfast.testing import drain
-from standfast.wings.jobs import listing
-from standfast.wings.tokens.words import Reach
+from standfast.wings.access.words import Reach
+from standfast.wings.records import listing
 
 
 @pytest.fixture(params=["memory", "postgres"])

@@ -13,8 +13,8 @@ from standfast.server.api_routes import ROUTES
 from standfast.server.app import API, Server
 from standfast.server.route import Route
 from standfast.testing import drain
+from standfast.wings.access.words import RIGHTS, Right, Role
 from standfast.wings.notices import routes as notices
-from standfast.wings.tokens.words import RIGHTS, Right, Role
 
 HERE = "http://127.0.0.1"
 

@@ -16,9 +16,9 @@ from standfast.server.api_routes import ROUTES
 from standfast.server.app import Server
 from standfast.server.openapi import document
 from standfast.testing import drain
+from standfast.wings.access.words import Role
 from standfast.wings.calls import routes as calls
 from standfast.wings.notices import routes as notices
-from standfast.wings.tokens.words import Role
 
 HERE = "http://127.0.0.1"
 MISFIT_EVERYTHING = "/ingest/"

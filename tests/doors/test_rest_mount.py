@@ -14,7 +14,7 @@ from starlette.requests import Request
 from standfast import ConfigurationError, Standfast
 from standfast.fastapi import grant, mount
 from standfast.server.app import Server
-from standfast.wings.tokens.words import Grant
+from standfast.wings.access.words import Grant
 from tests.core.deliveries import SECRET, encoded, event, github, pull_request
 
 PEOPLE = {"ann": "operator", "vic": "viewer"}

@@ -20,9 +20,9 @@ from standfast.server.cookies import name_at
 from standfast.spine import rounds as closing
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory
-from standfast.wings.jobs import reads
 from standfast.wings.notices import following
 from standfast.wings.notices import routes as notices
+from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.notices.journal import journal
 from standfast.wings.notices.words import row_of
 from standfast.worker import upkeep
@@ -197,7 +197,7 @@ async def test_what_is_no_longer_kept_is_told_as_gone_and_it_goes_on_from_there(
 @pytest.mark.parametrize("ahead", [1, 1000])
 async def test_a_number_of_another_store_deafens_nobody(sf: InMemory, ahead: int) -> None:
     """Also where nothing was told yet: the store was deleted, and a page of before comes again."""
-    stranger = await sf.reader(after=(await sf._store.read(reads.last_journal_number()) + ahead << 20) + 5)  # noqa: SLF001
+    stranger = await sf.reader(after=(await sf._store.read(journal_scripts.last_journal_number()) + ahead << 20) + 5)  # noqa: SLF001
     assert [notice.kind for notice in await stranger.more(0)] == ["gap"]
     other = await sf.reader()
     job = (await sf.enqueue("echo")).id

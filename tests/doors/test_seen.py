@@ -21,8 +21,8 @@ from standfast.server.app import API, Server
 from standfast.server.auth import CSRF_FIELD
 from standfast.server.seen import gates_of, health_for, issues_for
 from standfast.testing import drain, memory
+from standfast.wings.access.words import Grant, Role
 from standfast.wings.notices import routes as notices
-from standfast.wings.tokens.words import Grant, Role
 from tests.doors.browsing import sign_in
 from tests.waiting import seen
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from standfast.cli.sheets import LONGEST_NOTE, listing, sheet
 from standfast.failure import Class, Failure, Landed
-from standfast.lifecycle import State
+from standfast.lifecycle import NoticeKind, State
 from standfast.wings.notices.commands import WIDTHS
-from standfast.wings.notices.words import KINDS
 from tests.core.test_replies import job
 
 NOW = datetime.now(UTC)
@@ -44,4 +43,4 @@ def test_a_receipt_that_came_late_says_so():
 
 
 def test_every_kind_of_notice_has_room_in_its_column():
-    assert WIDTHS[1] == max(len(kind) for kind in KINDS)
+    assert WIDTHS[1] == max(len(kind) for kind in NoticeKind)

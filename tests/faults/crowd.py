@@ -24,11 +24,11 @@ from standfast.spine.apply import apply
 from standfast.spine.orders import Conflict, Full, Order, Publication, Want
 from standfast.store import store as store_module
 from standfast.store.postgres import connection, postgres_engine
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.settling import settle
+from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.notices.journal import journal
 from standfast.wings.queues.publishing import publish
 from standfast.worker import upkeep
+from standfast.worker.settling import settle
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.upkeep import Prune, Sweep, WorkerCard
 from tests.faults.nursery import report
@@ -179,7 +179,9 @@ class Member:
         """Follow the journal from its beginning until told to stop, to its end; report each row as it is seen."""
         after = 0
         while True:
-            stop = (self.place / "stop").exists() and after == await self.store.read(reads.last_journal_number())
+            stop = (self.place / "stop").exists() and after == await self.store.read(
+                journal_scripts.last_journal_number()
+            )
             rows = await journal(self.store, after, 100)
             for row in rows:
                 after = row.seq

@@ -27,12 +27,12 @@ from standfast.store.sqlite import handle
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.store.store import Store
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.rules import discard, replay
-from standfast.wings.jobs.settling import settle
+from standfast.wings.records import reads
+from standfast.wings.replays.rules import discard, replay
 from standfast.wings.workflows import graphs
 from standfast.wings.workflows.graphs import Cancellation, Start
 from standfast.wings.workflows.rules import Plan, plan
+from standfast.worker.settling import settle
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
 from tests.faults.roles import KillAt, die_before_statement

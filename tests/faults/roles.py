@@ -34,13 +34,15 @@ from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.wings.approvals.words import Filing, bound_to
 from standfast.wings.audit.words import Decision
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.settling import settle
+from standfast.wings.letters import scripts as letters
+from standfast.wings.letters.scripts import Refusal
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.force import stored
 from standfast.wings.policy.load import load_policy
-from standfast.wings.policy.scripts import Offer, Refusal
+from standfast.wings.policy.scripts import Offer
 from standfast.wings.policy.triage import Present
+from standfast.wings.records import reads
+from standfast.worker.settling import settle
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
 
@@ -208,7 +210,7 @@ def _return(store: Engine[Any], told: Path) -> None:
     report(told, replayed=one.id)
     denial = Decision(kind="deny", job=other.id, queue=other.queue, outcome="denied")
     refusal = Refusal(other.n, other.token, other.id, other.queue, "denied", GOVERNED.snapshot, denial)
-    store.call(policies.refuse, [refusal], seconds=None).result()
+    store.call(letters.refuse, [refusal], seconds=None).result()
     report(told, refused=other.id)
 
 

@@ -24,16 +24,18 @@ from standfast.store.sqlite import handle
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.wings.alerts import scripts as alerts
-from standfast.wings.alerts.scripts import Cause, Found, Telling
+from standfast.wings.alerts.scripts import Cause, Found
+from standfast.wings.alerts.telling import cause_told, tell
 from standfast.wings.audit.words import Decision
 from standfast.wings.consent import scripts as consents
+from standfast.wings.consent.rules import release
 from standfast.wings.consent.scripts import Given
 from standfast.wings.consent.words import Attempt, Grant, Use
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.rules import release, replay
-from standfast.wings.jobs.settling import settle
+from standfast.wings.records import reads
+from standfast.wings.replays.rules import replay
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.sessions.scripts import Reading
+from standfast.worker.settling import settle
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
 from tests.faults.roles import KillAt, die_before_statement
@@ -140,7 +142,7 @@ def _alert(store: Engine[Any], told: Path) -> None:
     report(told, followed=2)
     [due] = store.read(alerts.due(store.now())).result()
     job = NewJob(id="alert", queue="standfast.notify", handler="standfast.notify", payload=f'{{"count":{due.number}}}')
-    telling = Telling(due.fingerprint, due.number, due.told, 300.0, (job,))
+    telling = cause_told(due, store.now(), 300.0, (job,))
     for _ in range(2):
-        store.call(alerts.tell, [telling], seconds=None).result()
+        store.call(tell, [telling], seconds=None).result()
     report(told, told=2)

@@ -31,7 +31,7 @@ from standfast.store import engine
 from standfast.store.sqlite import files, handle, sqlite_engine
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
-from standfast.wings.jobs.settling import settle
+from standfast.worker.settling import settle
 from tests.faults.faulty import FailAt, underneath
 from tests.faults.verdict import read
 from tests.warm import Warm

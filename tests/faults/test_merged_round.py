@@ -37,8 +37,8 @@ from standfast.store.sqlite.disk import Disk
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.store.steps import Round, Script
-from standfast.wings.jobs.settling import settle
 from standfast.worker import executor
+from standfast.worker.settling import settle
 from tests.faults.faulty import FailAt, underneath
 from tests.faults.verdict import beside, look
 

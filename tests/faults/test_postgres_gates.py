@@ -19,9 +19,9 @@ from standfast.spine.claim import claim
 from standfast.spine.orders import Catch, Order, Publication, Want
 from standfast.store.postgres.driver import STATEMENTS
 from standfast.store.store import Store
-from standfast.wings.jobs.settling import settle
 from standfast.wings.queues import publishing
 from standfast.worker import upkeep
+from standfast.worker.settling import settle
 from standfast.worker.upkeep import Sweep
 from tests.postgres import connect
 

@@ -24,11 +24,13 @@ from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as connect_as_the_product
 from standfast.store.postgres.connection import opening
 from standfast.store.store import Store
-from standfast.wings.jobs import reads
 from standfast.wings.jobs import scripts as operations
-from standfast.wings.jobs.settling import settle
+from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.notices.journal import journal
+from standfast.wings.queues import scripts as queue_scripts
+from standfast.wings.records import reads
 from standfast.worker import upkeep
+from standfast.worker.settling import settle
 from standfast.worker.upkeep import WorkerCard
 from tests import postgres
 from tests.faults import outages
@@ -305,22 +307,22 @@ async def test_a_commit_that_never_arrives_holds_nothing_up_for_long(own_url):
 async def test_no_call_waits_longer_than_its_deadline_for_a_silent_network(own_url):
     with Proxy(own_url) as proxy, opened(proxy.url) as store:
         await store.write_all(intake.enqueue, [job("first")])
-        assert await store.read(reads.queue_names()) == ["mail"]
+        assert await store.read(queue_scripts.queue_names()) == ["mail"]
         proxy.fall_silent()
         await refused_in_time(
             lambda: store.write_all(intake.enqueue, [job("second")]),
             lambda: store.claim(ORDER),
             lambda: asyncio.to_thread(store.write(intake.enqueue, job("third")).result),
             lambda: asyncio.to_thread(store.write(upkeep.beat, CARD).result),
-            lambda: store.read(reads.queue_names()),
+            lambda: store.read(queue_scripts.queue_names()),
             lambda: store.read(reads.job("first", store.boot())),
             lambda: journal(store, 0, 10),
-            lambda: store.read(reads.last_journal_number()),
+            lambda: store.read(journal_scripts.last_journal_number()),
             lambda: store.write(operations.hurry, "first"),
         )
         proxy.heal()
         await again(lambda: store.write_all(intake.enqueue, [job("fourth")]))
-        assert await again(lambda: store.read(reads.queue_names())) == ["mail"]
+        assert await again(lambda: store.read(queue_scripts.queue_names())) == ["mail"]
         began = time.monotonic()
     assert time.monotonic() - began < DEADLINE
 
@@ -352,12 +354,12 @@ async def test_a_server_without_room_for_a_connection_is_asked_again(own_server,
         tell(own_server.url, "ALTER ROLE app CONNECTION LIMIT 0")
         own_server.terminate_backends()
         await refused_in_time(
-            lambda: store.write_all(intake.enqueue, [job("second")]), lambda: store.read(reads.queue_names())
+            lambda: store.write_all(intake.enqueue, [job("second")]), lambda: store.read(queue_scripts.queue_names())
         )
         assert "too many connections" in (store.trouble or "")
         tell(own_server.url, "ALTER ROLE app CONNECTION LIMIT -1")
         await again(lambda: store.write_all(intake.enqueue, [job("third")]))
-        assert await again(lambda: store.read(reads.queue_names())) == ["mail"]
+        assert await again(lambda: store.read(queue_scripts.queue_names())) == ["mail"]
         assert store.trouble is None
 
 

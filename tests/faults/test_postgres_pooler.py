@@ -25,10 +25,10 @@ from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as connect_as_the_product
 from standfast.store.postgres.connection import opening
 from standfast.store.store import Store
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.settling import settle
 from standfast.wings.notices.journal import journal
+from standfast.wings.records import reads
 from standfast.worker import worker as worker_module
+from standfast.worker.settling import settle
 from tests.faults.pooler import Switching, installed, pgbouncer
 from tests.postgres import connect, drop_schema, fresh_schema, in_schema
 from tests.waiting import seen

@@ -26,8 +26,8 @@ from standfast.store import engine
 from standfast.store.sqlite import handle
 from standfast.store.sqlite.files import Files
 from standfast.testing import FrozenClock
-from standfast.wings.jobs.settling import settle
 from standfast.worker import upkeep
+from standfast.worker.settling import settle
 from tests.faults.disk import Disk, DiskVFS, lay_out
 from tests.faults.stepped import Call, SteppedEngine
 from tests.faults.verdict import Found, read

@@ -35,9 +35,9 @@ from standfast.store.requests import Reply, Request
 from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round
 from standfast.testing import FrozenClock
-from standfast.wings.jobs.settling import settle
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker import upkeep
+from standfast.worker.settling import settle
 from tests.faults.stepped import Call, SteppedEngine
 from tests.faults.verdict import beside, look
 

@@ -24,8 +24,8 @@ from standfast.store.postgres.connection import connect as pg_connect
 from standfast.store.postgres.connection import opening
 from standfast.store.postgres.driver import drive
 from standfast.store.steps import Round
-from standfast.wings.jobs.settling import settle
 from standfast.wings.workflows import graphs
+from standfast.worker.settling import settle
 from tests.faults import flows
 from tests.faults.killing import Look, at_statements, at_writes, which
 from tests.faults.nursery import Nursery, nursery, reported

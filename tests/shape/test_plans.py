@@ -21,9 +21,9 @@ from standfast.store.sqlite.sqlite_engine import STATEMENTS, drive
 from standfast.store.statements import Statement
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.settling import settle
+from standfast.wings.health import scripts as health_scripts
 from standfast.wings.queues import publishing
+from standfast.worker.settling import settle
 
 GROWING = ("job", "body", "ending", "history", "idempotency", "journal", "tick")
 """The tables that grow with the backlog or with what is kept. The others hold a row for each queue or worker."""
@@ -246,8 +246,10 @@ class Backlog:
         """Count the steps of everything that stats and health read of jobs."""
         self._clock.advance(60)
         with _Counted(writer_of(self._store)) as counted:
-            drive(writer_of(self._store), reads.survey(self._store.now(), self._store.boot(), silent_after=30.0))
-            health = reads.facts(self._store.now(), self._store.boot(), silent_after=30.0, unmoved_for=20.0)
+            drive(
+                writer_of(self._store), health_scripts.survey(self._store.now(), self._store.boot(), silent_after=30.0)
+            )
+            health = health_scripts.facts(self._store.now(), self._store.boot(), silent_after=30.0, unmoved_for=20.0)
             found = drive(writer_of(self._store), health)
         assert found.silent["mail"] > 1
         assert found.queues[0].at_least == ("due",)
@@ -319,7 +321,7 @@ async def test_a_queue_without_limits_pays_nothing_for_them():
 
 async def test_what_a_verb_costs_does_not_depend_on_the_backlog(monkeypatch):
     for bound in ("MOST_COUNTED", "LOOKED_THROUGH", "LOOKED_AT"):
-        monkeypatch.setattr(reads, bound, 50)
+        monkeypatch.setattr(health_scripts, bound, 50)
     few, many = await Backlog(1_000).steps(), await Backlog(20_000).steps()
     assert list(few) == ["claim", "enqueue", "complete", "publish again", "look"]
     assert all(cost > 10 for cost in few.values())

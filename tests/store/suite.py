@@ -23,13 +23,14 @@ from standfast.spine.payload import fingerprint
 from standfast.spine.registry import Declaration
 from standfast.store.store import Store
 from standfast.views import JobView
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.rules import cancel, replay
-from standfast.wings.jobs.settling import settle
-from standfast.wings.jobs.view import job_view
-from standfast.wings.letters.returning import standing
+from standfast.wings.jobs.rules import cancel
 from standfast.wings.queues import publishing
+from standfast.wings.records import reads
+from standfast.wings.records.view import job_view
+from standfast.wings.replays.returning import standing
+from standfast.wings.replays.rules import replay
 from standfast.worker import upkeep
+from standfast.worker.settling import settle
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.upkeep import Beat, Sweep, Swept, WorkerCard
 

@@ -16,7 +16,7 @@ from standfast.rules import QueueRules
 from standfast.spine import intake
 from standfast.spine.payload import canonical, sha256
 from standfast.testing import memory
-from standfast.wings.jobs import reads
+from standfast.wings.records import reads
 from tests.store.suite import claim_one, claimed, ended, enqueued, journal, new_job, one, publish, seen, states
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

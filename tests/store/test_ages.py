@@ -9,9 +9,9 @@ import pytest
 from standfast.outcome import Lapsed, NotEntered
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.apply import apply
-from standfast.wings.jobs.settling import too_old
 from standfast.wings.queues import ages, publishing
 from standfast.wings.queues import scripts as queue_scripts
+from standfast.worker.settling import too_old
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.upkeep import Sweep
 from tests.store.suite import (

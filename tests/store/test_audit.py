@@ -18,6 +18,7 @@ import pytest
 from standfast import ConfigurationError, Standfast, StandfastError
 from standfast.application.wings import RIDERS, store_at
 from standfast.failure import Class
+from standfast.lifecycle import NoticeKind
 from standfast.outcome import Succeeded
 from standfast.spine.apply import apply
 from standfast.spine.rounds import close
@@ -112,14 +113,14 @@ async def test_nothing_is_chained_of_a_transaction_that_fails(store, look):
 def test_a_transaction_without_decisions_pays_no_statement():
     round_ = Round(0.0, 0.0, "", RIDERS)
     assert list(close(round_)) == []
-    round_.told["enqueued", "mail"].append("job")
+    round_.told[NoticeKind.ENQUEUED, "mail"].append("job")
     assert [name for name, _ in close(round_)] == ["write_journal", "add_counters"]
 
 
 def test_the_link_comes_last_and_has_wall_time():
     """On PostgreSQL it locks the head: whoever holds that must wait for nobody."""
     round_, part = Round(10.0, 5.0, "", RIDERS), Round(10.0, 5.0, "", RIDERS)
-    part.told["replayed", "mail"].append("job")
+    part.told[NoticeKind.REPLAYED, "mail"].append("job")
     audit.record(part, *decided("ann"))
     round_.absorb(part)
     script, steps = close(round_), list[Any]()

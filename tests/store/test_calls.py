@@ -17,7 +17,7 @@ from standfast.store.store import Store
 from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.hand_over import as_claimed
 from standfast.wings.calls.scripts import Call, HandedOver
-from standfast.wings.jobs.settling import settle
+from standfast.worker.settling import settle
 from tests.store.suite import (
     beat,
     begins_no_round,

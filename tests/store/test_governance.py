@@ -15,15 +15,15 @@ from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.rules import asked_for, turned_down
 from standfast.wings.approvals.scripts import Ask, Said
 from standfast.wings.approvals.words import Answer, Bound, Filing, Standing
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.rules import replay
 from standfast.wings.letters import births
 from standfast.wings.letters.births import Holding
-from standfast.wings.letters.returning import standing
+from standfast.wings.records import reads
 from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.redrives.scripts import KEEP_PLANS, KEEP_REDRIVES, Advance, Mark, Plan, Planned, Start, Take
 from standfast.wings.redrives.words import Course, Leg, Outcome
+from standfast.wings.replays.returning import standing
+from standfast.wings.replays.rules import replay
 from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, ended, failed, one, seen

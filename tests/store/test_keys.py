@@ -14,8 +14,8 @@ from standfast.rules import QueueRules
 from standfast.spine import intake
 from standfast.spine.orders import Conflict
 from standfast.testing import memory
-from standfast.wings.jobs import reads
 from standfast.wings.letters.burials import in_conflict
+from standfast.wings.records import reads
 from standfast.wings.relay import scripts as forward
 from standfast.wings.relay.scripts import Forward
 from standfast.worker import upkeep

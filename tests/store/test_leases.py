@@ -6,8 +6,8 @@ import pytest
 
 from standfast.outcome import Lapsed, NotEntered, Succeeded
 from standfast.rules import QueueRules
+from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health.timings import Counted
-from standfast.wings.jobs import reads
 from standfast.worker import upkeep
 from standfast.worker.upkeep import Held
 from tests.store.suite import (
@@ -198,7 +198,8 @@ async def test_a_worker_that_leaves_is_off_the_list(store):
     beat(store, "worker-1")
     await store.write(upkeep.retire, Counted("worker-1", 0, {}))
     assert [
-        worker.id for worker in (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).workers
+        worker.id
+        for worker in (await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0))).workers
     ] == []
 
 

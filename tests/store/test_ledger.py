@@ -14,9 +14,9 @@ from standfast.rules import QueueRules, no_backoff
 from standfast.spine.apply import apply
 from standfast.wings.audit.words import Decision
 from standfast.wings.effects import scripts as ledger
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.rules import replay, resolve
-from standfast.wings.letters.returning import standing
+from standfast.wings.records import reads
+from standfast.wings.replays.returning import standing
+from standfast.wings.replays.rules import replay, resolve
 from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.store.suite import beat, claim_one, ended, everything, one, replayed, seen, sweep, swept

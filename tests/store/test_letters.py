@@ -14,10 +14,10 @@ from standfast.rules import DEFAULTS, QueueRules, fixed
 from standfast.spine import intake
 from standfast.spine.apply import apply
 from standfast.views import Attempt
-from standfast.wings.jobs import listing
-from standfast.wings.jobs.listing import Filter
-from standfast.wings.jobs.settling import settle
+from standfast.wings.records import listing
+from standfast.wings.records.listing import Filter
 from standfast.worker.pruner import Pruner
+from standfast.worker.settling import settle
 from tests.store.suite import claim_one, ended, everything, failed, journal, new_job, one, publish, seen
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

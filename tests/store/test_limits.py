@@ -11,7 +11,7 @@ from standfast.job import Claim
 from standfast.outcome import Cancel, Drained, Lapsed, Snooze, Succeeded
 from standfast.rules import QueueRules, fixed, queue_rules
 from standfast.store.store import Store
-from standfast.wings.jobs import reads
+from standfast.wings.health import scripts as health_scripts
 from tests.store.suite import (
     beat,
     cancelled,
@@ -382,7 +382,7 @@ async def test_what_a_gate_holds_back_is_not_silent_unless_nothing_will_let_it_g
         clock.advance(21)
         beat(store)
         found: dict[str, int] = (
-            await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0, unmoved_for=20.0))
+            await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0, unmoved_for=20.0))
         ).silent
         return found
 
@@ -396,9 +396,11 @@ async def test_what_is_held_back_for_more_than_an_hour_is_counted(store, clock):
     await stored(store, "aab")
     await claimed(store, slots=3)
     clock.advance(3599)
-    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).deferred == ()
+    assert (await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0))).deferred == ()
     clock.advance(2)
-    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).deferred == (("mail", 1),)
+    assert (await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0))).deferred == (
+        ("mail", 1),
+    )
 
 
 async def test_a_jump_of_the_clock_is_noted_once(store, clock):
@@ -406,10 +408,12 @@ async def test_a_jump_of_the_clock_is_noted_once(store, clock):
     await sweep(store)
     clock.jump_wall(3600)
     await sweep(store)
-    jumped = (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).upkeep.get("clock jumped")
+    jumped = (await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0))).upkeep.get(
+        "clock jumped"
+    )
     assert (jumped is None) == (store.skew() == 0.0)
     clock.advance(10)
     await sweep(store)
-    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).upkeep.get(
+    assert (await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0))).upkeep.get(
         "clock jumped"
     ) == jumped

@@ -20,7 +20,7 @@ from standfast.spine.claim import LARGEST_BROUGHT
 from standfast.store.postgres.session import Session
 from standfast.store.steps import Script, text
 from standfast.store.store import Store
-from standfast.wings.jobs.settling import settle
+from standfast.worker.settling import settle
 from tests.postgres import connect
 from tests.store.suite import Look, claim_one, claimed, ended, enqueued, new_job, one, states
 

@@ -11,7 +11,7 @@ from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine.apply import apply
 from standfast.store.store import Store
-from standfast.wings.jobs.settling import settle
+from standfast.worker.settling import settle
 from tests.postgres import connect
 from tests.store import behind
 from tests.store.suite import claimed, enqueued, failed, new_job

@@ -7,7 +7,9 @@ import pytest
 from standfast.failure import Class, Landed
 from standfast.outcome import Cancel, Succeeded
 from standfast.rules import QueueRules
-from standfast.wings.jobs import reads
+from standfast.wings.health import scripts as health_scripts
+from standfast.wings.notices import scripts as journal_scripts
+from standfast.wings.records import reads
 from standfast.worker import upkeep
 from standfast.worker.pruner import Pruner
 from standfast.worker.upkeep import Prune
@@ -110,7 +112,7 @@ async def test_the_journal_is_kept_for_a_day(store, clock, look):
     clock.advance(1)
     await pruned(store)
     assert look("SELECT seq FROM journal") == [(2,)]
-    assert await store.read(reads.last_journal_number()) == 2
+    assert await store.read(journal_scripts.last_journal_number()) == 2
 
 
 async def test_the_journals_numbers_are_never_given_twice(store, clock):
@@ -118,11 +120,11 @@ async def test_the_journals_numbers_are_never_given_twice(store, clock):
     await one(store)
     clock.advance(2 * DAY)
     await pruned(store)
-    assert await store.read(reads.last_journal_number()) == 1, (
+    assert await store.read(journal_scripts.last_journal_number()) == 1, (
         "whoever knows it is not taken for somebody of another store"
     )
     await one(store)
-    assert await store.read(reads.last_journal_number()) == 2
+    assert await store.read(journal_scripts.last_journal_number()) == 2
 
 
 async def test_silent_workers_go_after_an_hour_unless_they_hold_a_job(store, clock, look):
@@ -165,7 +167,9 @@ async def test_a_bite_is_bounded_and_tells_whether_there_is_more(store, clock):
 async def test_pruning_tells_when_it_was_done(store, clock):
     clock.advance(7)
     await store.write(upkeep.prune, Prune())
-    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).upkeep["prune"] == store.now()
+    assert (await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0))).upkeep[
+        "prune"
+    ] == store.now()
 
 
 async def test_what_died_is_kept_beside_what_is_pruned(store, clock):

@@ -12,7 +12,7 @@ from standfast.spine.apply import apply
 from standfast.store.scripts import writes
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import decisions_of
-from standfast.wings.jobs import reads
+from standfast.wings.records import reads
 from standfast.worker.pruner import Pruner
 from standfast.worker.upkeep import Prune
 from tests.store.suite import claim_one, ended, everything, failed, journal, new_job, one, publish

@@ -15,7 +15,7 @@ from standfast.spine.registry import Declaration
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.store.store import Store
-from standfast.wings.jobs import reads
+from standfast.wings.health import scripts as health_scripts
 from standfast.wings.queues import publishing
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker import upkeep
@@ -146,11 +146,11 @@ async def test_a_worker_tells_under_which_rules_it_runs(store, clock):
     started = store.now()
     clock.advance(5)
     store.write(upkeep.beat, card).result()
-    [worker] = (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).workers
+    [worker] = (await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0))).workers
     assert (worker.id, worker.host, worker.pid, worker.queues) == ("worker-1", "host", 7, '["mail"]')
     assert (worker.declares, worker.started_at, worker.beat_at) == ('{"mail":"rules"}', started, store.now())
     clock.advance(61)
-    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).workers == []
+    assert (await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0))).workers == []
 
 
 # --- layers: a settings file over the code, rule by rule

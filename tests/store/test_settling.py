@@ -12,8 +12,9 @@ from standfast.outcome import Cancel, Drained, Lapsed, NotEntered, Outcome, Snoo
 from standfast.rules import DEFAULTS, QueueRules, no_backoff
 from standfast.spine.apply import apply
 from standfast.spine.settle import given_back
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.settling import settle
+from standfast.wings.notices import scripts as journal_scripts
+from standfast.wings.records import reads
+from standfast.worker.settling import settle
 from tests.store.suite import (
     claim_one,
     claimed,
@@ -251,8 +252,8 @@ async def test_every_transaction_is_one_journal_row_that_covers_every_job(store,
 
 
 async def test_the_journal_grows_by_one_for_each_transaction_that_tells(store):
-    before = await store.read(reads.last_journal_number())
+    before = await store.read(journal_scripts.last_journal_number())
     await one(store)
-    assert await store.read(reads.last_journal_number()) == before + 1
+    assert await store.read(journal_scripts.last_journal_number()) == before + 1
     await claimed(store, "empty")
-    assert await store.read(reads.last_journal_number()) == before + 1
+    assert await store.read(journal_scripts.last_journal_number()) == before + 1

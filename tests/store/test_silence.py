@@ -7,7 +7,7 @@ import pytest
 from standfast.failure import Class
 from standfast.outcome import Snooze, Succeeded
 from standfast.rules import QueueRules
-from standfast.wings.jobs import reads
+from standfast.wings.health import scripts as health_scripts
 from tests.store.suite import beat, claim_one, claimed, ended, enqueued, failed, new_job, one, publish, swept
 
 TWO_SWEEPS = 20.0
@@ -17,7 +17,7 @@ TWO_SWEEPS = 20.0
 def silent(store):
     async def found():
         return (
-            await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0, unmoved_for=TWO_SWEEPS))
+            await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0, unmoved_for=TWO_SWEEPS))
         ).silent
 
     return found

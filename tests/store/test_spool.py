@@ -26,9 +26,9 @@ from standfast.store import spoolfile, spools
 from standfast.store.spool import Spool, Stamp
 from standfast.store.sqlite import handle
 from standfast.store.store import Store
-from standfast.wings.jobs import reads
 from standfast.wings.letters.burials import in_conflict, unknown
 from standfast.wings.queues.declarations import Declarations
+from standfast.wings.records import reads
 from standfast.wings.relay import forwarder
 from standfast.wings.relay import scripts as forward
 from standfast.wings.relay.forwarder import Forwarder, hand_over

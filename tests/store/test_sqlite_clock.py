@@ -9,7 +9,7 @@ from standfast.application.wings import store_at
 from standfast.clock import UNKNOWN_BOOT
 from standfast.spine import intake
 from standfast.testing import FrozenClock
-from standfast.wings.jobs import reads
+from standfast.wings.health import scripts as health_scripts
 from standfast.wings.notices.journal import journal
 from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
@@ -155,12 +155,12 @@ async def test_a_running_job_of_an_earlier_boot_is_silent(path, clock):
     clock.advance(2 * EVERY + 1)
     beat(store)
     assert (
-        await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0, unmoved_for=2 * EVERY))
+        await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0, unmoved_for=2 * EVERY))
     ).silent == {}
     clock.reboot()  # queue time is not set anew here: only the boot counts
     clock.advance(2000)
     assert (
-        await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0, unmoved_for=2 * EVERY))
+        await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0, unmoved_for=2 * EVERY))
     ).silent == {"mail": 1}
     store.close()
 

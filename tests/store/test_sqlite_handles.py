@@ -22,7 +22,8 @@ from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.spine import intake
 from standfast.store.sqlite import neighbours
 from standfast.store.sqlite.files import Files
-from standfast.wings.jobs import reads
+from standfast.wings.notices import scripts as journal_scripts
+from standfast.wings.records import reads
 from tests.store.suite import claimed, new_job, one, put
 
 NOBODY = 65534
@@ -247,7 +248,7 @@ async def test_whoever_is_frozen_with_the_baton_keeps_nobody_from_opening(path, 
     processes.ready("hold_baton", path)
     store = store_at(path)
     store.open()
-    assert await store.read(reads.last_journal_number()) == 0
+    assert await store.read(journal_scripts.last_journal_number()) == 0
     store.close()
 
 

@@ -10,7 +10,7 @@ from standfast.job import Claim
 from standfast.outcome import Drained, NotEntered, Succeeded
 from standfast.rules import Limit, QueueRules
 from standfast.spine.orders import Catch, Order, Want
-from standfast.wings.jobs import reads
+from standfast.wings.health import scripts as health_scripts
 from standfast.wings.jobs import scripts as operations
 from standfast.worker import losses, upkeep
 from standfast.worker.losses import Apart
@@ -252,7 +252,8 @@ async def test_a_worker_that_died_is_no_live_one(store):
         beat(store, worker, worker)
     await buried(store, "a")
     assert [
-        worker.id for worker in (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).workers
+        worker.id
+        for worker in (await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0))).workers
     ] == ["b"]
 
 
@@ -265,10 +266,10 @@ async def test_how_long_jobs_wait_to_run_alone_is_told_from_the_loss_of_their_wo
     clock.advance(30)
     await one(store)
     await plain(store)
-    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).suspects == (
+    assert (await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0))).suspects == (
         ("mail", 2, pytest.approx(lost, abs=1)),
     )
     assert await alone(store) is not None
-    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=60.0))).suspects == (
+    assert (await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0))).suspects == (
         ("mail", 1, pytest.approx(lost, abs=1)),
     )

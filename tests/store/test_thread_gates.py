@@ -23,10 +23,11 @@ from standfast.store.sqlite import sqlite_engine as sqlite
 from standfast.store.statements import Statement, load
 from standfast.store.store import Store
 from standfast.testing import FrozenClock
-from standfast.wings.jobs import reads
 from standfast.wings.jobs import scripts as operations
-from standfast.wings.jobs.rules import Refusal, cancel, replay
-from standfast.wings.letters.returning import standing
+from standfast.wings.jobs.rules import cancel
+from standfast.wings.records import reads
+from standfast.wings.replays.returning import standing
+from standfast.wings.replays.rules import Refusal, replay
 from tests.store import behind
 from tests.store.suite import beat, claim_one, claimed, ended, failed, new_job, one, publish, seen, states, sweep, swept
 

@@ -14,7 +14,7 @@ from standfast.outcome import Drained, Succeeded
 from standfast.rules import QueueRules, fixed
 from standfast.spine import intake
 from standfast.store.store import Store
-from standfast.wings.jobs import reads
+from standfast.wings.records import reads
 from standfast.worker.pruner import Pruner
 from tests.store.suite import (
     claim_one,

@@ -22,9 +22,7 @@ from standfast.store.scripts import Call, Write
 from standfast.store.steps import Round, Script, lock_jobs
 from standfast.wings.audit.words import Decision
 from standfast.wings.letters import scripts as letters
-from standfast.wings.letters.scripts import Quarantine, Touch
-from standfast.wings.policy import scripts as policies
-from standfast.wings.policy.scripts import Refusal
+from standfast.wings.letters.scripts import Quarantine, Refusal, Touch
 
 SAID = Decision(kind="quarantine")
 
@@ -59,7 +57,7 @@ def test_the_first_that_locks_jobs_locks_those_of_all():
     calls = [
         Call(letters.quarantine, [apart(5), apart(2)]),
         Call(scripts.apply, [moved(9), moved(1)]),
-        Call(policies.refuse, [refused(4), refused(9)]),
+        Call(letters.refuse, [refused(4), refused(9)]),
     ]
     assert locked(rounds.lock(round_, calls)) == [], "queues and keys come first"
     assert locked(lock_jobs(round_, [9, 1])) == [[1, 2, 4, 5, 9]]

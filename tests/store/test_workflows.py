@@ -18,13 +18,14 @@ from standfast.spine.orders import Conflict, Full
 from standfast.store.postgres import driver as postgres_driver
 from standfast.store.sqlite import sqlite_engine
 from standfast.store.store import Store
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.rules import discard, resolve
+from standfast.wings.health import scripts as health_scripts
 from standfast.wings.letters import births
 from standfast.wings.letters.births import Holding
-from standfast.wings.letters.returning import standing
 from standfast.wings.notices.journal import journal as journal_script
 from standfast.wings.policy.triage import triage
+from standfast.wings.records import reads
+from standfast.wings.replays.returning import standing
+from standfast.wings.replays.rules import discard, resolve
 from standfast.wings.workflows import graphs
 from standfast.wings.workflows.graphs import Cancellation
 from standfast.worker import upkeep
@@ -372,17 +373,19 @@ async def test_a_round_without_steps_asks_nothing_about_workflows(store, monkeyp
 
 async def test_waiting_jobs_are_counted_apart(store):
     await started(store)
-    _, tallies = await store.read(reads.survey(store.now(), store.boot(), silent_after=30))
+    _, tallies = await store.read(health_scripts.survey(store.now(), store.boot(), silent_after=30))
     assert tallies.doing["mail", "waiting"] == 3
 
 
 async def test_a_step_that_waits_for_final_steps_only_is_silent(store, change):
     await started(store, {"a": [], "b": ["a"]})
-    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=30, unmoved_for=20))).silent == {}
+    assert (
+        await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=30, unmoved_for=20))
+    ).silent == {}
     change("UPDATE job SET state = 'cancelled', finished_at = 1, ready_at = NULL WHERE state = 'queued'")
-    assert (await store.read(reads.facts(store.now(), store.boot(), silent_after=30, unmoved_for=20))).silent == {
-        "mail": 1
-    }
+    assert (
+        await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=30, unmoved_for=20))
+    ).silent == {"mail": 1}
 
 
 async def test_the_stuck_ones_are_named(store):

@@ -9,7 +9,7 @@ from standfast.wings.letters.verbs import DeadLetters
 from standfast.wings.policy.facts import Facts
 from standfast.wings.policy.permit import Permission, named
 from standfast.wings.policy.rulings import Ruling
-from standfast.wings.redrives.redriver import Redriver
+from standfast.worker.redriver import Redriver
 
 
 class Rulebook:

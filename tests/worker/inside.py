@@ -17,8 +17,8 @@ from standfast.rules import QueueRules
 from standfast.spine.apply import apply
 from standfast.spine.orders import Catch, Order
 from standfast.store.store import Store
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.reads import WorkerRow
+from standfast.wings.health import scripts as health_scripts
+from standfast.wings.health.scripts import WorkerRow
 from standfast.worker.upkeep import Beat
 from standfast.worker.worker import Worker
 from tests.between import between
@@ -196,13 +196,13 @@ def deaf(sf: Standfast, worker: Worker) -> Iterator[None]:
 
 async def live_workers(sf: Standfast, *, at_least: int = 0) -> list[WorkerRow]:
     """Give the workers whose heartbeat is fresh, or nothing if they are too few."""
-    facts = await sf._store.read(reads.facts(sf._store.now(), sf._store.boot(), silent_after=60.0))
+    facts = await sf._store.read(health_scripts.facts(sf._store.now(), sf._store.boot(), silent_after=60.0))
     return facts.workers if len(facts.workers) >= at_least else []
 
 
 async def live_callers(sf: Standfast, *, at_least: int = 0) -> tuple[WorkerRow, ...]:
     """Give the processes whose calls may run, or nothing if they are too few."""
-    facts = await sf._store.read(reads.facts(sf._store.now(), sf._store.boot(), silent_after=60.0))
+    facts = await sf._store.read(health_scripts.facts(sf._store.now(), sf._store.boot(), silent_after=60.0))
     return facts.callers if len(facts.callers) >= at_least else ()
 
 

@@ -15,6 +15,7 @@ import psycopg
 
 from standfast import StandfastError
 from standfast.store.sqlite import source
+from standfast.views import Progress
 from standfast.wings.promote import tables as promotion
 from standfast.wings.promote import verbs as promotions
 from tests.postgres import connect
@@ -38,7 +39,7 @@ def main(from_: str, to: str, settings: Settings) -> dict[str, Any]:
     promotion.BLOCK = settings.block
     steps: list[str] = []
 
-    def told(step: promotions.Step) -> None:
+    def told(step: Progress) -> None:
         if len(steps) == settings.kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
         if step.what == settings.tamper_at and step.what not in steps:

@@ -18,9 +18,9 @@ from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.cursors import Cursors
-from standfast.wings.alerts.follower import QUEUE, Follower
-from standfast.wings.alerts.surfaces import read
-from standfast.wings.jobs import reads
+from standfast.wings.alerts.follower import Follower
+from standfast.wings.alerts.surfaces import QUEUE, read
+from standfast.wings.notices import scripts as journal_scripts
 from tests.waiting import seen
 from tests.worker.surfaces import SECRET, _receiver, alerting, one_webhook, receiver, told
 
@@ -28,7 +28,7 @@ __all__ = ["_receiver", "alerting", "receiver"]
 
 
 def another_follower(sf: Standfast) -> Follower:
-    return Follower(sf._store, sf._acceptor, sf._notify, Cursors(sf._store, sf._notify))  # noqa: SLF001
+    return Follower(sf._store, sf._notify, Cursors(sf._store, sf._notify), sf._teller)  # noqa: SLF001
 
 
 def follower(sf: Standfast) -> Follower:
@@ -66,7 +66,7 @@ async def test_followers_begin_behind_what_has_its_number(alerting, receiver):
         await sf.enqueue("mail", {})
         await sf._store.write(alerts.begin, ["another"])  # noqa: SLF001
         begun, engine = await sf._store.read(alerts.followed("another")), sf._store._engine  # noqa: SLF001
-        assert [row.seq for row in await engine.read(reads.journal(0, 9))] == [begun]
+        assert [row.seq for row in await engine.read(journal_scripts.journal(0, 9))] == [begun]
 
 
 async def test_a_hundred_letters_of_one_cause_are_one_alert_with_their_count(alerting, receiver):

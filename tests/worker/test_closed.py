@@ -18,8 +18,7 @@ from standfast import Standfast, StoreUnavailable
 from standfast.concurrency import threads as aside
 from standfast.errors import StoreClosed
 from standfast.spine.registry import Handler
-from standfast.wings.jobs.reads import last_journal_number
-from standfast.wings.notices.scripts import number_journal
+from standfast.wings.notices.scripts import last_journal_number, number_journal
 from tests.waiting import seen
 from tests.worker.inside import is_open, store_of
 from tests.worker.processes import environment

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from standfast.store.store import Store
-from standfast.wings.alerts import conditions
-from standfast.wings.health.verbs import observed
+from standfast.wings.alerts import scripts as alerts
+from standfast.wings.health.verbs import wrong_now
 from tests.worker.inside import store_of
 from tests.worker.surfaces import alerting
 from tests.worker.wrongs import FULL, STORIES, cancel_all, edges, fill, looked, notices, open_alerts
@@ -99,12 +99,12 @@ async def test_who_looked_before_somebody_else_did_writes_nothing_any_more(alert
         await looked(sf)
         store = store_of(sf)
         sf.clock.advance(10)
-        held = await store.write(conditions.take_turn, 9)
+        held = await store.write(alerts.take_turn, 9)
         assert held is not None
-        assert await store.write(conditions.take_turn, 9) is None
+        assert await store.write(alerts.take_turn, 9) is None
         sf.clock.advance(10)
         await looked(sf, 1, apart=0, lookouts=1)
-        assert await store.write(conditions.observe, conditions.Observation(held, begins=(("1", FULL),))) is False
+        assert await store.write(alerts.observe, alerts.Observation(held, begins=(("1", FULL),))) is False
         assert await open_alerts(sf) == {}
 
 
@@ -112,11 +112,11 @@ async def test_one_alert_of_a_kind_queue_and_subject_is_open(alerting):
     async with alerting("") as sf:
         await sf.open()
         store = store_of(sf)
-        held = await store.write(conditions.take_turn, 9)
+        held = await store.write(alerts.take_turn, 9)
         assert held is not None
         for number in ("1", "2"):
-            assert await store.write(conditions.observe, conditions.Observation(held, begins=((number, FULL),))) is True
-        assert [each.id for each in await store.read(conditions.standing())] == ["1"]
+            assert await store.write(alerts.observe, alerts.Observation(held, begins=((number, FULL),))) is True
+        assert [each.id for each in await store.read(alerts.standing())] == ["1"]
         assert await edges(sf, "low_disk") == ["started"]
 
 
@@ -125,10 +125,10 @@ async def test_a_kind_that_only_a_newer_library_has_is_left_to_it(alerting):
         await looked(sf)
         store = store_of(sf)
         sf.clock.advance(10)
-        held = await store.write(conditions.take_turn, 9)
+        held = await store.write(alerts.take_turn, 9)
         assert held is not None
         newer = msgspec.structs.replace(FULL, kind="too_warm")
-        assert await store.write(conditions.observe, conditions.Observation(held, begins=(("1", newer),))) is True
+        assert await store.write(alerts.observe, alerts.Observation(held, begins=(("1", newer),))) is True
         await looked(sf, 3, apart=61)
         assert (await sf.health())["alerts"] == []
         assert await edges(sf, "too_warm") == ["started"]
@@ -140,9 +140,9 @@ async def test_of_many_who_would_look_one_does(alerting, monkeypatch):
     async def counted(store: Store) -> Any:
         nonlocal looks
         looks += 1
-        return await observed(store)
+        return await wrong_now(store)
 
-    monkeypatch.setattr("standfast.wings.alerts.lookout.observed", counted)
+    monkeypatch.setattr("tests.worker.wrongs.wrong_now", counted)
     async with alerting("") as sf:
         await looked(sf, 3, lookouts=4)
         assert looks == 3

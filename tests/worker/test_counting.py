@@ -12,7 +12,7 @@ from standfast.cli.terminal import Cell, Table
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.views import JobView
-from standfast.wings.jobs import reads
+from standfast.wings.health import scripts as health_scripts
 from standfast.wings.queues.boards import queue_board, stats_board
 
 BOUND = 3
@@ -25,7 +25,7 @@ COUNTED = sorted({*VIEWS.values()})
 
 @pytest.fixture
 def _counts_little(monkeypatch):
-    monkeypatch.setattr(reads, "MOST_COUNTED", BOUND)
+    monkeypatch.setattr(health_scripts, "MOST_COUNTED", BOUND)
 
 
 def cells(*tables: Table) -> set[str]:
@@ -97,7 +97,7 @@ async def test_the_longest_wait_is_found_in_whatever_lane_it_is(sf):
 
 async def test_how_many_nothing_moves_is_a_bound_too(sf, monkeypatch):
     """Each lane is looked at as far as leaves some of the looking to the others; none is left out."""
-    monkeypatch.setattr(reads, "LOOKED_THROUGH", 7)
+    monkeypatch.setattr(health_scripts, "LOOKED_THROUGH", 7)
     await sf.enqueue_many("mail", [1] * 3, priority=5)
     await sf.enqueue_many("mail", [1] * 3)
     await sf.enqueue("chat")
@@ -168,7 +168,7 @@ def counted_as(sf: InMemory, job: JobView) -> str | None:
 
 @pytest.mark.parametrize(("most", "seed"), [(30_000, 1), (2, 2), (4, 3)])
 async def test_every_count_is_the_true_one_or_says_that_it_is_less(sf, monkeypatch, most, seed):
-    monkeypatch.setattr(reads, "MOST_COUNTED", most)
+    monkeypatch.setattr(health_scripts, "MOST_COUNTED", most)
     bustle, seen = Bustle(sf, seed), Counter[tuple[str, bool]]()
     for _ in range(30):
         await bustle.go_on()

@@ -12,13 +12,13 @@ from standfast import ConfigurationError, JobView, PayloadRejected, Permanent, S
 from standfast.errors import ApprovalRefused, NotALetter, UnknownJob
 from standfast.job import HTTP
 from standfast.testing import drain
+from standfast.views import Progress
 from standfast.wings.audit.words import Decision
-from standfast.wings.jobs import reads
 from standfast.wings.letters import scripts
-from standfast.wings.letters.disposal import Step
-from standfast.wings.letters.returning import standing
 from standfast.wings.letters.scripts import Amendment, Touch
 from standfast.wings.notices.journal import journal
+from standfast.wings.records import reads
+from standfast.wings.replays.returning import standing
 from tests.store import behind
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, letter
@@ -396,7 +396,7 @@ class TestPurge:
         broken(sf, "mail")
         await sf.enqueue_many("mail", [{"n": n} for n in range(5)])
         await drain(sf)
-        heard: list[Step] = []
+        heard: list[Progress] = []
         purged = await sf.dead_letters.purge(**ASKED, confirm=5, told=heard.append)
         assert (purged, heard[-1]) == ({"purged": 5}, ("purged", 5, 5))
         assert len(heard) == 3

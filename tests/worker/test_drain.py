@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 from standfast import ConfigurationError, Standfast, StoreUnavailable
-from standfast.wings.jobs import reads
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker.worker import Worker
 from tests.store.suite import claim_one
 from tests.waiting import failure_of, job_of, reached, seen
@@ -316,7 +316,7 @@ async def test_a_worker_that_cannot_start_leaves_nothing_behind(disk, monkeypatc
         raise StoreUnavailable("away", definite=True)
 
     await disk.open()
-    monkeypatch.setattr(reads, "queue_names", names)
+    monkeypatch.setattr(queue_scripts, "queue_names", names)
     worker = disk.worker()
     with pytest.raises(StoreUnavailable):
         await worker.__aenter__()

@@ -32,7 +32,7 @@ from standfast.spine.apply import apply
 from standfast.spine.settle import given_back
 from standfast.testing import drain
 from standfast.wings.effects import declared
-from standfast.wings.jobs import reads
+from standfast.wings.records import reads
 from tests.waiting import effects_of, failure_of, job_of, seen
 from tests.worker.inside import store_of
 

@@ -36,7 +36,7 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Sinks)
     monkeypatch.setenv("OPS_SECRET", SECRET)
     monkeypatch.setenv("STANDFAST_CONFIG", str(file))
     monkeypatch.setattr("standfast.application.standfast.FOLLOW_EVERY", 0.05)
-    monkeypatch.setattr("standfast.wings.notices.subscribers.EVERY", 0.05)
+    monkeypatch.setattr("standfast.wings.alerts.subscribers.EVERY", 0.05)
     return file
 
 

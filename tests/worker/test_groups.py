@@ -6,8 +6,8 @@ from typing import Any
 
 from standfast import Permanent
 from standfast.testing import drain
-from standfast.wings.jobs import listing, reads
 from standfast.wings.letters import scripts as letters
+from standfast.wings.records import listing, reads
 from tests.store import behind
 from tests.waiting import job_of
 from tests.worker.governing import letter

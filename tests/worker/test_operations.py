@@ -15,8 +15,9 @@ from standfast.lifecycle import State
 from standfast.outcome import Drained, Lapsed
 from standfast.spine.accept import user
 from standfast.testing import drain
-from standfast.wings.jobs import reads
+from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.notices.words import Notice
+from standfast.wings.records import reads
 from standfast.worker import upkeep
 from standfast.worker import worker as worker_module
 from standfast.worker.upkeep import Prune
@@ -300,7 +301,7 @@ async def test_a_resume_is_found_although_its_hint_was_lost(disk, monkeypatch):
     await disk.queues.pause("mail")
     async with disk.worker() as worker:
         with deaf(disk, worker):
-            number = await store_of(disk).read(reads.last_journal_number())
+            number = await store_of(disk).read(journal_scripts.last_journal_number())
             await seen(lambda: idle(worker) and looked(worker)[0] == number)
             assert (await job_of(disk, receipt.id)).state == "queued"
             await disk.queues.resume("mail")

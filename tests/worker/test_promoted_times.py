@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from standfast import Permanent, Standfast
-from standfast.wings.alerts import conditions
-from standfast.wings.alerts.conditions import Word
+from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.scripts import Word
 from standfast.wings.promote.verbs import promote as promote_here
 from standfast.worker import upkeep
 from standfast.worker.upkeep import Sweep
@@ -82,11 +82,11 @@ async def test_the_history_in_a_session_s_inbox_keeps_its_times(old, home, postg
 
 
 async def test_a_store_with_a_surface_that_fails_can_be_promoted_and_still_tells_of_it(old, home, postgres_url):
-    await old._store.write(conditions.note_sinks, Word("chat", "no answer"))  # noqa: SLF001
-    [(_, since, _)] = await old._store.read(conditions.sinks())  # noqa: SLF001
+    await old._store.write(alerts.note_sinks, Word("chat", "no answer"))  # noqa: SLF001
+    [(_, since, _)] = await old._store.read(alerts.sinks())  # noqa: SLF001
     wall = since + old._store.skew()  # noqa: SLF001
     await promote(old, postgres_url)
-    assert await home._store.read(conditions.sinks()) == [("chat", pytest.approx(wall, abs=0.5), "no answer")]  # noqa: SLF001
+    assert await home._store.read(alerts.sinks()) == [("chat", pytest.approx(wall, abs=0.5), "no answer")]  # noqa: SLF001
 
 
 async def test_a_promotion_is_no_jump_of_the_clock(old, home, postgres_url):

@@ -10,7 +10,7 @@ import pytest
 from standfast import ConfigurationError, Effect, Found, HttpEffect, Transient, no_backoff
 from standfast.spine.apply import apply
 from standfast.testing import drain
-from standfast.wings.jobs import reads
+from standfast.wings.records import reads
 from tests.waiting import effects_of, failure_of, job_of, seen
 from tests.worker.inside import store_of
 

@@ -16,7 +16,7 @@ import pytest
 from standfast import Effect, Found, Permanent, Snooze, Transient, Uncertain, ValueNotKept, no_backoff
 from standfast.outcome import LARGEST_RESULT
 from standfast.testing import drain
-from standfast.wings.jobs import reads
+from standfast.wings.records import reads
 from tests.waiting import effects_of, failure_of, job_of
 from tests.worker.inside import store_of
 

@@ -17,15 +17,14 @@ import pytest
 from standfast import ConfigurationError, Standfast
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory
-from standfast.wings.alerts import conditions
 from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts import subscribers
 from standfast.wings.alerts.cursors import Cursors
-from standfast.wings.alerts.follower import QUEUE as ALERTS
+from standfast.wings.alerts.subscribers import QUEUE, Subscriptions
+from standfast.wings.alerts.surfaces import QUEUE as ALERTS
 from standfast.wings.alerts.surfaces import read
-from standfast.wings.jobs import reads
-from standfast.wings.notices import subscribers
+from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.notices.journal import journal
-from standfast.wings.notices.subscribers import QUEUE, Subscriptions
 from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.doors.processes import PACKAGES, WorkerProcess
@@ -179,7 +178,7 @@ async def test_a_subscriber_that_is_down_gets_it_later_and_what_was_pruned_is_to
         job = str((await sf.enqueue("mail", 2)).id)
         monkeypatch.delenv("HOOK_SECRET")
         await carried(sf)
-        [(name, _, why)] = await sf._store.read(conditions.sinks())  # noqa: SLF001
+        [(name, _, why)] = await sf._store.read(alerts.sinks())  # noqa: SLF001
         assert (name, "HOOK_SECRET" in why, told(receiver)) == ("subscriber crm", True, [])
         monkeypatch.setenv("HOOK_SECRET", SECRET)
         sf.clock.advance(60)
@@ -193,7 +192,7 @@ async def test_a_subscriber_that_is_down_gets_it_later_and_what_was_pruned_is_to
             await sf.enqueue("mail", n)
         sf.clock.advance(2 * 86400)
         last = str((await sf.enqueue("mail", 3)).id)
-        await journal(sf._store, await sf._store.read(reads.last_journal_number()) - 1, 1)  # noqa: SLF001
+        await journal(sf._store, await sf._store.read(journal_scripts.last_journal_number()) - 1, 1)  # noqa: SLF001
         await sf._store.write(upkeep.prune, Prune())  # noqa: SLF001
         await carried(sf)
         assert told(receiver)[2:] == [("gap", None), ("enqueued", last)]

@@ -13,13 +13,14 @@ from standfast import Standfast, Transient
 from standfast.concurrency.flows import Answer
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
-from standfast.wings.alerts import conditions, delivery
-from standfast.wings.alerts.conditions import Word
-from standfast.wings.alerts.follower import QUEUE
-from standfast.wings.alerts.rules import pain
-from standfast.wings.alerts.rules import told as told_as
+from standfast.wings.alerts import phrasing, telling
+from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.phrasing import pain
+from standfast.wings.alerts.phrasing import told as told_as
+from standfast.wings.alerts.scripts import Word
 from standfast.wings.alerts.sinks import Sinks as NotedSinks
-from standfast.wings.alerts.telling import Teller
+from standfast.wings.alerts.surfaces import QUEUE
+from standfast.wings.alerts.telling import Teller, pain_told, tell
 from tests.between import between
 from tests.waiting import seen
 from tests.worker.inside import store_of
@@ -84,7 +85,7 @@ async def test_a_beginning_that_was_written_and_not_told_is_told_by_the_next(ale
         await fill(sf, monkeypatch)
         await looked(sf)
         with monkeypatch.context() as dying:
-            dying.setattr(conditions, "stored_together", lambda _round, _jobs: 1 / 0)
+            dying.setattr(telling, "stored_together", lambda _round, _jobs: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 await teller(sf).tell()
         assert await sf.jobs(queue=QUEUE) == []
@@ -153,7 +154,7 @@ async def test_of_many_deliveries_to_one_sink_only_news_are_written(alerting, mo
             words.extend(written)
             return await noted
 
-        between(store, conditions.note_sinks, note, monkeypatch.setattr)
+        between(store, alerts.note_sinks, note, monkeypatch.setattr)
         sinks = NotedSinks(store, sf.clock)
 
         async def sent(error: Exception | None = None) -> dict[str, Any]:
@@ -173,15 +174,15 @@ async def test_of_many_deliveries_to_one_sink_only_news_are_written(alerting, mo
         [word] = words
         assert (word.name, "abcdefghij" in str(word.why)) == ("ops", False)
         await failing(5)
-        [(name, since, _)] = await store.read(conditions.sinks())
+        [(name, since, _)] = await store.read(alerts.sinks())
         assert name == "ops"
         assert store_of(sf).now() - since == pytest.approx(10)
         await failing(0)
         assert len(words) == 2, "the reason may be another by now"
-        assert await store.read(conditions.sinks()) == [(name, since, word.why)]
+        assert await store.read(alerts.sinks()) == [(name, since, word.why)]
         await sinks.sent("ops", sent())
         await sinks.sent("ops", sent())
-        assert (len(words), await store.read(conditions.sinks())) == (3, [])
+        assert (len(words), await store.read(alerts.sinks())) == (3, [])
         cut = asyncio.create_task(sinks.sent("ops", asyncio.sleep(60, {})))
         await asyncio.sleep(0)
         cut.cancel()
@@ -192,10 +193,10 @@ async def test_of_many_deliveries_to_one_sink_only_news_are_written(alerting, mo
 def test_a_chat_is_told_in_words():
     told_of = partial(told_as, FULL, since="2026-11-16T08:00:00+00:00")
     began, over = told_of(state="started"), told_of(state="ended", until="2026-11-16T09:00:00+00:00")
-    assert delivery.title(began) == "standfast: disk is low (low_disk)"
-    assert delivery.body(began).endswith("started\nSince 2026-11-16T08:00:00+00:00.")
-    assert delivery.title(over) == "standfast: over: disk is low (low_disk)"
-    assert delivery.body(over) == "From 2026-11-16T08:00:00+00:00 to 2026-11-16T09:00:00+00:00."
+    assert phrasing.title(began) == "standfast: disk is low (low_disk)"
+    assert phrasing.body(began).endswith("started\nSince 2026-11-16T08:00:00+00:00.")
+    assert phrasing.title(over) == "standfast: over: disk is low (low_disk)"
+    assert phrasing.body(over) == "From 2026-11-16T08:00:00+00:00 to 2026-11-16T09:00:00+00:00."
 
 
 async def test_routes_name_kinds_of_alerts(alerting, monkeypatch, receiver):
@@ -243,9 +244,8 @@ async def test_of_two_who_would_tell_of_one_pain_one_does(alerting, receiver):
         carried(sf)
         await sf.open()
         jobs = sf._acceptor.own(QUEUE, [{"surface": "pain", "pain": pain(FULL, "now")}] * 3)  # noqa: SLF001
-        signals = [conditions.Pain(FULL, 300.0, job) for job in jobs]
-        for signal, seconds, due in zip(signals, (299, 1, 0), (True, False, True), strict=True):
-            assert await store_of(sf).write_all(conditions.hurt, [signal]) == [due]
+        for job, seconds, due in zip(jobs, (299, 1, 0), (True, False, True), strict=True):
+            assert await store_of(sf).write_all(tell, [pain_told(FULL, store_of(sf).now(), job)]) == [due]
             await drain(sf)
             sf.clock.advance(seconds)
         assert len(pains(receiver)) == 2
@@ -257,12 +257,12 @@ async def test_after_an_outage_pain_keeps_its_pace_from_when_the_waiting_signal_
         await sf.open()
         store = store_of(sf)
         jobs = sf._acceptor.own(QUEUE, [{"surface": "pain", "pain": pain(FULL, "now")}] * 3)  # noqa: SLF001
-        held = await store.write(conditions.take_turn, 9)
+        held = await store.write(alerts.take_turn, 9)
         assert held is not None
-        assert await store.write(conditions.observe, conditions.Observation(held, begins=(("1", FULL),)))
+        assert await store.write(alerts.observe, alerts.Observation(held, begins=(("1", FULL),)))
         for job, waits, due in zip(jobs, (400, 299, 0), (True, False, True), strict=True):
-            hurting = bool(await store.read(conditions.hurting(store_of(sf).now(), 300.0)))
-            assert (hurting, await store.write_all(conditions.hurt, [conditions.Pain(FULL, 300.0, job)])) == (
+            hurting = bool(await store.read(alerts.hurting(store_of(sf).now(), 300.0)))
+            assert (hurting, await store.write_all(tell, [pain_told(FULL, store_of(sf).now(), job)])) == (
                 due,
                 [due],
             )

@@ -23,7 +23,7 @@ from standfast.spine import intake
 from standfast.telemetry import current
 from standfast.testing import drain, memory
 from standfast.testing.kit import InMemory
-from standfast.wings.jobs import reads
+from standfast.wings.records import reads
 from tests.waiting import job_of
 from tests.warm import run_warm
 from tests.worker import tracing

@@ -11,11 +11,11 @@ from standfast import ConfigurationError, Transient
 from standfast.store.store import Store
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
-from standfast.wings.alerts import conditions
-from standfast.wings.alerts.conditions import Observation, Open, Word
-from standfast.wings.alerts.follower import QUEUE
+from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.scripts import Observation, Word
 from standfast.wings.alerts.sinks import Sinks
-from standfast.wings.alerts.words import AlertKind, Condition
+from standfast.wings.alerts.surfaces import QUEUE
+from standfast.wings.alerts.words import AlertKind, Condition, OpenAlert
 from standfast.worker import upkeep
 from standfast.worker.upkeep import Prune
 from tests.worker.inside import store_of
@@ -33,10 +33,10 @@ async def begun(sf: InMemory, *found: Condition) -> Store:
     """Have a look see these begin."""
     await sf.open()
     store = store_of(sf)
-    held = await store.write(conditions.take_turn, 9)
+    held = await store.write(alerts.take_turn, 9)
     assert held is not None
     assert await store.write(
-        conditions.observe, Observation(held, begins=tuple((str(n), each) for n, each in enumerate(found)))
+        alerts.observe, Observation(held, begins=tuple((str(n), each) for n, each in enumerate(found)))
     )
     return store
 
@@ -54,7 +54,7 @@ async def test_alerts_that_the_full_queue_has_no_room_for_are_told_when_it_has(a
         store = await begun(sf, *deep("a", "b", "c"))
         for left in (2, 1, 0):
             await teller(sf).tell()
-            assert len(await store.read(conditions.untold(store_of(sf).now()))) == left
+            assert len(await store.read(alerts.untold(store_of(sf).now()))) == left
             await drain(sf)
         assert [each["data"]["queue"] for each in told(receiver)] == ["a", "b", "c"]
 
@@ -107,9 +107,9 @@ async def test_what_one_process_could_not_deliver_and_another_did_leaves_no_dead
         await sent(other)
         with pytest.raises(Transient):
             await sent(one, Transient("timeout"))
-        assert [name for name, *_ in await store.read(conditions.sinks())] == ["ops"]
+        assert [name for name, *_ in await store.read(alerts.sinks())] == ["ops"]
         await sent(other)
-        assert await store.read(conditions.sinks()) == []
+        assert await store.read(alerts.sinks()) == []
 
 
 async def test_a_sink_that_nothing_is_sent_to_any_more_is_forgotten_and_one_that_goes_on_failing_is_not(alerting):
@@ -117,12 +117,12 @@ async def test_a_sink_that_nothing_is_sent_to_any_more_is_forgotten_and_one_that
         await sf.open()
         store = store_of(sf)
         began = store.now()
-        await store.write(conditions.note_sinks, Word("removed", "gone"))
+        await store.write(alerts.note_sinks, Word("removed", "gone"))
         for _ in range(2):
-            await store.write(conditions.note_sinks, Word("failing", "timeout"))
-            sf.clock.advance(conditions.FAILING_FOR * 0.6)
+            await store.write(alerts.note_sinks, Word("failing", "timeout"))
+            sf.clock.advance(alerts.FAILING_FOR * 0.6)
         await store.write(upkeep.prune, Prune())
-        [(name, since, _)] = await store.read(conditions.sinks())
+        [(name, since, _)] = await store.read(alerts.sinks())
         assert name == "failing"
         assert since == pytest.approx(began)
 
@@ -130,12 +130,12 @@ async def test_a_sink_that_nothing_is_sent_to_any_more_is_forgotten_and_one_that
 # --- what is looked at
 
 
-async def hurting(store: Store, sf: InMemory) -> list[Open]:
-    return await store.read(conditions.hurting(store_of(sf).now(), 300.0))
+async def hurting(store: Store, sf: InMemory) -> list[OpenAlert]:
+    return await store.read(alerts.hurting(store_of(sf).now(), 300.0))
 
 
 async def test_an_alert_whose_signal_is_on_its_way_does_not_keep_others_from_hurting(alerting, monkeypatch):
-    monkeypatch.setattr(conditions, "BITE", 1)
+    monkeypatch.setattr(alerts, "BITE", 1)
     async with alerting('[notify]\npain = "http://127.0.0.1:9/"\n') as sf:
         carried(sf)
         store = await begun(sf, *deep("a", "b"))
@@ -148,13 +148,13 @@ async def test_an_alert_whose_signal_is_on_its_way_does_not_keep_others_from_hur
 
 
 async def test_kinds_that_only_a_newer_library_has_do_not_keep_others_from_being_told(alerting, monkeypatch):
-    monkeypatch.setattr(conditions, "BITE", 1)
-    monkeypatch.setattr(conditions, "MOST_OPEN", 1)
+    monkeypatch.setattr(alerts, "BITE", 1)
+    monkeypatch.setattr(alerts, "MOST_OPEN", 1)
     async with alerting("") as sf:
         store = await begun(sf, msgspec.structs.replace(FULL, kind="too_warm"), FULL)
         for found in (
-            await store.read(conditions.standing()),
-            await store.read(conditions.untold(store_of(sf).now())),
+            await store.read(alerts.standing()),
+            await store.read(alerts.untold(store_of(sf).now())),
             await hurting(store, sf),
         ):
             assert [each.kind for each in found] == ["low_disk"]

@@ -15,12 +15,13 @@ from standfast.outcome import Succeeded
 from standfast.store.premises import Premises
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
-from standfast.wings.alerts import conditions
-from standfast.wings.alerts.conditions import Word
+from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.lookout import Lookout
+from standfast.wings.alerts.scripts import Word
 from standfast.wings.alerts.words import AlertKind, Condition
-from standfast.wings.jobs.reads import JournalRow
+from standfast.wings.health.verbs import wrong_now
 from standfast.wings.notices.journal import journal
+from standfast.wings.notices.scripts import JournalRow
 from tests.store.suite import beat, claim_one, ended, sweep
 from tests.worker.inside import store_of
 
@@ -112,12 +113,12 @@ async def _run_again(sf: InMemory, _: pytest.MonkeyPatch) -> None:
 
 
 async def refuse(sf: InMemory, _: pytest.MonkeyPatch) -> None:
-    await store_of(sf).write(conditions.note_sinks, Word("ops", "refused"))
+    await store_of(sf).write(alerts.note_sinks, Word("ops", "refused"))
     sf.clock.advance(300)
 
 
 async def take(sf: InMemory, _: pytest.MonkeyPatch) -> None:
-    await store_of(sf).write(conditions.note_sinks, Word("ops"))
+    await store_of(sf).write(alerts.note_sinks, Word("ops"))
 
 
 async def fill_disk(_: InMemory, patch: pytest.MonkeyPatch) -> None:
@@ -148,7 +149,7 @@ FULL = Condition(AlertKind.LOW_DISK, "disk is low")
 
 async def looked(sf: InMemory, times: int = 1, *, apart: float = 10.0, lookouts: int = 2) -> None:
     """Let time pass and let several look at once, so many times."""
-    racing = [Lookout(store_of(sf), sf.clock) for _ in range(lookouts)]
+    racing = [Lookout(store_of(sf), sf.clock, wrong_now) for _ in range(lookouts)]
     for _ in range(times):
         sf.clock.advance(apart)
         await asyncio.gather(*(each.look() for each in racing))

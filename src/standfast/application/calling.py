@@ -16,14 +16,16 @@ from standfast.job import Claim, NewJob, Receipt
 from standfast.spine.accept import Duration
 from standfast.spine.orders import Accepted
 from standfast.spine.registry import Handler
-from standfast.wings.calls import scripts as call_scripts
 from standfast.wings.calls import verbs as calls
 from standfast.wings.calls.hand_over import hand_over, judged
 from standfast.wings.calls.replies import anothers, spooled
 from standfast.wings.calls.scripts import Called
-from standfast.wings.calls.verbs import Target, because
+from standfast.wings.calls.verbs import because
+from standfast.wings.queues import handler_names
 from standfast.wings.queues import scripts as queue_scripts
+from standfast.wings.queues.handler_names import Target
 from standfast.worker.caller import Caller
+from standfast.worker.settling import settle
 
 AFTERWARDS = 10.0
 """Seconds that a call whose time is up is given to end, and to have its effects looked at."""
@@ -150,18 +152,18 @@ class Calling(Looking):
         job = because(await self._laid_out(target, params, **asked), "retry")
         await self._ready()
         await self.policy.refresh()
-        store = partial(hand_over, self._store, self.policy.known, failed=failed)
+        store = partial(hand_over, self._store, self.policy.known, settle, failed=failed)
         return await self._reply(await traced(self.tracing, job, store), job, requester)
 
     # --- how
 
     async def meant(self, handler: Handler | str, *, queues: Collection[str] | None = None) -> Target:
         """Find the queue and the handler that a name means; see `run`. With `queues`, among those of these."""
-        return await calls.meant(handler, self._registry, self._declared_elsewhere, queues)
+        return await handler_names.meant(handler, self._registry, self._declared_elsewhere, queues)
 
     async def _declared_elsewhere(self, name: str) -> list[tuple[str, str]]:
         await self._ready()
-        return await self._store.read(call_scripts.places(name))
+        return await self._store.read(queue_scripts.places(name))
 
     async def _laid_out(self, target: Target, params: Any, **options: Any) -> NewJob:
         [job] = self._acceptor.jobs(target.queue, (params,), handler=target.handler, **options)

@@ -21,17 +21,18 @@ from standfast.errors import (
 from standfast.rules import Seconds
 from standfast.spine.ids import id_of
 from standfast.views import JobView
+from standfast.wings.access.words import Reach
 from standfast.wings.backup import verbs as backup
 from standfast.wings.calls.replies import part_of
 from standfast.wings.health import doctor, measures
 from standfast.wings.health import verbs as overview
 from standfast.wings.health.measures import Measures
-from standfast.wings.jobs import listing, reads, search
-from standfast.wings.jobs.view import Page, job_view
+from standfast.wings.jobs import search
 from standfast.wings.notices import words as notices
 from standfast.wings.notices.following import Reader
 from standfast.wings.notices.words import Notice
-from standfast.wings.tokens.words import Reach
+from standfast.wings.records import listing, reads
+from standfast.wings.records.view import Page, job_view
 
 LOOK_AGAIN = (0.005, 0.25)
 """`wait` looks after the first pause, then less and less often, up to the second."""

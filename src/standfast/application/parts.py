@@ -19,11 +19,13 @@ from standfast.wings.alerts.cursors import Cursors
 from standfast.wings.alerts.follower import Follower
 from standfast.wings.alerts.lookout import Lookout
 from standfast.wings.alerts.sinks import Sinks
+from standfast.wings.alerts.subscribers import Subscriptions
 from standfast.wings.alerts.surfaces import read as read_notify
 from standfast.wings.alerts.telling import Teller
 from standfast.wings.audit.verbs import Audit
 from standfast.wings.consent.verbs import Consent
 from standfast.wings.effects.verbs import Verifier
+from standfast.wings.health.verbs import wrong_now
 from standfast.wings.http.sender import Sender
 from standfast.wings.jobs.verbs import Operations, Queues
 from standfast.wings.letters.verbs import DeadLetters
@@ -31,7 +33,6 @@ from standfast.wings.limits.gatekeeper import Doorkeeper
 from standfast.wings.limits.probes import says_no
 from standfast.wings.limits.readiness import Readiness
 from standfast.wings.notices.following import Followings
-from standfast.wings.notices.subscribers import Subscriptions
 from standfast.wings.policy.verbs import Policies
 from standfast.wings.queues.checks import Admission
 from standfast.wings.queues.declarations import Declarations
@@ -111,11 +112,11 @@ class Parts:
         cursors = Cursors(self._store, self._notify)
         self._declared.besides(cursors.begin)
         self._followings = Followings(self._store)
-        self._follower = Follower(self._store, self._acceptor, self._notify, cursors)
+        self._teller = Teller(self._store, self._acceptor, self._notify)
+        self._follower = Follower(self._store, self._notify, cursors, self._teller)
         self._subscriptions = Subscriptions(self._store, self._acceptor, self._notify, cursors)
         self._sinks = Sinks(self._store, self.clock)
-        self._lookout = Lookout(self._store, self.clock)
-        self._teller = Teller(self._store, self._acceptor, self._notify)
+        self._lookout = Lookout(self._store, self.clock, wrong_now)
 
     def _new_reception(self) -> Reception:
         """Make what takes jobs in."""

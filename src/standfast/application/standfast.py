@@ -20,14 +20,13 @@ from standfast.concurrency.threads import aside
 from standfast.profiles import rules_for
 from standfast.rules import QueueRules, Seconds
 from standfast.spine.registry import Handler, declare
-from standfast.wings.alerts import delivery
+from standfast.wings.alerts import delivery, subscribers
 from standfast.wings.alerts.follower import EVERY as FOLLOW_EVERY
-from standfast.wings.alerts.follower import QUEUE
 from standfast.wings.alerts.lookout import EVERY as LOOK_EVERY
+from standfast.wings.alerts.surfaces import QUEUE
 from standfast.wings.effects.declared import Effects, checked_effects
 from standfast.wings.limits.gatekeeper import Doorkeeper
 from standfast.wings.limits.probes import Requires, checked_probes
-from standfast.wings.notices import subscribers
 from standfast.wings.relay.outbox import RELAY_EVERY, Connect, Outbox
 from standfast.worker.service import run_suspects_until_none, work_until_signalled
 from standfast.worker.upkeep import Prune
@@ -226,7 +225,7 @@ class Standfast(Accepting, Calling, Looking, Operating):
 
         `async with sf.outbox(connect):` looks every so many seconds; `await outbox.relay()` looks once.
         """
-        return Outbox(self._store, self._ready, connect, Loop, every)
+        return Outbox(self._store, self._ready, connect, every)
 
     # --- life
 

@@ -28,15 +28,14 @@ from standfast.spine.claim import claim
 from standfast.spine.riders import Riders
 from standfast.store.scripts import RoundScripts, Write
 from standfast.store.store import Store
-from standfast.wings.alerts import conditions
 from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.telling import tell as tell_alerts
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.anchor import Anchor
 from standfast.wings.calls import scripts as calls
 from standfast.wings.consent import scripts as consent
 from standfast.wings.effects import scripts as effects
-from standfast.wings.jobs import reads
 from standfast.wings.jobs import scripts as jobs
 from standfast.wings.keys import scripts as keys
 from standfast.wings.letters import arrivals, births
@@ -47,6 +46,7 @@ from standfast.wings.limits.claiming import claim_regulated
 from standfast.wings.notices import scripts as notices
 from standfast.wings.policy import scripts as policy
 from standfast.wings.queues import depth
+from standfast.wings.records import reads
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.relay import scripts as relay
 from standfast.wings.sessions import scripts as sessions
@@ -90,7 +90,7 @@ RIDERS = Riders(
 
 ORDER: tuple[Write[Any, Any], ...] = (
     policy.take_turn,
-    conditions.take_turn,
+    alerts.take_turn,
     audit.note,
     tokens.create,
     tokens.revoke,
@@ -107,13 +107,12 @@ ORDER: tuple[Write[Any, Any], ...] = (
     bulk.enqueue_together,
     graphs.start,
     relay.forward,
+    relay.bring,
     births.bury,
-    conditions.observe,
-    conditions.tell,
-    conditions.hurt,
-    conditions.note_sinks,
+    alerts.observe,
+    alerts.note_sinks,
     alerts.follow,
-    alerts.tell,
+    tell_alerts,
     calls.call,
     calls.hand_over,
     effects.write,
@@ -124,7 +123,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
     letters.quarantine,
     approvals.ask,
     approvals.say,
-    policy.refuse,
+    letters.refuse,
     policy.tidy,
     redrives.plan,
     redrives.start,

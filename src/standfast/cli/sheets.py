@@ -14,7 +14,7 @@ from standfast.cli.words import ago, now, span, when
 from standfast.failure import Failure, Landed
 from standfast.lifecycle import State
 from standfast.views import Attempt, JobView
-from standfast.wings.jobs.view import Page
+from standfast.wings.records.view import Page
 
 COLOURS = {
     "queued": "cyan",

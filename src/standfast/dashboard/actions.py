@@ -18,7 +18,7 @@ from standfast.server.api import checked_path
 from standfast.server.auth import Gatekeeper, check_right
 from standfast.server.problems import Problem, of_error
 from standfast.server.route import Call, Route, done
-from standfast.wings.tokens.words import Grant
+from standfast.wings.access.words import Grant
 
 Ends = Callable[[Call, Any], Drawn | Elsewhere]
 MISFIT = 422

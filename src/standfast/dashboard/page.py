@@ -16,7 +16,7 @@ from standfast.errors import StandfastError
 from standfast.server import cookies
 from standfast.server.auth import Gatekeeper, check_right
 from standfast.server.problems import Problem, of_error
-from standfast.wings.tokens.words import Grant, Right
+from standfast.wings.access.words import Grant, Right
 
 SEE_OTHER = 303
 UNAUTHENTICATED = 401

@@ -19,9 +19,9 @@ from standfast.errors import StoreUnavailable
 from standfast.server.auth import Gatekeeper
 from standfast.server.problems import RETRY_AFTER, Problem
 from standfast.server.route import Route
+from standfast.wings.access.words import Right
 from standfast.wings.health.series import Series, columns
 from standfast.wings.jobs import many
-from standfast.wings.tokens.words import Right
 
 
 class Site:

@@ -20,6 +20,7 @@ from standfast.demo.account import Account, Ending, ending, settle
 from standfast.demo.children import Crew, receiver
 from standfast.errors import ConfigurationError
 from standfast.job import Receipt
+from standfast.lifecycle import NoticeKind
 
 QUEUE = "deliveries"
 RULES = f"""\
@@ -123,7 +124,7 @@ class Show:
         await asyncio.sleep(LOOK_EVERY)
         self._crew.check()
         queue = (await self._sf.stats())["queues"].get(QUEUE) or _nothing()
-        ended: int = queue["counters"].get("completed", 0) + queue["counters"].get("dead_letter", 0)
+        ended: int = queue["counters"].get(NoticeKind.COMPLETED, 0) + queue["counters"].get(NoticeKind.DEAD_LETTER, 0)
         self._audience.see(len(self._accepted), ended)
         if any(queue[what] for what in ("due", "running", "scheduled", "parked")):
             self._quiet_since = time.monotonic()

@@ -16,7 +16,7 @@ from standfast.mcp.outside import answer
 from standfast.server import visible as reached
 from standfast.server.seen import left_out
 from standfast.views import JobView
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 PATIENCE = 30.0
 """Seconds a call may keep its client waiting; clients give up after about a minute."""

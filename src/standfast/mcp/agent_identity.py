@@ -8,7 +8,7 @@ import msgspec
 
 from standfast.errors import ConfigurationError, PolicyDenied, UnknownJob
 from standfast.views import JobView
-from standfast.wings.tokens.words import Grant, Right
+from standfast.wings.access.words import Grant, Right
 
 UNNAMED = "mcp-"
 """How the session of a connection begins that nobody named."""

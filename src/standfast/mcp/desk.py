@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from standfast.application import Standfast
 from standfast.mcp.agent_identity import of_token
 from standfast.mcp.agent_server import agent_server
-from standfast.wings.tokens.words import Grant
+from standfast.wings.access.words import Grant
 
 CHECKED = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 """Host and origin are checked at the server's front, for every path alike."""

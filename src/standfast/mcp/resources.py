@@ -16,7 +16,7 @@ from standfast.mcp.outside import fenced, shown_to_agents
 from standfast.server import visible as reached
 from standfast.server.seen import left_out
 from standfast.views import JobView
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 Reads = Callable[[str], Awaitable[str]]
 

@@ -23,11 +23,11 @@ from standfast.server.problems import Problem, of_error, unknown_route
 from standfast.server.route import Route
 from standfast.server.shutdown import Shutdown, UntilShutdown
 from standfast.server.tracing import continued
+from standfast.wings.access.words import Grant
 from standfast.wings.health import metrics
 from standfast.wings.ingest import routes as ingest
 from standfast.wings.jobs.routes import TAKES_IN
 from standfast.wings.notices.routes import Readers
-from standfast.wings.tokens.words import Grant
 
 if TYPE_CHECKING:
     from standfast.dashboard.site import Site

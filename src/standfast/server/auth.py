@@ -16,7 +16,7 @@ from standfast.server.origin import SAFE
 from standfast.server.problems import Problem
 from standfast.server.remembered import Remembered
 from standfast.server.shown import header
-from standfast.wings.tokens.words import Grant, Right
+from standfast.wings.access.words import Grant, Right
 
 CSRF_HEADER = "x-csrf-token"
 CSRF_FIELD = "csrf"

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable
 
-from standfast.wings.tokens.words import Grant
+from standfast.wings.access.words import Grant
 
 LASTS = 1.0
 """Seconds a grant is remembered.

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from standfast.application import Standfast
 from standfast.printable import printable
-from standfast.wings.tokens.words import Grant, Right
+from standfast.wings.access.words import Grant, Right
 
 log = logging.getLogger("standfast.server")
 

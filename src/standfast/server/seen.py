@@ -12,10 +12,10 @@ from standfast.redact import HIDDEN, redacted, redacted_text
 from standfast.rules import QueueRules
 from standfast.server.auth import reaches
 from standfast.views import JobView
+from standfast.wings.access.words import Grant, Right
 from standfast.wings.health.rules import status
 from standfast.wings.health.verbs import TOTALS
 from standfast.wings.limits.words import of_dependency, queue_of
-from standfast.wings.tokens.words import Grant, Right
 
 Found = dict[str, Any]
 Shown = list[Found]

@@ -9,7 +9,7 @@ from standfast.errors import UnknownJob, UnknownRequest
 from standfast.server.auth import reaches
 from standfast.server.seen import health_for, own
 from standfast.views import JobView
-from standfast.wings.tokens.words import Grant
+from standfast.wings.access.words import Grant
 
 
 async def perhaps_job(sf: Standfast, grant: Grant, named: str) -> JobView | None:

@@ -13,25 +13,11 @@ from typing import Any
 
 import msgspec
 
-from standfast.lifecycle import MOVES, Move, State, Transition
+from standfast.lifecycle import MOVES, TOLD, Move, State, Transition
 from standfast.spine.riders import Marks
 from standfast.store.scripts import Patience, number_of, writes
 from standfast.store.steps import Round, Script, encode, lock_jobs, text
 
-TOLD = {
-    Move.COMPLETE: "completed",
-    Move.RETRY: "retry",
-    Move.SNOOZE: "snoozed",
-    Move.GIVE_BACK: "given_back",
-    Move.DIE: "dead_letter",
-    Move.HOLD: "held",
-    Move.REPLAY: "replayed",
-    Move.RESOLVE: "resolved",
-    Move.RELEASE: "released",
-    Move.DISCARD: "discarded",
-    Move.CANCEL: "cancelled",
-}
-"""The notice each move is told as."""
 KEPT_IN_HISTORY = frozenset(
     {Move.RETRY, Move.SNOOZE, Move.GIVE_BACK, Move.DIE, Move.HOLD, Move.REPLAY, Move.RESOLVE, Move.DISCARD}
 )

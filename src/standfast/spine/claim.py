@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.job import HTTP, Claim, Details
+from standfast.lifecycle import NoticeKind
 from standfast.profiles import RULES
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.orders import Catch, Order, Want
@@ -205,7 +206,7 @@ def taken(round_: Round, worker: str, queue: str, claims: list[Claim], declared:
     yield "count_claims", {"queue": queue, "worker": worker, "claims": len(claims), "now": round_.now}
     if round_.starts_left is not None:
         round_.starts_left -= len(claims)
-    round_.told["claimed", queue] += map(_id, claims)
+    round_.told[NoticeKind.CLAIMED, queue] += map(_id, claims)
     return with_risks(claims, declared) if any(map(_risk, declared.values())) else claims
 
 

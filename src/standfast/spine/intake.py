@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from standfast.job import NewJob, Receipt
-from standfast.lifecycle import State
+from standfast.lifecycle import NoticeKind, State
 from standfast.spine.orders import Accepted, Conflict, Full
 from standfast.spine.riders import Answers, KnownQueue, Queues
 from standfast.store.room import ROOM_TO_ACCEPT
@@ -159,7 +159,7 @@ def store(round_: Round, jobs: Sequence[NewJob], known: Queues) -> Script[int]:
         row = hot_row(round_, Terms(*terms), known[queue])
         row["numbers"] = encode(theirs).decode()
         yield "insert_jobs", row
-        round_.told["enqueued", queue] += ids
+        round_.told[NoticeKind.ENQUEUED, queue] += ids
         delay = row["due_at"] - now
         if delay < round_.work.get(queue, delay + 1):
             round_.work[queue] = delay

@@ -1,6 +1,6 @@
 """What becomes of a job whose attempt is over.
 
-Worker, sweeper and calls all ask one `Settle`, which wings have their part in: `wings/jobs/settling.py`.
+Worker, sweeper and calls all ask one `Settle`, which wings have their part in: `worker/settling.py`.
 """
 
 from __future__ import annotations

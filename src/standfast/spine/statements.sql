@@ -33,7 +33,7 @@ receipt: CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN NUL
 left_out: CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN octet_length(f.receipt) ELSE 0 END
 later: at, attempt
 
--- columns: standfast.wings.jobs.reads.JobRow
+-- columns: standfast.wings.records.reads.JobRow
 from job_row: n, id, queue, handler, state, priority, payload, details, attempts, round_start, budget, max_attempts, rules, deferrals,
   token, generation, created_at, first_seen_at, entered_at, due_at, ready_at, claimed_at, finished_at, worker, idempotency_key,
   thread_key, thread_gate, coalesced, parked_on, workflow, expires_at, result, warning, failure, triage, fingerprint, superseded_by,

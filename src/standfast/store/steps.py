@@ -10,6 +10,8 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from standfast.lifecycle import NoticeKind
+
 encode = msgspec.json.encode
 
 Rows = list[tuple[Any, ...]]
@@ -44,7 +46,7 @@ class Round(msgspec.Struct, eq=False):
     boot: str
     riders: Any = None
     late: bool = False
-    told: defaultdict[tuple[str, str], list[str]] = msgspec.field(default_factory=partial(defaultdict, list))
+    told: defaultdict[tuple[NoticeKind, str], list[str]] = msgspec.field(default_factory=partial(defaultdict, list))
     """What happened, by kind and queue, to which jobs: for the journal and the counters."""
     work: dict[str, float] = {}
     """Which queues have work, after how many seconds, so that workers wake in time."""

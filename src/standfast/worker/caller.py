@@ -24,7 +24,7 @@ from standfast.telemetry import Tracing
 from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.scripts import Call, Called
 from standfast.wings.effects.verbs import Verifier
-from standfast.wings.jobs.reads import CALLER
+from standfast.wings.health.scripts import CALLER
 from standfast.wings.limits.gatekeeper import Doorkeeper
 from standfast.wings.limits.readiness import Readiness
 from standfast.wings.policy.verbs import Policies

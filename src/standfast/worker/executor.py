@@ -22,12 +22,13 @@ from standfast.spine.run import Attempts, Cut, Running, cut_short, thrown_away
 from standfast.spine.settle import age_reason
 from standfast.store.store import Store
 from standfast.telemetry import Tracing
+from standfast.wings.approvals.rules import filed
 from standfast.wings.effects.verbs import Verifier
-from standfast.wings.jobs.settling import settle, too_old
 from standfast.wings.limits.breaker import answered
-from standfast.wings.policy.known import KnownPolicy, filed
+from standfast.wings.policy.known import KnownPolicy
 from standfast.worker.around import around_handlers
 from standfast.worker.ends import Ends, Key
+from standfast.worker.settling import settle, too_old
 from standfast.worker.signals import from_a_signal
 from standfast.worker.stopwatch import Stopwatch
 from standfast.worker.traced_attempt import Run, Spans, Whole

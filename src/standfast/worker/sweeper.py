@@ -16,13 +16,14 @@ from standfast.spine.apply import apply
 from standfast.spine.settle import age_reason
 from standfast.spine.tell import tell
 from standfast.store.store import Store
-from standfast.wings.jobs.settling import outlived, settle
+from standfast.wings.approvals.rules import filed
 from standfast.wings.policy.facts import Facts
-from standfast.wings.policy.known import KnownPolicy, filed
+from standfast.wings.policy.known import KnownPolicy
 from standfast.wings.policy.rules import Broken, Policy
-from standfast.wings.policy.triage import Present
+from standfast.wings.policy.triage import Present, outlived
 from standfast.wings.queues import ages
 from standfast.worker import upkeep
+from standfast.worker.settling import settle
 from standfast.worker.upkeep import Expired, Sweep, Swept
 
 _details = msgspec.json.Decoder(Details).decode

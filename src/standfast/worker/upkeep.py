@@ -13,7 +13,7 @@ from standfast.rules import DEFAULTS, QueueRules, ReplayMode
 from standfast.spine.claim import decode_numbers, handler_stamps, held_claims, rules_in_force, with_risks
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
-from standfast.wings.alerts import conditions
+from standfast.wings.alerts import scripts as alerts
 from standfast.wings.consent import scripts as consents
 from standfast.wings.health import timings
 from standfast.wings.health.timings import Counted
@@ -22,6 +22,7 @@ from standfast.wings.limits import scripts as limits
 from standfast.wings.notices.scripts import number_journal
 from standfast.wings.policy.scripts import Kept, kept
 from standfast.wings.queues import ages
+from standfast.wings.records import reads
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.schedules import scripts as schedules
 from standfast.wings.sessions import scripts as sessions
@@ -264,7 +265,7 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script[list[bool]]:
         yield "mark_upkeep", {"name": "prune", "now": now}  # first: one prunes at a time
         [(numbers,)] = yield "prunable_numbers", {"now": now, "limit": limit, **keep}
         if numbers != "[]":
-            yield from letters.delete_whole(round_, numbers)
+            yield from reads.delete_whole(round_, numbers)
         evicted = max((yield from letters.evict(round_, limit)), (yield from graphs.prune(round_, limit)))
         [(keys,)] = yield "delete_keys", {"now": now, "limit": limit}
         [(rows,)] = yield "delete_journal", {"before": now - prune_.keep_journal, "limit": limit}
@@ -275,7 +276,7 @@ def prune(round_: Round, prunes: Sequence[Prune]) -> Script[list[bool]]:
         yield from consents.prune(now, limit)
         yield "delete_sessions", {"now": now, "limit": limit}
         yield from _forget_queues(now, limit)
-        yield from conditions.prune(now, limit)
+        yield from alerts.prune(now, limit)
         yield from timings.fold()
         yield "delete_aliases", {"before": now - prune_.keep_aliases, "limit": limit}
         yield "delete_former_letters", {"before": now - prune_.keep_former_letters, "limit": limit}

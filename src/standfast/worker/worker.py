@@ -26,14 +26,13 @@ from standfast.store.store import Store
 from standfast.telemetry import Tracing
 from standfast.wings.consent.verbs import Consent
 from standfast.wings.effects.verbs import Verifier
-from standfast.wings.jobs import reads
 from standfast.wings.letters.verbs import DeadLetters
 from standfast.wings.limits.gatekeeper import Doorkeeper
 from standfast.wings.limits.readiness import Readiness
+from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.policy.verbs import Policies
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.queues.declarations import Declarations
-from standfast.wings.redrives.redriver import EVERY as REDRIVE_EVERY
-from standfast.wings.redrives.redriver import Redriver
 from standfast.wings.schedules.ticker import Timetable
 from standfast.worker import lifeline, upkeep
 from standfast.worker.claimer import Claimer
@@ -43,6 +42,8 @@ from standfast.worker.loop_watch import Watch
 from standfast.worker.pruner import EVERY as PRUNE_EVERY
 from standfast.worker.pruner import Pruner
 from standfast.worker.reconcile import Comparison
+from standfast.worker.redriver import EVERY as REDRIVE_EVERY
+from standfast.worker.redriver import Redriver
 from standfast.worker.suspects import InAProcess, InThisWorker, Suspects, run_suspects
 from standfast.worker.sweeper import Sweeper
 from standfast.worker.upkeep import Beat, Prune, Sweep, WorkerCard
@@ -206,7 +207,7 @@ class Worker:
             self._store.listen(self._hinted)
             for loop in self._loops:
                 loop.start()
-            self._claimer.learn(await self._store.read(reads.queue_names()))
+            self._claimer.learn(await self._store.read(queue_scripts.queue_names()))
             if self._suspects_only:
                 await self._claimer.stand_apart()
             else:
@@ -267,7 +268,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         await aside(self._heartbeat.beat)
         await self._timetable.run_due()
-        self._claimer.learn(await self._store.read(reads.queue_names()))
+        self._claimer.learn(await self._store.read(queue_scripts.queue_names()))
         try:
             ran: Counter[str] = Counter()
             while True:
@@ -327,7 +328,7 @@ class Worker:
             self._heartbeat.hurry()  # so that everybody learns who serves it now
             self._claimer.kick()
         slept = round(self._store.now() - asyncio.get_running_loop().time())
-        seen = (await self._store.read(reads.last_journal_number()), slept)
+        seen = (await self._store.read(journal_scripts.last_journal_number()), slept)
         if seen != self._seen:
             self._seen = seen
             self._claimer.look_everywhere()

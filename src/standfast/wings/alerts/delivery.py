@@ -16,9 +16,9 @@ from standfast.errors import ConfigurationError, Permanent, Transient
 from standfast.outcome import Failed
 from standfast.rules import QueueRules, exponential
 from standfast.spine.registry import Declaration, Enqueues, Handler
-from standfast.wings.alerts.follower import QUEUE
+from standfast.wings.alerts.phrasing import body, event, title
 from standfast.wings.alerts.sinks import Sinks
-from standfast.wings.alerts.surfaces import MISSING, PAIN, Notify, Surface
+from standfast.wings.alerts.surfaces import MISSING, PAIN, QUEUE, Notify, Surface
 from standfast.wings.effects.handler_job import Job
 from standfast.wings.http.sender import Sender
 from standfast.wings.http.verbs import judged
@@ -61,46 +61,9 @@ async def _sent(job: Job, name: str, surface: Surface, sender: Sender, wall: flo
     """Send what a job carries."""
     if surface.apprise_env is not None:
         return await through_apprise(surface, job.payload["alert"])
-    about = signal(job.payload) if name == PAIN else event(job.payload["alert"])
+    about = job.payload["pain"] if name == PAIN else event(job.payload["alert"])
     outcome = judged(await sender.tell(webhook(surface, about, job.id, wall)))
     return outcome if isinstance(outcome, Failed) else {"surface": name, "status": outcome["status"]}
-
-
-def signal(payload: dict[str, Any]) -> dict[str, Any]:
-    """Give a pain signal as it is sent."""
-    return dict(payload["pain"])
-
-
-def event(alert: dict[str, Any]) -> dict[str, Any]:
-    """Lay an alert out as the event it is sent as."""
-    said = alert["state"] if "severity" in alert else None
-    kind = "standfast.alert" if said is None else f"standfast.alert_{said}"
-    return {
-        "type": kind,
-        "title": title(alert),
-        "timestamp": alert.get("until") or alert["since"],
-        "data": alert,
-    }
-
-
-def title(alert: dict[str, Any]) -> str:
-    """Word an alert in one line."""
-    if "severity" in alert:
-        over = "over: " if alert["state"] == "ended" else ""
-        return f"standfast: {over}{alert['message']} ({alert['kind']})"
-    count, more = alert["count"], "more " if alert["more"] else ""
-    letters = "letter" if count == 1 else "letters"
-    return f"standfast: {count} {more}{letters} in {alert['queue']} ({alert.get('reason_code', alert['state'])})"
-
-
-def body(alert: dict[str, Any]) -> str:
-    """Word the rest of it: what happened, and what to do."""
-    if "severity" in alert:
-        ended = alert["state"] == "ended"
-        return f"From {alert['since']} to {alert['until']}." if ended else f"{alert['advice']}\nSince {alert['since']}."
-    look = f"Look: standfast dead show {alert['job_id']}"
-    parts = [alert.get("message"), alert.get("advice"), look, f"Since {alert['since']}."]
-    return "\n".join(part for part in parts if part)
 
 
 def webhook(surface: Surface, about: dict[str, Any], id_: str, wall: float) -> HttpRequest:

@@ -9,48 +9,41 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
 from standfast.failure import Failure
-from standfast.job import NewJob
 from standfast.lifecycle import State
-from standfast.profiles import defaults_for
-from standfast.redact import redacted_text
-from standfast.rules import QueueRules
-from standfast.spine.accept import Acceptor
+from standfast.profiles import stored_rules
 from standfast.store.store import Store
 from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.cursors import ALERTS, Cursors
-from standfast.wings.alerts.loudness import loud
-from standfast.wings.alerts.scripts import Alert, Cause, Found, Telling
+from standfast.wings.alerts.phrasing import sample
+from standfast.wings.alerts.rules import loud
+from standfast.wings.alerts.scripts import Cause, Found
 from standfast.wings.alerts.surfaces import KINDS, Notify
-from standfast.wings.jobs.reads import JobRow, JournalRow
+from standfast.wings.alerts.telling import Teller
 from standfast.wings.notices.journal import journal
+from standfast.wings.notices.scripts import JournalRow
+from standfast.wings.notices.words import entries
+from standfast.wings.records.reads import JobRow
 
 log = logging.getLogger("standfast.notify")
 
-QUEUE = "standfast.notify"
-"""The queue that carries alerts out."""
 EVERY = 1.0
 ROWS_AT_ONCE = 500
 AHEAD = 1000
 """So many rows without a loud letter are followed before that is written down."""
-LONGEST_MESSAGE = 500
 
-_entries = msgspec.json.Decoder(list[tuple[str, str, list[str]]]).decode
-_rules = msgspec.json.Decoder(QueueRules).decode
 _failure = msgspec.json.Decoder(Failure).decode
 
 
 class Follower:
     """Turns loud letters into jobs that tell of them. Any worker can follow, and all may at once."""
 
-    def __init__(self, store: Store, acceptor: Acceptor, notify: Notify, cursors: Cursors) -> None:
+    def __init__(self, store: Store, notify: Notify, cursors: Cursors, teller: Teller) -> None:
         self._store = store
-        self._acceptor = acceptor
+        self._teller = teller
         self._notify = notify
         self._cursors = cursors
 
@@ -58,8 +51,7 @@ class Follower:
         """Follow to the end of the journal, and tell what is due."""
         while await self._read_on():
             pass
-        while await self._tell():
-            pass
+        await self._teller.tell_letters()
 
     async def _read_on(self) -> bool:
         """Take the next rows; tell whether there may be more."""
@@ -83,7 +75,7 @@ class Follower:
         return tuple(cause for cause in found if cause is not None)
 
     def _cause(self, row: JobRow, seq: int, kind: str) -> Cause | None:
-        rules = _rules(row.rules) if row.rules else defaults_for(row.queue)
+        rules = stored_rules(row.queue, row.rules)
         failure = _failure(row.failure) if row.failure else None
         triage = msgspec.json.decode(row.triage) if row.triage else {}
         by_itself = triage.get("replay_status") == "scheduled"
@@ -92,41 +84,12 @@ class Follower:
         surfaces = self._notify.routed(kind, row.queue, *(() if failure is None else failure.codes))
         if not surfaces:
             return None
-        sample = _sample(row, kind, failure)
-        cause = row.fingerprint or f"{row.queue}/{row.handler} {sample.get('reason_code', '')}"
-        return Cause(seq, cause, tuple(surfaces), msgspec.json.encode(sample).decode())
-
-    async def _tell(self) -> bool:
-        """Have the queue carry out what is due; tell whether there may be more, and room for it."""
-        due = await self._store.read(alerts.due(self._store.now()))
-        return bool(due) and any(await self._store.write_all(alerts.tell, [self._telling(each) for each in due]))
-
-    def _telling(self, alert: Alert) -> Telling:
-        jobs = self._jobs(alert) if alert.number > alert.told else []
-        return Telling(alert.fingerprint, alert.number, alert.told, self._notify.window, tuple(jobs))
-
-    def _jobs(self, alert: Alert) -> list[NewJob]:
-        """Lay out the jobs that tell of an alert, one for each surface: a dead one keeps none of the others waiting."""
-        since = datetime.fromtimestamp(alert.opened_at + self._store.skew(), UTC).isoformat(timespec="seconds")
-        said = {**msgspec.json.decode(alert.sample), "count": alert.number - alert.told, "since": since}
-        about = {**said, "fingerprint": alert.fingerprint, "more": alert.told > 0}
-        surfaces: list[str] = msgspec.json.decode(alert.surfaces)
-        return self._acceptor.own(QUEUE, [{"surface": name, "alert": about} for name in surfaces])
+        about = sample(row, kind, failure)
+        cause = row.fingerprint or f"{row.queue}/{row.handler} {about.get('reason_code', '')}"
+        return Cause(seq, cause, tuple(surfaces), msgspec.json.encode(about).decode())
 
 
 def _stopped(row: JournalRow) -> Iterable[tuple[str, str]]:
-    for kind, _, ids in _entries(row.entries):
+    for kind, _, ids in entries(row.entries):
         if kind in KINDS:
             yield from ((kind, job_id) for job_id in ids)
-
-
-def _sample(row: JobRow, kind: str, failure: Failure | None) -> dict[str, Any]:
-    """Say what one letter of a cause is about, without anything that is nobody else's business."""
-    said: dict[str, Any] = {"kind": kind, "job_id": row.id, "queue": row.queue, "handler": row.handler}
-    if failure is None:
-        return {**said, "state": row.state}
-    message = redacted_text(failure.told, longest=LONGEST_MESSAGE)
-    told: dict[str, str] = {"reason_code": failure.reason_code, "class": failure.cls, "landed": failure.landed}
-    if failure.cause is not None:
-        told["cause"] = failure.cause
-    return {**said, "state": row.state, **told, "message": message, "advice": failure.advice}

@@ -1,19 +1,20 @@
 """Looks for what is wrong, every few seconds, in every process that works or serves; one of them at a time looks.
 
-What begins or is over is written first, and told after: whoever is killed in between leaves it untold, and the next who
-looks tells it. See `decide/alerts` for when that is.
+What is wrong is found by `find`; `rules.changes` says what has begun or is over. That is written first, and told after:
+whoever is killed in between leaves it untold, and the next who looks tells it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+
 from standfast.clock import Clock
 from standfast.spine.ids import IDS
 from standfast.store.store import Store
-from standfast.wings.alerts import conditions as scripts
-from standfast.wings.alerts.conditions import Observation, Open
-from standfast.wings.alerts.rules import Changes, Standing, changes, conditions
-from standfast.wings.alerts.words import AlertKind
-from standfast.wings.health.verbs import observed
+from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.rules import Changes, changes
+from standfast.wings.alerts.scripts import Observation
+from standfast.wings.alerts.words import Condition, Key
 
 EVERY = 10.0
 """Seconds between two looks."""
@@ -27,35 +28,31 @@ and workers and sweepers get the time to come back."""
 class Lookout:
     """Finds alerts. Any process may look, and all do: without a leader, and without doing it twice."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, find: Callable[[Store], Awaitable[Mapping[Key, Condition]]]) -> None:
         self._store = store
         self._clock = clock
+        self._find = find
 
     async def look(self) -> None:
         """Look once, unless somebody else just did; write what has begun, and what is over."""
-        last = await self._store.read(scripts.last_turn())
+        last = await self._store.read(alerts.last_turn())
         if last is not None and last > self._store.now():
             return
-        held = await self._store.write(scripts.take_turn, TURN)
+        held = await self._store.write(alerts.take_turn, TURN)
         if held is None:
             return
-        _, facts = await observed(self._store)
+        seen = await self._find(self._store)
         now = self._store.now()
-        open_ = {each.id: each for each in await self._store.read(scripts.standing())}
-        standing = [_standing(each) for each in open_.values()]
-        found = changes(standing, conditions(facts), now, begin=last is not None and now - last <= GAP)
+        standing = await self._store.read(alerts.standing())
+        found = changes(standing, seen, now, begin=last is not None and now - last <= GAP)
         if found:
-            await self._store.write(scripts.observe, self._observation(held, found, open_))
+            await self._store.write(alerts.observe, self._observation(held, found))
 
-    def _observation(self, held: float, found: Changes, open_: dict[str, Open]) -> Observation:
+    def _observation(self, held: float, found: Changes) -> Observation:
         return Observation(
             held,
             begins=tuple((IDS.mint(self._clock.wall()), condition) for condition in found.begins),
             goes_on=found.goes_on,
             clears=found.clears,
-            ends=tuple((each.id, open_[each.id].condition) for each in found.ends),
+            ends=tuple((each.id, each.condition) for each in found.ends),
         )
-
-
-def _standing(alert: Open) -> Standing:
-    return Standing(alert.id, AlertKind(alert.kind), alert.queue, alert.subject, alert.value, alert.clear_since)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-
-from standfast.wings.alerts.words import ADVICE, AlertKind, Condition, Key
-from standfast.wings.health.rules import StoreFacts, findings
+from standfast.failure import Class, Failure, reason
+from standfast.lifecycle import LETTERS, State
+from standfast.rules import OURS, QueueRules
+from standfast.wings.alerts.words import AlertKind, Condition, Key, OpenAlert
 
 CALM = 60.0
 """Seconds a condition must be gone before its alert is over: a value that dances on its threshold is one alert."""
@@ -19,7 +19,6 @@ PAIN_EVERY = 300.0
 WORTH_A_WRITE = 0.1
 """By what share a value must have changed before it is written anew."""
 
-SOURCE = "standfast"
 
 SEVERITY = {
     AlertKind.DEPTH: 0.3,
@@ -39,22 +38,6 @@ GROWING = frozenset({AlertKind.DEPTH, AlertKind.DEAD_LETTERS, AlertKind.GROWTH})
 """Those that hurt more the further they are past their threshold."""
 
 
-class Standing(NamedTuple):
-    """An alert that is open. `clear_since` is set while its condition is gone and it may soon be over."""
-
-    id: str
-    kind: AlertKind
-    queue: str
-    subject: str
-    value: float
-    clear_since: float | None = None
-
-    @property
-    def key(self) -> Key:
-        """What tells it from others."""
-        return (self.kind, self.queue, self.subject)
-
-
 class Changes(NamedTuple):
     """What a look changes: what begins, what is as it was but more or less so, what is gone for now, what is over."""
 
@@ -62,25 +45,15 @@ class Changes(NamedTuple):
     goes_on: tuple[tuple[str, Condition], ...] = ()
     """By id what is back, or has another value than was written."""
     clears: tuple[str, ...] = ()
-    ends: tuple[Standing, ...] = ()
+    ends: tuple[OpenAlert, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything changes."""
         return any(self)
 
 
-def conditions(facts: StoreFacts) -> dict[Key, Condition]:
-    """Give everything that is wrong and is an alert; of one kind in one queue what was found first."""
-    found: dict[Key, Condition] = {}
-    for each in findings(facts):
-        if each.kind is not None:
-            condition = Condition(each.kind, each.text, each.queue, each.subject, each.value, each.threshold)
-            found.setdefault(condition.key, condition)
-    return found
-
-
 def changes(
-    standing: Iterable[Standing], seen: Mapping[Key, Condition], now: float, *, begin: bool = True, calm: float = CALM
+    standing: Iterable[OpenAlert], seen: Mapping[Key, Condition], now: float, *, begin: bool = True, calm: float = CALM
 ) -> Changes:
     """Compare what is open with what is seen. Without `begin` nothing begins: nobody looked for a while."""
     open_ = {each.key: each for each in standing}
@@ -94,7 +67,7 @@ def changes(
     )
 
 
-def _differs(written: Standing, seen: Condition) -> bool:
+def _differs(written: OpenAlert, seen: Condition) -> bool:
     """Tell whether what is written of an alert is far from what is so: small steps are not worth a write."""
     return written.clear_since is not None or abs(seen.value - written.value) > WORTH_A_WRITE * abs(written.value)
 
@@ -108,23 +81,10 @@ def severity(kind: AlertKind, value: float, threshold: float) -> float:
     return round(least + (1.0 - least) * (1.0 - limit / max(limit, value)), 3)
 
 
-def pain(condition: Condition, since: str) -> dict[str, Any]:
-    """Word a condition as a pain signal."""
-    measured = {"value": condition.value, "threshold": condition.threshold, "subject": condition.subject or None}
-    return {
-        "source": SOURCE,
-        "category": str(condition.kind),
-        "message": condition.message,
-        "severity": severity(condition.kind, condition.value, condition.threshold),
-        "queue": condition.queue or None,
-        "details": {**measured, "since": since, "advice": ADVICE[condition.kind]},
-    }
-
-
-def told(condition: Condition, *, state: str, since: str, until: str | None = None) -> dict[str, Any]:
-    """Word a beginning or an end for whoever is told of it."""
-    about = {"queue": condition.queue or None, "subject": condition.subject or None}
-    said = {**msgspec.to_builtins(condition), **about}
-    worth = severity(condition.kind, condition.value, condition.threshold)
-    when = {"since": since} if until is None else {"since": since, "until": until}
-    return {"state": state, **said, "severity": worth, **when, "advice": ADVICE[condition.kind]}
+def loud(queue: str, rules: QueueRules, state: State, failure: Failure | None, *, replays_by_itself: bool) -> bool:
+    """Tell whether a letter is loud: it needs somebody, nothing more happens by itself, and it is not one of ours."""
+    if queue.startswith(OURS) or state not in LETTERS or replays_by_itself:
+        return False
+    if rules.notify is not None:
+        return rules.notify == "loud"
+    return failure is None or reason(failure.reason_code, Class(failure.cls)).loud

@@ -1,4 +1,9 @@
-"""Scripts for alerts: the cursor of who follows the journal, the causes it found, and the jobs that tell of them."""
+"""Scripts for alerts: letters of one cause, conditions with a beginning and an end, and surfaces that take nothing.
+
+Who follows the journal has a cursor, moved with the causes it found. Any process may look for conditions, and many do:
+one at a time has the turn, for a few seconds, and what a look found is written only if nobody else has looked since.
+What surfaces are told of is written with the jobs that tell it: see `telling`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,26 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from standfast.job import NewJob
-from standfast.spine.bulk import stored_together
+from standfast.lifecycle import NoticeKind
 from standfast.store.scripts import writes
-from standfast.store.steps import Round, Script, text
-from standfast.wings.jobs.reads import JobRow
+from standfast.store.steps import Round, Rows, Script, text
+from standfast.wings.alerts.words import AlertKind, Condition, OpenAlert
+from standfast.wings.records.reads import JobRow
 
 BITE = 100
 """How many alerts one look takes up."""
+TURN = "alerts"
+"""What the turn to look for alerts is called in the upkeep."""
+MOST_OPEN = 10_000
+"""How many open alerts are read; nobody has so many queues."""
+_KINDS = text(list(AlertKind))
+"""The kinds known here. Those that only a newer library has are its own to look after."""
+NEWS_FOR = 3600.0
+"""Seconds after its end in which an alert that nobody was told of is still news."""
+KEPT = 30 * 86400.0
+"""Seconds for which an alert that is over can be looked up."""
+FAILING_FOR = 3600.0
+"""Seconds after its last failure in which a surface that was sent nothing more counts as failing: it may be gone."""
 
 
 class Cause(NamedTuple):
@@ -45,14 +62,21 @@ class Alert(NamedTuple):
     told: int
 
 
-class Telling(NamedTuple):
-    """The jobs that tell of an alert as somebody read it; without jobs nothing new came, and it is over."""
+class Observation(NamedTuple):
+    """What one look changed, under the turn it held: conditions by the id they have, or get."""
 
-    fingerprint: str
-    number: int
-    told: int
-    window: float
-    jobs: tuple[NewJob, ...]
+    held: float
+    begins: tuple[tuple[str, Condition], ...] = ()
+    goes_on: tuple[tuple[str, Condition], ...] = ()
+    clears: tuple[str, ...] = ()
+    ends: tuple[tuple[str, Condition], ...] = ()
+
+
+class Word(NamedTuple):
+    """How a delivery to a surface went: well, or why not."""
+
+    name: str
+    why: str | None = None
 
 
 @writes(apart=True)
@@ -90,31 +114,67 @@ def follow(round_: Round, found: Sequence[Found]) -> Script[list[int]]:
 
 
 @writes()
-def tell(round_: Round, tellings: Sequence[Telling]) -> Script[list[bool]]:
-    """Store the jobs that tell of alerts, unless somebody else was first; answer of each whether it went.
-
-    What the queue that carries them has no room for is not told, and due again.
-    """
+def take_turn(round_: Round, turns: Sequence[float]) -> Script[list[float | None]]:
+    """Let one process look, for so many seconds; None for those that somebody else is before."""
     answers = []
-    for each in sorted(tellings, key=lambda telling: telling.fingerprint):
-        known = {"fingerprint": each.fingerprint, "told": each.told, "now": round_.now}
-        if each.jobs:
-            went = yield from _tell(round_, each, known)
-        else:
-            went = bool((yield "close_alert", known))
-        answers.append(went)
+    for seconds in turns:
+        given = {"name": TURN, "until": round_.now + seconds, "now": round_.now, "held": None}
+        answers.append(next((until for (until,) in (yield "take_upkeep", given)), None))
     return answers
 
 
-def _tell(round_: Round, each: Telling, known: dict[str, Any]) -> Script[bool]:
-    until = round_.now + each.window
-    if not (yield "alert_told", {**known, "number": each.number, "tell_at": until}):
-        return False
-    if (yield from stored_together(round_, each.jobs)):
-        return True
-    undone = {"told": each.number, "now": until, "number": each.told, "tell_at": round_.now}
-    yield "alert_told", {**known, **undone}
-    return False
+@writes()
+def observe(round_: Round, observations: Sequence[Observation]) -> Script[list[bool]]:
+    """Write what looks changed, each unless somebody has looked since; tell of each whether it was written."""
+    answers = []
+    for each in observations:
+        given = {"name": TURN, "until": each.held, "now": round_.now, "held": each.held}
+        holds = bool((yield "take_upkeep", given))
+        if holds:
+            yield from _write(round_, each)
+        answers.append(holds)
+    return answers
+
+
+def _write(round_: Round, seen: Observation) -> Script[None]:
+    for id_, condition in seen.begins:
+        if (yield "begin_condition", {"id": id_, **_columns(condition), "now": round_.now}):
+            round_.told[NoticeKind.ALERT_STARTED, condition.queue].append(condition.name)
+            if condition.kind == AlertKind.DEPTH:
+                round_.told[NoticeKind.DEPTH_WARNING, condition.queue].append("")
+    for id_, condition in seen.goes_on:
+        measured = {"message": condition.message, "value": condition.value, "threshold": condition.threshold}
+        yield "renew_condition", {"id": id_, **measured}
+    for id_ in seen.clears:
+        yield "clear_condition", {"id": id_, "now": round_.now}
+    for id_, condition in seen.ends:
+        if (yield "end_condition", {"id": id_, "now": round_.now}):
+            round_.told[NoticeKind.ALERT_ENDED, condition.queue].append(condition.name)
+            if condition.kind == AlertKind.DEPTH:
+                round_.told[NoticeKind.DEPTH_NORMAL, condition.queue].append("")
+
+
+def _columns(condition: Condition) -> dict[str, Any]:
+    named = {"kind": str(condition.kind), "queue": condition.queue, "subject": condition.subject}
+    return {**named, "message": condition.message, "value": condition.value, "threshold": condition.threshold}
+
+
+@writes()
+def note_sinks(round_: Round, words: Sequence[Word]) -> Script[list[None]]:
+    """Write down which surfaces take nothing, since when and why; one that takes something again is forgotten."""
+    for each in words:
+        if each.why is None:
+            yield "forget_sink", {"name": each.name}
+        else:
+            yield "note_sink", {"name": each.name, "now": round_.now, "why": each.why}
+    return [None] * len(words)
+
+
+def prune(now: float, limit: int) -> Script[None]:
+    """Forget alerts that have been over for long, pains that are, and surfaces that nothing is sent to any more."""
+    yield "delete_conditions", {"before": now - KEPT, "limit": limit}
+    yield "delete_pains", {"before": now - KEPT, "limit": limit}
+    yield "delete_sinks", {"before": now - FAILING_FOR}
 
 
 # --- reading
@@ -133,3 +193,34 @@ def due(now: float) -> Script[list[Alert]]:
 def letters(ids: Sequence[str]) -> Script[list[JobRow]]:
     """Read jobs by their ids."""
     return [JobRow(*row) for row in (yield "jobs_by_ids", {"ids": text(list(ids))})]
+
+
+def last_turn() -> Script[float | None]:
+    """Read until when somebody has, or had, the turn to look; None if nobody ever looked."""
+    times: dict[str, float] = dict((yield "upkeep_times", {}))
+    return times.get(TURN)
+
+
+def standing() -> Script[list[OpenAlert]]:
+    """Read the alerts that are open, the oldest first."""
+    return _open((yield "open_conditions", {"kinds": _KINDS, "limit": MOST_OPEN}))
+
+
+def untold(now: float) -> Script[list[OpenAlert]]:
+    """Read the alerts whose beginning or end no surface was told of."""
+    given = {"kinds": _KINDS, "since": now - NEWS_FOR, "now": now, "limit": BITE}
+    return _open((yield "untold_conditions", given))
+
+
+def hurting(now: float, every: float) -> Script[list[OpenAlert]]:
+    """Read the alerts that are open, whose last signal is not on its way, and came there some time ago."""
+    return _open((yield "hurting_conditions", {"kinds": _KINDS, "before": now - every, "limit": BITE}))
+
+
+def _open(rows: Rows) -> list[OpenAlert]:
+    return [OpenAlert(*row) for row in rows]
+
+
+def sinks() -> Script[list[tuple[str, float, str]]]:
+    """Read the surfaces that take nothing, since when and why."""
+    return [(name, since, why) for name, since, why in (yield "failing_sinks", {})]

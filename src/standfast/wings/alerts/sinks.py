@@ -17,8 +17,8 @@ from standfast.errors import StoreUnavailable
 from standfast.outcome import Failed
 from standfast.redact import redacted_text
 from standfast.store.store import Store
-from standfast.wings.alerts import conditions
-from standfast.wings.alerts.conditions import Word
+from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.scripts import Word
 
 LONGEST_REASON = 200
 NOTED_EVERY = 10.0
@@ -58,11 +58,11 @@ class Sinks:
 
     async def _took(self, name: str) -> None:
         self._failed.pop(name, None)
-        if any(failing == name for failing, *_ in await self._store.read(conditions.sinks())):
-            await self._store.write(conditions.note_sinks, Word(name))
+        if any(failing == name for failing, *_ in await self._store.read(alerts.sinks())):
+            await self._store.write(alerts.note_sinks, Word(name))
 
     async def _refused(self, name: str, why: str) -> None:
         now = self._clock.elapsed()
         if now - self._failed.get(name, -NOTED_EVERY) >= NOTED_EVERY:
-            await self._store.write(conditions.note_sinks, Word(name, redacted_text(why, longest=LONGEST_REASON)))
+            await self._store.write(alerts.note_sinks, Word(name, redacted_text(why, longest=LONGEST_REASON)))
             self._failed[name] = now

@@ -3,7 +3,7 @@
 -- columns: standfast.wings.alerts.scripts.Alert
 from alert: fingerprint, surfaces, sample, opened_at, number, told
 
--- columns: standfast.wings.alerts.conditions.Open
+-- columns: standfast.wings.alerts.words.OpenAlert
 from c: id, kind, queue, subject, message, value, threshold, started_at, clear_since, ended_at, told
 
 -- name: begin_at_end
@@ -82,15 +82,15 @@ ON CONFLICT (name) DO UPDATE SET failed_at = excluded.failed_at, why = excluded.
 DELETE FROM sink WHERE name = :name
 
 -- name: open_conditions
-SELECT :columns(Open) FROM condition AS c WHERE ended_at IS NULL AND kind IN :texts(kinds) ORDER BY started_at, id LIMIT :limit
+SELECT :columns(OpenAlert) FROM condition AS c WHERE ended_at IS NULL AND kind IN :texts(kinds) ORDER BY started_at, id LIMIT :limit
 
 -- name: untold_conditions
-SELECT :columns(Open) FROM condition AS c WHERE told < 2 AND (told = 0 AND coalesce(ended_at, :now::double precision) > :since OR told = 1 AND ended_at IS NOT NULL)
+SELECT :columns(OpenAlert) FROM condition AS c WHERE told < 2 AND (told = 0 AND coalesce(ended_at, :now::double precision) > :since OR told = 1 AND ended_at IS NOT NULL)
   AND kind IN :texts(kinds)
 ORDER BY started_at, id LIMIT :limit
 
 -- name: hurting_conditions
-SELECT :columns(Open)
+SELECT :columns(OpenAlert)
 FROM condition AS c LEFT JOIN pain AS p ON p.kind = c.kind AND p.queue = c.queue AND p.subject = c.subject
 WHERE c.ended_at IS NULL AND c.clear_since IS NULL AND c.kind IN :texts(kinds)
   AND (p.at IS NULL OR p.at <= :before AND NOT EXISTS (

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from standfast.errors import ConfigurationError, Transient
+from standfast.lifecycle import NoticeKind
 from standfast.rules import seconds
 from standfast.wings.alerts.words import AlertKind
-from standfast.wings.notices.words import KINDS as NOTICES
 
 WINDOW = 300.0
 """Seconds in which letters of one cause are one alert."""
@@ -22,7 +22,7 @@ SETTLE = 5.0
 SOURCE = "/standfast"
 PAIN = "pain"
 """What the surface is called that takes pain signals."""
-KINDS = ("dead_letter", "held", "gave_up")
+KINDS = (NoticeKind.DEAD_LETTER, NoticeKind.HELD, NoticeKind.GAVE_UP)
 """What may be loud: a death, something that waits for an answer, and a letter whose automatic replay was refused."""
 
 
@@ -160,7 +160,7 @@ def _check(found: Notify) -> None:
     for name, subscriber in found.subscribers.items():
         if len(subscriber.ways) != 1 or subscriber.apprise_env is not None:
             raise ConfigurationError(f"subscriber {name!r} needs one of webhook and webhook_env")
-        _known("kind", subscriber.kinds, NOTICES)
+        _known("kind", subscriber.kinds, tuple(NoticeKind))
     for route in found.routes:
         _known("surface", route.surfaces, found.surfaces)
         _known("kind", route.kind, (*KINDS, *AlertKind))
@@ -185,3 +185,11 @@ def _named(variable: str, environment: Mapping[str, str]) -> str:
             f"the environment variable {variable} is not set where the worker runs", reason_code="user_action_required"
         )
     return value
+
+
+SUBSCRIBER = "subscriber "
+"""What the names of subscribers begin with where they stand among surfaces."""
+
+
+QUEUE = "standfast.notify"
+"""The queue that carries alerts out."""

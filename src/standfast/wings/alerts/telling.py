@@ -1,27 +1,85 @@
-"""Tells surfaces of alerts that began or are over, and has open ones hurt: as jobs, stored with the note of it.
+"""Tells surfaces of alerts: letters of one cause, conditions that began or are over, and what hurts.
 
-However many processes tell, and whoever of them is killed: each beginning and each end becomes one job for each
-surface, and they come in order. A signal is not sent again while the one before it is still on its way.
+What tells is a job for each surface, stored with the note of it. However many processes tell, and whoever of them is
+killed: nothing is told twice, and what one surface is told of one condition comes in order. A pain signal is not sent
+again while the one before it is still on its way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from msgspec.structs import replace
+import msgspec
 
 from standfast.job import NewJob
 from standfast.spine.accept import Acceptor
+from standfast.spine.bulk import stored_together
+from standfast.store.scripts import writes
+from standfast.store.steps import Round, Script, Step
 from standfast.store.store import Store
-from standfast.wings.alerts import conditions
-from standfast.wings.alerts.conditions import Open, Pain, Told
-from standfast.wings.alerts.follower import QUEUE
-from standfast.wings.alerts.rules import PAIN_EVERY, pain, told
-from standfast.wings.alerts.surfaces import PAIN, Notify
+from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.phrasing import pain, told
+from standfast.wings.alerts.rules import PAIN_EVERY
+from standfast.wings.alerts.scripts import Alert
+from standfast.wings.alerts.surfaces import PAIN, QUEUE, Notify
+from standfast.wings.alerts.words import Condition, OpenAlert
 from standfast.wings.threads.scripts import IN_ORDER
 
 BEGINNING, END = 1, 2
+Row = TypeVar("Row")
+
+
+class Telling(NamedTuple):
+    """The jobs that tell something, the statement that notes it, and the one that takes the note back.
+
+    The first gives a row unless somebody else was first.
+    """
+
+    noted: Step
+    jobs: tuple[NewJob, ...] = ()
+    untold: Step = ("", {})
+
+
+def cause_told(alert: Alert, now: float, window: float, jobs: Sequence[NewJob]) -> Telling:
+    """Tell of letters of one cause, and no more of them within the window; without jobs their alert is over."""
+    known = {"fingerprint": alert.fingerprint, "told": alert.told, "now": now}
+    if not jobs:
+        return Telling(("close_alert", known))
+    undone = {**known, "told": alert.number, "now": now + window, "number": alert.told, "tell_at": now}
+    noted = {**known, "number": alert.number, "tell_at": now + window}
+    return Telling(("alert_told", noted), tuple(jobs), ("alert_told", undone))
+
+
+def edge_told(id_: str, edge: int, jobs: Sequence[NewJob]) -> Telling:
+    """Tell of the beginning (1) or the end (2) of a condition; of its end only after its beginning."""
+    noted, undone = ({"id": id_, "told": at, "before": 2 * edge - 1 - at} for at in (edge, edge - 1))
+    return Telling(("condition_told", noted), tuple(jobs), ("condition_told", undone))
+
+
+def pain_told(condition: Condition, now: float, job: NewJob) -> Telling:
+    """Tell that it hurts, unless it did lately, counted from the delivery, or the last signal is still on its way."""
+    about = {"kind": str(condition.kind), "queue": condition.queue, "subject": condition.subject, "job": job.id}
+    earlier = now - PAIN_EVERY
+    noted, undone = {**about, "now": now, "before": earlier}, {**about, "now": earlier, "before": now}
+    return Telling(("note_pain", noted), (job,), ("note_pain", undone))
+
+
+@writes(newcomers=lambda tellings: (job for each in tellings for job in each.jobs))
+def tell(round_: Round, tellings: Sequence[Telling]) -> Script[list[bool]]:
+    """Store the jobs that tell, unless somebody else was first; answer of each whether it went.
+
+    What the queue that carries them has no room for stays untold.
+    """
+    answers = [False] * len(tellings)
+    for place, each in sorted(enumerate(tellings), key=lambda told: str(told[1].noted)):  # others lock in this order
+        went = bool((yield each.noted))
+        if went and each.jobs and not (yield from stored_together(round_, each.jobs)):
+            yield each.untold
+            went = False
+        answers[place] = went
+    return answers
 
 
 class Teller:
@@ -32,29 +90,40 @@ class Teller:
         self._acceptor = acceptor
         self._notify = notify
 
+    async def tell_letters(self) -> None:
+        """Tell of the letters whose time has come."""
+        while await self._tell(alerts.due(self._store.now()), self._cause):
+            pass
+
     async def tell(self) -> None:
         """Tell of what began or is over, and of what hurts."""
-        if self._notify.surfaces:
-            while await self._tell():
-                pass
+        while self._notify.surfaces and await self._tell(alerts.untold(self._store.now()), self._edges):
+            pass
         if self._notify.pain is not None:
-            hurting = await self._store.read(conditions.hurting(self._store.now(), PAIN_EVERY))
-            signals = [self._pain(alert) for alert in hurting if alert.subject != PAIN]
-            if signals:
-                await self._store.write_all(conditions.hurt, signals)
+            await self._tell(alerts.hurting(self._store.now(), PAIN_EVERY), self._pain)
 
-    async def _tell(self) -> bool:
-        """Tell what is untold; tell whether there may be more: not where others were first, or there is no room."""
-        untold = await self._store.read(conditions.untold(self._store.now()))
-        tellings = [each for alert in untold for each in self._tellings(alert)]
-        return bool(tellings) and any(await self._store.write_all(conditions.tell, tellings))
+    async def _tell(self, read: Script[list[Row]], laid_out: Callable[[Row], list[Telling]]) -> bool:
+        """Tell what is read; tell whether there may be more: not where others were first, or there is no room."""
+        tellings = [telling for row in await self._store.read(read) for telling in laid_out(row)]
+        return bool(tellings) and any(await self._store.write_all(tell, tellings))
 
-    def _tellings(self, alert: Open) -> list[Told]:
-        """Lay out what nobody was told of an alert; its end only after its beginning."""
+    def _cause(self, alert: Alert) -> list[Telling]:
+        """Lay out what is told of one cause, a job for each surface: a dead one keeps none of the others waiting."""
+        jobs: list[NewJob] = []
+        if alert.number > alert.told:
+            since = self._moment(alert.opened_at)
+            said = {**msgspec.json.decode(alert.sample), "count": alert.number - alert.told, "since": since}
+            about = {**said, "fingerprint": alert.fingerprint, "more": alert.told > 0}
+            surfaces: list[str] = msgspec.json.decode(alert.surfaces)
+            jobs = self._acceptor.own(QUEUE, [{"surface": name, "alert": about} for name in surfaces])
+        return [cause_told(alert, self._store.now(), self._notify.window, jobs)]
+
+    def _edges(self, alert: OpenAlert) -> list[Telling]:
+        """Lay out what nobody was told of a condition; its end only after its beginning."""
         edges = [edge for edge in (BEGINNING, END) if edge > alert.told and (edge == BEGINNING or alert.ended_at)]
-        return [Told(alert.id, edge, tuple(self._jobs(alert, edge))) for edge in edges]
+        return [edge_told(alert.id, edge, self._jobs(alert, edge)) for edge in edges]
 
-    def _jobs(self, alert: Open, edge: int) -> list[NewJob]:
+    def _jobs(self, alert: OpenAlert, edge: int) -> list[NewJob]:
         """Lay out the jobs that tell of one edge, for each surface but the one that it is about."""
         condition, since = alert.condition, self._moment(alert.started_at)
         if edge == BEGINNING:
@@ -67,12 +136,15 @@ class Teller:
     def _job(self, surface: str, alert: str, said: dict[str, Any]) -> NewJob:
         """Lay out one job. What one surface is told of one alert is a thread: an end comes after its beginning."""
         [job] = self._acceptor.own(QUEUE, [{"surface": surface, "alert": said}])
-        return replace(job, thread_key=f"{IN_ORDER}{surface} {alert}")
+        return msgspec.structs.replace(job, thread_key=f"{IN_ORDER}{surface} {alert}")
 
-    def _pain(self, alert: Open) -> Pain:
+    def _pain(self, alert: OpenAlert) -> list[Telling]:
+        """Lay out a signal; that the surface for signals takes none is not told there."""
+        if alert.subject == PAIN:
+            return []
         signal = pain(alert.condition, self._moment(alert.started_at))
         [job] = self._acceptor.own(QUEUE, [{"surface": PAIN, "pain": signal}])
-        return Pain(alert.condition, PAIN_EVERY, job)
+        return [pain_told(alert.condition, self._store.now(), job)]
 
     def _moment(self, at: float) -> str:
         return datetime.fromtimestamp(at + self._store.skew(), UTC).isoformat(timespec="seconds")

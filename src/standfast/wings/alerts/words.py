@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -62,3 +63,30 @@ class Condition(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """Its kind, and what it is about where that is more than a queue."""
         return f"{self.kind}:{self.subject}" if self.subject else str(self.kind)
+
+
+class OpenAlert(NamedTuple):
+    """An alert that is not over. `clear_since` is set while its condition is gone and it may soon be over."""
+
+    id: str
+    kind: str
+    queue: str
+    subject: str
+    message: str
+    value: float
+    threshold: float
+    started_at: float
+    clear_since: float | None = None
+    ended_at: float | None = None
+    told: int = 0
+
+    @property
+    def key(self) -> Key:
+        """What tells it from others."""
+        return (self.kind, self.queue, self.subject)
+
+    @property
+    def condition(self) -> Condition:
+        """What is, or was, wrong."""
+        told = (self.message, self.queue, self.subject, self.value, self.threshold)
+        return Condition(AlertKind(self.kind), *told)

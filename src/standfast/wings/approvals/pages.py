@@ -9,8 +9,8 @@ from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.server import visible as reached
 from standfast.server.seen import all_shown, seen, shown
 from standfast.views import JobView
+from standfast.wings.access.words import Right
 from standfast.wings.approvals.words import Standing
-from standfast.wings.tokens.words import Right
 
 PAGE = 100
 AMENDMENTS = 20

@@ -12,7 +12,7 @@ from standfast.server.fields import Reason
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import all_shown
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 
 class WantedApprovals(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,11 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 from unicodedata import category, normalize
 
+from standfast.failure import Action
+from standfast.job import Details
 from standfast.lifecycle import Move, Standing, State, Transition
 from standfast.printable import printable, without_unseen
-from standfast.wings.approvals.words import Answer, Approval, Bound, Filing
+from standfast.spine.ids import IDS
+from standfast.store.store import Store
+from standfast.wings.approvals.words import Answer, Approval, Bound, Filing, bound_to
 from standfast.wings.approvals.words import Standing as Answered
 from standfast.wings.audit.words import Decision
+from standfast.wings.policy.permit import named
+from standfast.wings.policy.rules import BUILT_IN
 
 WORDS = {
     "payload_sha256": "its payload",
@@ -125,3 +131,29 @@ def turned_down(job: Standing, answer: Answer, decision: Decision | None, attemp
 def _moved(job: Standing, move: Move, by: str | None, reason: str | None, **what: Any) -> Transition:
     said: dict[str, Any] = {"by": by and printable(by), "reason": reason and printable(reason)}
     return Transition(job.n, job.token, job.id, job.queue, move, job.state, gate=job.gate, **said, **what)
+
+
+def filed(decided: Transition, store: Store, *, handler: str, payload: str, details: Details) -> Transition:
+    """Have a letter's approval asked for with its death, where the policy wants one."""
+    wall, ttl = store.now() + store.skew(), store.approval_ttl
+    return with_filing(decided, wall, ttl, handler=handler, payload=payload, details=details)
+
+
+def with_filing(
+    decided: Transition, wall: float, ttl: float, *, handler: str, payload: str, details: Details
+) -> Transition:
+    """Do the same where the time is known, and how long an approval waits."""
+    said = decided.triage
+    if said is None or said.action is not Action.REQUIRE_APPROVAL:
+        return decided
+    snapshot = decided.policy_snapshot or BUILT_IN.snapshot
+    filing = Filing(
+        id=IDS.mint(wall),
+        bound=bound_to(decided.queue, handler, payload, details.amended, snapshot),
+        reason="the policy asks for it",
+        requesters=details.wanted_by,
+        groups=said.approver_groups or named(said.approver_group),
+        rule=said.rule,
+        ttl=ttl,
+    )
+    return decided.carrying(filing)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.lifecycle import LETTERS, State, Transition
+from standfast.lifecycle import LETTERS, NoticeKind, State, Transition
 from standfast.store.scripts import number_of, writes
 from standfast.store.steps import Round, Script, lock_jobs, text
 from standfast.wings.approvals.words import TOLD, Answer, Approval, Bound, Filing, Standing
@@ -111,7 +111,7 @@ def file(round_: Round, ask: Ask) -> Script[str]:
         yield from void([ask.n], REPLACED)
     yield "file_approvals", [_row(round_, ask.n, ask.filing)]
     yield from _set_status([ask.n], "approval_pending", ask.filing.groups)
-    round_.told["approval_asked", ask.queue].append(ask.id)
+    round_.told[NoticeKind.APPROVAL_ASKED, ask.queue].append(ask.id)
     return ask.filing.id
 
 
@@ -125,7 +125,7 @@ def _join(known: str, people: list[str], filing: Filing) -> Script[None]:
 def file_for_redrive(round_: Round, filing: Filing) -> Script[None]:
     """File the one approval of a whole redrive."""
     yield "file_approvals", [_row(round_, None, filing)]
-    round_.told["approval_asked", ""].append("")
+    round_.told[NoticeKind.APPROVAL_ASKED, ""].append("")
 
 
 def _row(round_: Round, n: int | None, filing: Filing) -> tuple[Any, ...]:

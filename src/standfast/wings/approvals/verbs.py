@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,8 @@ from standfast.lifecycle import LETTERS, State
 from standfast.settings import APPROVAL_TTL
 from standfast.spine.apply import apply
 from standfast.spine.ids import IDS, id_of
+from standfast.store.scripts import Write
+from standfast.store.steps import Script
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.approvals import rules
@@ -20,14 +22,12 @@ from standfast.wings.approvals.people import because, person
 from standfast.wings.approvals.scripts import Ask, Said
 from standfast.wings.approvals.words import Answer, Approval, Bound, Filing, Standing, bound_to
 from standfast.wings.audit.words import Decision
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.reads import JobRecord
-from standfast.wings.jobs.view import job_view, moments, one_of
-from standfast.wings.letters.returning import Returning, ruled, standing, told, wanted_by
 from standfast.wings.policy.permit import AGENT
 from standfast.wings.policy.rulings import Permit, Ruling, built_in, facts_at
-from standfast.wings.redrives import redrive_reads
-from standfast.wings.redrives import scripts as redrives
+from standfast.wings.records import reads
+from standfast.wings.records.reads import JobRecord
+from standfast.wings.records.view import job_view, moments, one_of
+from standfast.wings.replays.returning import Returning, ruled, standing, told, wanted_by
 from standfast.wings.tokens import scripts as tokens
 
 LEAVE_TO_APPROVER = 10.0
@@ -44,6 +44,14 @@ GroupsOf = Callable[[str], Awaitable[Sequence[str]]]
 async def in_no_group(_person: str) -> Sequence[str]:
     """Give the groups of a person where none were published."""
     return ()
+
+
+class Plans(NamedTuple):
+    """What answers do to a redrive's plan: the redrives say so, which stand above approvals."""
+
+    carry_out: Write[Said, bool]
+    withdraw: Write[Said, bool]
+    first_letter: Callable[[str], Script[JobRecord | None]]
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -74,6 +82,7 @@ class Approvals:
         store: Store,
         ready: Callable[[], Awaitable[None]],
         returning: Returning,
+        plans: Plans,
         *,
         permit: Permit = built_in,
         groups_of: GroupsOf = in_no_group,
@@ -82,6 +91,7 @@ class Approvals:
         self._store = store
         self._ready = ready
         self._returning = returning
+        self._plans = plans
         self._permit = permit
         self._groups_of = groups_of
         self._ttl = ttl
@@ -289,7 +299,7 @@ class Approvals:
     async def _turn_down(self, approval: Approval, answer: Answer, decision: Decision) -> bool:
         """Answer with a no, and let the letter die or the redrive end with it; tell whether it was the first answer."""
         if approval.redrive is not None:
-            return await self._store.write(redrives.withdraw, Said(answer, decision))
+            return await self._store.write(self._plans.withdraw, Said(answer, decision))
         record = await self._store.read(reads.job(approval.job or "", self._store.boot()))
         attempts = 0 if record is None else record.row.attempts
         move = None if record is None else rules.turned_down(standing(record.row), answer, decision, attempts)
@@ -302,12 +312,12 @@ class Approvals:
             why = rules.void_because([rules.WORDS["snapshot"]])
             void = Answer(approval.id, Standing.PENDING, Standing.VOID, reason=why)
             await self._store.write(
-                redrives.withdraw, Said(void, _decision(approval, "deny", "void", by=by, reason=why))
+                self._plans.withdraw, Said(void, _decision(approval, "deny", "void", by=by, reason=why))
             )
             raise ApprovalRefused(f"approval {approval.id} is void: {why}; nothing was replayed: plan again")
         answer = Answer(approval.id, Standing.PENDING, Standing.USED, by)
         first = await self._store.write(
-            redrives.carry_out, Said(answer, _decision(approval, "approve", "approved", by=by))
+            self._plans.carry_out, Said(answer, _decision(approval, "approve", "approved", by=by))
         )
         if not first:
             return await self.approve(approval.id, by=by)
@@ -315,7 +325,7 @@ class Approvals:
 
     async def _snapshot(self, approval: Approval) -> str:
         """Give the policy in force, as it is asked about the first letter of the redrive."""
-        record = await self._store.read(redrive_reads.first_letter(approval.redrive or ""))
+        record = await self._store.read(self._plans.first_letter(approval.redrive or ""))
         if record is None:
             return approval.bound.snapshot
         letter = job_view(record, now=self._store.now(), skew=self._store.skew())

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from standfast.lifecycle import NoticeKind
 from standfast.settings import APPROVAL_TTL
 
 
@@ -23,10 +24,13 @@ class Standing(StrEnum):
 
 
 HISTORY_WORDS = {Standing.DENIED: "denied", Standing.EXPIRED: "approval_expired", Standing.VOID: "approval_void"}
-TOLD = {standing: f"approval_{standing}" for standing in Standing} | {
-    Standing.PENDING: "approval_asked",
-    Standing.APPROVED: "approved",
-    Standing.DENIED: "denied",
+TOLD = {
+    Standing.PENDING: NoticeKind.APPROVAL_ASKED,
+    Standing.APPROVED: NoticeKind.APPROVED,
+    Standing.USED: NoticeKind.APPROVAL_USED,
+    Standing.DENIED: NoticeKind.DENIED,
+    Standing.EXPIRED: NoticeKind.APPROVAL_EXPIRED,
+    Standing.VOID: NoticeKind.APPROVAL_VOID,
 }
 """The notice that tells of an approval that has come so far."""
 OPEN = (Standing.PENDING, Standing.APPROVED)

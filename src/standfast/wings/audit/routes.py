@@ -11,7 +11,7 @@ from standfast.server.auth import check_whole
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import all_shown, shown
 from standfast.server.targets import found_job
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 
 class WantedEntries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -16,7 +16,7 @@ from standfast.wings.audit import anchor
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.rules import UNBEGUN, Problem, Walk, compare, first, follow, judge, late_beginning, misfit
 from standfast.wings.audit.words import KINDS, Head, Link, decisions_of
-from standfast.wings.jobs.view import one_of
+from standfast.wings.records.view import one_of
 
 AT_ONCE = 500
 """Links that are read in one bite: a chain may be long, and others go on writing."""

@@ -13,9 +13,9 @@ from standfast.store.sqlite.sqlite_engine import drive
 from standfast.store.store import Store
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
-from standfast.wings.jobs import reads
 from standfast.wings.letters import births
 from standfast.wings.letters.births import Holding
+from standfast.wings.records import reads
 from standfast.wings.tokens import session_scripts
 
 StoreAt = Callable[[str], Store]

@@ -11,7 +11,7 @@ from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, Command, ask_of, s
 from standfast.cli.parameters import duration, payload_from
 from standfast.cli.terminal import show_json, show_line
 from standfast.cli.worker_command import application
-from standfast.wings.jobs.commands import POLICY
+from standfast.wings.calls.replies import NOT_REPLAYED
 
 UNFINISHED = frozenset({"queued", "running", "timeout"})
 """What is no end: it goes on without whoever asked, or nobody knows."""
@@ -92,4 +92,4 @@ def _hand_out(answer: dict[str, Any], *, as_json: bool) -> None:
 def _ended(answer: dict[str, Any]) -> int:
     if answer["status"] == "ok":
         return DONE
-    return REFUSED if answer.get("reason_code") in POLICY else FAILED
+    return REFUSED if answer.get("reason_code") in NOT_REPLAYED else FAILED

@@ -16,11 +16,13 @@ from standfast.lifecycle import Transition
 from standfast.outcome import Failed
 from standfast.rules import QueueRules
 from standfast.spine.accept import receipt
+from standfast.spine.settle import Settle
 from standfast.store.store import Store
+from standfast.wings.approvals.rules import filed
 from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.scripts import HandedOver
-from standfast.wings.jobs.settling import settle
-from standfast.wings.policy.known import KnownPolicy, filed
+from standfast.wings.policy.known import KnownPolicy
+from standfast.wings.policy.triage import Present
 from standfast.wings.queues import scripts as queue_scripts
 
 _details = msgspec.json.Decoder(Details).decode
@@ -50,7 +52,7 @@ def judged(error: object) -> Failed:
     return found or Failed(classify.of_exception(RuntimeError()).failure)
 
 
-async def hand_over(store: Store, policy: KnownPolicy, job: NewJob, failed: Failed) -> Receipt:
+async def hand_over(store: Store, policy: KnownPolicy, settle: Settle[Present], job: NewJob, failed: Failed) -> Receipt:
     """Store a job with the attempt that failed, and what follows from it, as a worker would have decided."""
     rules = await store.read(queue_scripts.rules(job.queue))
     mode, timeout, risk = await store.read(calls.declared(job.queue, job.handler))

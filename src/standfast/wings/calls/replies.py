@@ -11,7 +11,7 @@ from standfast.failure import Landed, Verdict
 from standfast.lifecycle import State
 from standfast.views import JobView
 from standfast.wings.effects.outcomes import LOOK_FAILED, RECOVERED
-from standfast.wings.jobs.view import LAPSED
+from standfast.wings.records.view import LAPSED
 
 STATUS = {
     State.QUEUED: "queued",

@@ -11,8 +11,8 @@ from standfast.application.calling import Begun
 from standfast.server.route import Answer, Call, Route
 from standfast.server.shutdown import shutdown_of
 from standfast.server.targets import SAID, as_caller, found_job, given, handler_named
+from standfast.wings.access.words import Right
 from standfast.wings.calls.replies import reply
-from standfast.wings.tokens.words import Right
 
 LONGEST_RUN = 25.0
 """Seconds that a request waits for a handler's end; proxies and clients give up at thirty or sixty."""

@@ -137,11 +137,6 @@ def _end(round_: Round, handed: HandedOver, n: int) -> Script[None]:
     yield from apply_decided(round_, [msgspec.structs.replace(handed.end, n=n, token=1)])
 
 
-def places(name: str) -> Script[list[tuple[str, str]]]:
-    """Read the handlers that somebody declared and that a name may mean, with their queues."""
-    return [(queue, handler) for queue, handler in (yield "handlers_named", {"name": name})]
-
-
 def declared(queue: str, handler: str) -> Script[tuple[str, float | None, Any]]:
     """Read a handler's replay mode, timeout and risk, as somebody published them."""
     return (yield from handler_stamps(queue)).get(handler, ("replay", None, None))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from standfast.job import Claim
-from standfast.lifecycle import Move, Transition
+from standfast.lifecycle import Move, Standing, Transition
 from standfast.outcome import Unconsented
+from standfast.printable import printable
 from standfast.rules import QueueRules
 from standfast.spine.settle import die, move, never
 
@@ -14,3 +15,8 @@ def unconsented(claim: Claim, outcome: Unconsented, _rules: QueueRules, _roll: f
     if outcome.denied:
         return die(claim, never("consent_denied", outcome.message), spends=-1)
     return move(claim, Move.HOLD, spends=-1, failure=never("consent_required", outcome.message))
+
+
+def release(job: Standing, *, by: str, reason: str) -> Transition:
+    """Let a held job go on that got the answer it waited for: nothing was tried since, so this is no replay."""
+    return job.moved(Move.RELEASE, by=printable(by), reason=printable(reason))

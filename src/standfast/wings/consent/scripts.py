@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.lifecycle import Move, State, Transition
+from standfast.lifecycle import Move, NoticeKind, State, Transition
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.audit import scripts as audit
@@ -70,7 +70,7 @@ def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     if asked:
         yield "file_asks", {"numbers": text([each.n for each in asked]), "now": round_.now}
         for each in asked:
-            round_.told["consent_asked", each.queue].append(each.id)
+            round_.told[NoticeKind.CONSENT_ASKED, each.queue].append(each.id)
     released = [each for each in concerned if each.move == Move.RELEASE]
     if released:
         yield from _let_go(round_, released)
@@ -124,7 +124,8 @@ def give(round_: Round, given: Sequence[Given]) -> Script[list[None]]:
     yield "give_consents", sorted(rows)
     for each in given:
         audit.record(round_, each.decision)
-        round_.told["consent_denied" if each.grant.mode == "deny" else "consent_given", ""].append("")
+        kind = NoticeKind.CONSENT_DENIED if each.grant.mode == "deny" else NoticeKind.CONSENT_GIVEN
+        round_.told[kind, ""].append("")
     return [None] * len(given)
 
 
@@ -138,7 +139,7 @@ def take_back(round_: Round, takings: Sequence[Taking]) -> Script[list[int]]:
         if rows:
             detail = {**(each.decision.detail or {}), "grants": [found for (found,) in rows]}
             audit.record(round_, msgspec.structs.replace(each.decision, detail=detail))
-            round_.told["consent_revoked", ""].append("")
+            round_.told[NoticeKind.CONSENT_REVOKED, ""].append("")
         answers.append(len(rows))
     return answers
 

@@ -20,18 +20,18 @@ from standfast.spine.registry import Handler, Registry
 from standfast.spine.run import Running
 from standfast.store.store import Store
 from standfast.wings.audit.words import Decision
-from standfast.wings.calls import scripts as calls
-from standfast.wings.calls.verbs import Target, meant
 from standfast.wings.consent import scripts as consents
+from standfast.wings.consent.rules import release
 from standfast.wings.consent.scripts import Ask, Given, Taking
 from standfast.wings.consent.words import EVERY, MODES, NOBODY, TIMED, Attempt, Grant, Mode, Ruling, Use
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.rules import release
-from standfast.wings.jobs.settling import outlived
-from standfast.wings.jobs.view import job_view, moments
 from standfast.wings.policy.facts import UNKNOWN
 from standfast.wings.policy.known import KnownPolicy
 from standfast.wings.policy.rulings import facts_at
+from standfast.wings.policy.triage import outlived
+from standfast.wings.queues import scripts as queue_scripts
+from standfast.wings.queues.handler_names import Target, meant
+from standfast.wings.records import reads
+from standfast.wings.records.view import job_view, moments
 
 ONCE = 86400.0
 """Seconds a grant for one job waits for it, unless it says otherwise."""
@@ -217,12 +217,12 @@ class Consent:
     async def _target(self, handler: Any) -> Target:
         if handler == EVERY:
             return BLANKET
-        return await meant(handler, self._registry, lambda name: self._store.read(calls.places(name)))
+        return await meant(handler, self._registry, lambda name: self._store.read(queue_scripts.places(name)))
 
     async def _undeclared(self, handler: Any, target: Target) -> str | None:
         """Say that no process has declared a handler; refuse one that is not even written out as queue/handler."""
         here = target == BLANKET or target.handler in self._registry.built_in or self._registry.find(*target)
-        if here or target in await self._store.read(calls.places(_named(target))):
+        if here or target in await self._store.read(queue_scripts.places(_named(target))):
             return None
         if handler == _named(target):
             return UNDECLARED.format(handler=handler)

@@ -31,7 +31,7 @@ from standfast.wings.effects.rules import (
     with_looks,
 )
 from standfast.wings.effects.verbs import Seen, Verifier, keep
-from standfast.wings.workflows.results import fetch_result
+from standfast.wings.workflows.parents import fetch_result
 
 
 class AttemptEffects:

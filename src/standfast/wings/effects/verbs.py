@@ -33,7 +33,7 @@ from standfast.wings.effects.scripts import Looked, keep_looks
 from standfast.wings.effects.templates import Untold
 from standfast.wings.effects.words import Effect, Trace
 from standfast.wings.http.sender import Sender
-from standfast.wings.jobs.reads import JobRecord
+from standfast.wings.records.reads import JobRecord
 from standfast.wings.workflows.parents import Fetch
 
 SEVERAL = "it was called with several arguments, which its verify cannot tell apart; give each its own effect"

@@ -11,9 +11,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from standfast.lifecycle import NoticeKind
 from standfast.timing import BOUNDS
+from standfast.wings.access.words import Grant
 from standfast.wings.health.measures import Measures, QueueMeasures
-from standfast.wings.tokens.words import Grant
 
 __all__ = ["CONTENT_TYPE", "text"]
 
@@ -46,16 +47,16 @@ QUEUE_GAUGES = (
     Gauge("unmoved_jobs", "Jobs that nothing moves, or not for long.", lambda each: each.unmoved),
 )
 COUNTERS = {
-    "enqueued": "jobs_enqueued",
-    "claimed": "attempts_started",
-    "completed": "jobs_completed",
-    "dead_letter": "jobs_failed",
-    "held": "jobs_held",
-    "retry": "attempts_retried",
-    "replayed": "jobs_replayed",
-    "replay_denied": "replays_denied",
-    "resolved": "jobs_resolved",
-    "cancelled": "jobs_cancelled",
+    NoticeKind.ENQUEUED: "jobs_enqueued",
+    NoticeKind.CLAIMED: "attempts_started",
+    NoticeKind.COMPLETED: "jobs_completed",
+    NoticeKind.DEAD_LETTER: "jobs_failed",
+    NoticeKind.HELD: "jobs_held",
+    NoticeKind.RETRY: "attempts_retried",
+    NoticeKind.REPLAYED: "jobs_replayed",
+    NoticeKind.REPLAY_DENIED: "replays_denied",
+    NoticeKind.RESOLVED: "jobs_resolved",
+    NoticeKind.CANCELLED: "jobs_cancelled",
 }
 """The notices that are counted, and as what."""
 

@@ -9,9 +9,8 @@ import msgspec
 from standfast.rules import QueueRules
 from standfast.store.store import Store
 from standfast.timing import Timing
-from standfast.wings.alerts import conditions
-from standfast.wings.alerts.conditions import Open
-from standfast.wings.alerts.words import AlertKind
+from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.words import AlertKind, OpenAlert
 from standfast.wings.audit import scripts as audit
 from standfast.wings.health import timings as timing_scripts
 from standfast.wings.health import verbs as overview
@@ -77,9 +76,9 @@ async def measured(store: Store, spooled: Held | None) -> Measures:
     facts, judged = await overview.observed(store)
     stats = await overview.stats(store, spooled)
     timings, held = await store.read(timing_scripts.measured())
-    head, alerts, skew, free = (
+    head, open_alerts, skew, free = (
         await store.read(audit.peek()),
-        await store.read(conditions.standing()),
+        await store.read(alerts.standing()),
         store.skew(),
         store.premises.free_bytes(),
     )
@@ -100,7 +99,7 @@ async def measured(store: Store, spooled: Held | None) -> Measures:
         disk_free=free if free < BOUNDLESS else None,
         wal_bytes=store.premises.wal()[0] if free < BOUNDLESS else None,
         audit_head=0 if head is None else head.head.seq,
-        alerts=tuple(_alert(each, skew) for each in alerts),
+        alerts=tuple(_alert(each, skew) for each in open_alerts),
         sinks=tuple((name, seconds) for name, seconds, _ in judged.failing_sinks),
     )
 
@@ -109,7 +108,7 @@ def _spool(spooled: Held) -> tuple[int, float]:
     return spooled.depth, spooled.oldest[0].waited_seconds if spooled.oldest else 0.0
 
 
-def _alert(alert: Open, skew: float) -> tuple[str, str, str, float]:
+def _alert(alert: OpenAlert, skew: float) -> tuple[str, str, str, float]:
     return alert.kind, alert.queue, alert.subject, alert.started_at + skew
 
 

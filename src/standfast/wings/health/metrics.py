@@ -12,8 +12,8 @@ from standfast.application import Standfast
 from standfast.errors import StandfastError
 from standfast.server.auth import Gatekeeper, check_right
 from standfast.server.problems import Problem, of_error
+from standfast.wings.access.words import Grant, Right
 from standfast.wings.health.measures import Measures
-from standfast.wings.tokens.words import Grant, Right
 
 FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 """What a request shows that came through a proxy: then the address it comes from is the proxy's."""

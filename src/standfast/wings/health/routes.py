@@ -5,7 +5,7 @@ from __future__ import annotations
 from standfast.server import visible as reached
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import stats_for
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 
 async def stats(call: Call) -> Answer:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from standfast.rules import QueueRules
-from standfast.wings.alerts.words import AlertKind
+from standfast.wings.alerts.surfaces import SUBSCRIBER
+from standfast.wings.alerts.words import AlertKind, Condition, Key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 CARRIERS = frozenset({"standfast.notify", "standfast.subscribers"})
 """The queues that carry alerts and notices out."""
 
-SUBSCRIBER = "subscriber "
-"""What the names of subscribers begin with where they stand among surfaces."""
 
 UNSERVED_AFTER = 30.0
 """Seconds a job may be due in a queue that no worker serves before that is an alert."""
@@ -347,3 +346,13 @@ def _sweep_finding(facts: StoreFacts) -> Iterator[Finding]:
 
 def _count(number: int, what: str, more: bool = False) -> str:  # noqa: FBT001, FBT002 - read beside the number
     return f"{number} {what}" if number == 1 and not more else f"{number}{'+' if more else ''} {what}s"
+
+
+def conditions(facts: StoreFacts) -> dict[Key, Condition]:
+    """Give everything that is wrong and is an alert; of one kind in one queue what was found first."""
+    found: dict[Key, Condition] = {}
+    for each in findings(facts):
+        if each.kind is not None:
+            condition = Condition(each.kind, each.text, each.queue, each.subject, each.value, each.threshold)
+            found.setdefault(condition.key, condition)
+    return found

@@ -12,6 +12,7 @@ import msgspec
 
 from standfast.application import Standfast
 from standfast.errors import StandfastError
+from standfast.lifecycle import NoticeKind
 
 EVERY = 1.0
 KEPT = 600
@@ -23,7 +24,12 @@ SHARE = 20
 LATENCY_EVERY = 5
 LATENCY_OF = 50
 """How many of the jobs that completed are asked how long they took."""
-RATES = {"enqueued": "enqueued", "completed": "completed", "retried": "retry", "dead": "dead_letter"}
+RATES = {
+    "enqueued": NoticeKind.ENQUEUED,
+    "completed": NoticeKind.COMPLETED,
+    "retried": NoticeKind.RETRY,
+    "dead": NoticeKind.DEAD_LETTER,
+}
 """What is drawn per second, and the counter it is the growth of."""
 
 

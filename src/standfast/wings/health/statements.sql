@@ -1,9 +1,9 @@
 -- Statements of health. How they are written: store/statements.py.
 
--- columns: standfast.wings.jobs.reads.WorkerRow
+-- columns: standfast.wings.health.scripts.WorkerRow
 from worker: id, host, pid, queues, declares, started_at, beat_at
 
--- columns: standfast.wings.jobs.reads.Missing
+-- columns: standfast.wings.health.scripts.Missing
 from worker: id, host, pid, process, beat_at
 dead: worker.died_at IS NOT NULL OR worker.boot <> :boot
 holds: (SELECT count(*) FROM job AS j WHERE j.state = 'running' AND j.worker = worker.id)
@@ -11,7 +11,7 @@ ran: coalesce(worker.ran, (SELECT json_group_object(what, number) FROM (
     SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
     WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler)))
 
--- columns: standfast.wings.jobs.reads.Missing (postgres)
+-- columns: standfast.wings.health.scripts.Missing (postgres)
 ran: coalesce(worker.ran, (SELECT coalesce(json_object_agg(what, number), '{}')::text FROM (
     SELECT j.queue || '/' || j.handler AS what, count(*) AS number FROM job AS j
     WHERE j.state = 'running' AND j.worker = worker.id GROUP BY j.queue, j.handler) AS held))

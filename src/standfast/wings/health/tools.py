@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from standfast.mcp.agent import Agent
 from standfast.mcp.tool import LOOKS, AgentTool
 from standfast.server import visible as reached
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 
 class Health(TypedDict):

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from standfast.errors import ConfigurationError, StoreUnavailable, WrongAddress
-from standfast.profiles import defaults_for
+from standfast.profiles import stored_rules
 from standfast.rules import QueueRules
 from standfast.spine.registry import Declaration
 from standfast.store.store import Store
-from standfast.wings.alerts import conditions as condition_scripts
-from standfast.wings.alerts.rules import conditions
-from standfast.wings.alerts.verbs import shown
-from standfast.wings.health import pressure
+from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.phrasing import shown
+from standfast.wings.alerts.words import Condition, Key
+from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health.rules import (
     DENIALS_WITHIN,
     GROWTH_WITHIN,
@@ -24,19 +24,19 @@ from standfast.wings.health.rules import (
     Absence,
     QueueFacts,
     StoreFacts,
+    conditions,
     issues,
     status,
 )
+from standfast.wings.health.scripts import CALLER, Facts, Missing, QueueRow, Tallies, WorkerRow
 from standfast.wings.health.strain import issues as issues_of_strain
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.reads import CALLER, Facts, Missing, QueueRow, Tallies, WorkerRow
-from standfast.wings.jobs.view import moments
 from standfast.wings.limits import holds
 from standfast.wings.limits import words as gates
 from standfast.wings.limits.words import Closing, Row
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.force import of_store
 from standfast.wings.policy.scripts import MOST_COUNTED, Doings
+from standfast.wings.records.view import moments
 from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives.rules import issues_of_halts
 from standfast.wings.relay.verbs import Held, said
@@ -59,20 +59,28 @@ STUCK_SHOWN = 10
 async def observed(store: Store) -> tuple[Facts, StoreFacts]:
     """Read what health and alerts are judged by: as the store has it, and as the rules take it."""
     facts = await store.read(
-        reads.facts(store.now(), store.boot(), silent_after=SILENT_AFTER, unmoved_for=LATE_SWEEPS * SWEEP_EVERY)
+        health_scripts.facts(
+            store.now(), store.boot(), silent_after=SILENT_AFTER, unmoved_for=LATE_SWEEPS * SWEEP_EVERY
+        )
     )
     now = store.now()
     doings = await store.read(policies.doings(now, letters_within=GROWTH_WITHIN, refusals_within=DENIALS_WITHIN))
     judged = _governed(_store_facts(facts, now, disk_low=store.premises.disk_low()), doings)
-    failing = tuple((name, now - since, why) for name, since, why in await store.read(condition_scripts.sinks()))
+    failing = tuple((name, now - since, why) for name, since, why in await store.read(alerts.sinks()))
     return facts, msgspec.structs.replace(judged, failing_sinks=failing)
+
+
+async def wrong_now(store: Store) -> dict[Key, Condition]:
+    """Give everything that is wrong just now and is an alert."""
+    _, facts = await observed(store)
+    return conditions(facts)
 
 
 async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
     """Judge the store by what it holds; any process gives the same answer, but for what waits on its own host."""
     facts, judged = await observed(store)
     found = issues(judged)
-    strain = await store.read(pressure.strain(store.now()))
+    strain = await store.read(health_scripts.strain(store.now()))
     found += issues_of_strain(
         strain.snapshots, dead=strain.dead, live=strain.live, promotion=strain.promotion, wal=store.premises.wal()
     )
@@ -93,7 +101,7 @@ async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
         "total_pending": sum(queue.due for queue in facts.queues),
         "total_dead_letter": sum(queue.letters for queue in facts.queues),
         "issues": found,
-        "alerts": shown(await store.read(condition_scripts.standing()), store.skew(), conditions(judged)),
+        "alerts": shown(await store.read(alerts.standing()), store.skew(), conditions(judged)),
         "spool": spooled and spooled.summary(),
     }
 
@@ -114,7 +122,7 @@ def away(error: StoreUnavailable | WrongAddress, spooled: Held | None) -> dict[s
 
 async def stats(store: Store, spooled: Held | None = None) -> dict[str, Any]:
     """Count what is there, and what happened so far."""
-    facts, tallies = await store.read(reads.survey(store.now(), store.boot(), silent_after=SILENT_AFTER))
+    facts, tallies = await store.read(health_scripts.survey(store.now(), store.boot(), silent_after=SILENT_AFTER))
     now, skew = store.now(), store.skew()
     oldest = min((queue.oldest_ready_at for queue in facts.queues if queue.oldest_ready_at is not None), default=None)
     return {
@@ -136,10 +144,14 @@ async def stats(store: Store, spooled: Held | None = None) -> dict[str, Any]:
 
 async def queues(store: Store) -> dict[str, dict[str, Any]]:
     """Give every queue with its rules in force, what it holds, and how many live workers serve it."""
-    facts, tallies = await store.read(reads.survey(store.now(), store.boot(), silent_after=SILENT_AFTER))
+    facts, tallies = await store.read(health_scripts.survey(store.now(), store.boot(), silent_after=SILENT_AFTER))
     counts, serving = _counts(facts, tallies), _serving(facts)
     return {
-        queue.name: {**counts[queue.name], "workers": serving[queue.name], "rules": _rules(queue)}
+        queue.name: {
+            **counts[queue.name],
+            "workers": serving[queue.name],
+            "rules": stored_rules(queue.name, queue.rules),
+        }
         for queue in sorted(facts.queues)
     }
 
@@ -276,7 +288,7 @@ def _queue_facts(queue: QueueRow, facts: Facts, serving: int, now: float) -> Que
         handler_known=bool(queue.handler_known) or not unknown,
         unknown_handlers=unknown,
         live_workers=serving,
-        rules=_rules(queue),
+        rules=stored_rules(queue.name, queue.rules),
         overdue=facts.overdue.get(queue.name, 0),
         abandoned=facts.abandoned.get(queue.name, 0),
         silent=facts.silent.get(queue.name, 0),
@@ -299,10 +311,6 @@ def _long_holds(facts: Facts, queue: str, now: float) -> tuple[tuple[str, float]
 def _serving(facts: Facts) -> Counter[str]:
     """Count the live workers of each queue."""
     return Counter(queue for worker in facts.workers for queue in {*msgspec.json.decode(worker.queues)})
-
-
-def _rules(queue: QueueRow) -> QueueRules:
-    return msgspec.json.decode(queue.rules, type=QueueRules) if queue.rules else defaults_for(queue.name)
 
 
 def blocked_by(facts: Facts, now: float) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from standfast.concurrency.threads import aside
 from standfast.errors import Permanent
+from standfast.spine.claimed_job import ClaimedJob
 from standfast.telemetry import current
-from standfast.wings.effects.handler_job import Job
 from standfast.wings.http.destinations import Refused, refusal
 from standfast.wings.http.words import HttpRequest, Reply, Route, host_of
 
@@ -27,7 +27,7 @@ class Sender:
     def __init__(self) -> None:
         self._wires: WeakKeyDictionary[asyncio.AbstractEventLoop, Wire] = WeakKeyDictionary()
 
-    async def send(self, job: Job) -> Reply:
+    async def send(self, job: ClaimedJob) -> Reply:
         """Send the request of a job; give the reply, or raise what happened instead."""
         request: HttpRequest = job.input
         route = Route(job.queue, job.rules.destinations, reuse=job.repeatable)
@@ -38,7 +38,7 @@ class Sender:
         except Refused as refused:
             raise Permanent(refusal(job.queue, route.destinations, refused), reason_code="denied") from refused
 
-    async def look(self, job: Job, request: HttpRequest) -> Reply:
+    async def look(self, job: ClaimedJob, request: HttpRequest) -> Reply:
         """Send a request that only looks; give the reply, or raise what happened instead."""
         route = Route(job.queue, job.rules.destinations, reuse=True)
         given = {"Accept-Encoding": "identity", "User-Agent": user_agent()} | request.headers
@@ -73,7 +73,7 @@ class Sender:
         return self._wires[loop]
 
 
-def headers(job: Job, request: HttpRequest) -> list[tuple[bytes, bytes]]:
+def headers(job: ClaimedJob, request: HttpRequest) -> list[tuple[bytes, bytes]]:
     """Give every header of a request: ours, then the caller's. The key is the same on every attempt and replay."""
     given = {name.lower() for name in request.headers}
     ours = {

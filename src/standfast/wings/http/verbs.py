@@ -15,9 +15,9 @@ from standfast.job import HTTP, NewJob
 from standfast.outcome import Failed
 from standfast.printable import printable
 from standfast.rules import QueueRules, seconds
+from standfast.spine.claimed_job import ClaimedJob
 from standfast.spine.payload import canonical, parse
 from standfast.spine.registry import Declaration, Enqueues, Handler
-from standfast.wings.effects.handler_job import Job
 from standfast.wings.http.destinations import Refused, destinations, known_addresses, refusal
 from standfast.wings.http.sender import Sender
 from standfast.wings.http.words import HttpRequest, Reply, host_of
@@ -35,7 +35,7 @@ LONGEST_QUOTE = 500
 def built_in(door: Enqueues, sender: Sender) -> Handler:
     """Give the handler that every queue has."""
 
-    async def http(job: Job) -> dict[str, Any] | Failed:
+    async def http(job: ClaimedJob) -> dict[str, Any] | Failed:
         """Send one request. What is raised on the way is judged where every handler's exceptions are."""
         return judged(await sender.send(job))
 

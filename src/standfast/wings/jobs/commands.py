@@ -17,13 +17,12 @@ from standfast.errors import UnknownJob
 from standfast.lifecycle import State
 from standfast.printable import escaped
 from standfast.views import JobView
+from standfast.wings.calls.replies import NOT_REPLAYED
 from standfast.wings.jobs.job_query import WantedJobs
 from standfast.wings.jobs.verbs import PROBE_FOR
 
 STOPPED = frozenset({State.DEAD, State.HELD, State.CANCELLED})
 """Where a job is not done and will not be by itself."""
-POLICY = frozenset({"denied", "approval_required"})
-"""Why a retry did not happen, where the policy stands in the way."""
 MOVING = frozenset({"ok", "queued", "running"})
 """What a retry answers that did what was asked; a worker may be at it before the answer is written."""
 
@@ -132,7 +131,7 @@ def _retried(answer: dict[str, Any]) -> int:
         return USAGE
     if answer["status"] in MOVING and not answer.get("refused"):
         return DONE
-    return REFUSED if answer.get("reason_code") in POLICY else FAILED
+    return REFUSED if answer.get("reason_code") in NOT_REPLAYED else FAILED
 
 
 def _cancelled(job: JobView) -> str:

@@ -19,8 +19,8 @@ from standfast.server.auth import Gatekeeper, agent_session, check_right
 from standfast.server.problems import Problem
 from standfast.server.route import noted
 from standfast.views import JobView
+from standfast.wings.access.words import Grant, Right
 from standfast.wings.jobs.pages import FILTERS, OURS_TOO, is_meant, sought
-from standfast.wings.tokens.words import Grant, Right
 
 MOST = 1000
 """Jobs that one form looks through; the page leads on to the older ones."""

@@ -16,10 +16,10 @@ from standfast.rules import OURS
 from standfast.server import visible as reached
 from standfast.server.seen import all_shown, seen, worded
 from standfast.views import JobView
+from standfast.wings.access.words import Right
 from standfast.wings.calls.replies import reply
 from standfast.wings.jobs.job_query import WantedJobs
-from standfast.wings.jobs.view import Page
-from standfast.wings.tokens.words import Right
+from standfast.wings.records.view import Page
 
 FILTERS = names_of(WantedJobs)
 FIELDS = tuple(sorted(fields_of(WantedJobs), key=lambda field: not field.about.is_search))

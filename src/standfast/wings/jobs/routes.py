@@ -11,9 +11,9 @@ from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import own_only, result_shown, seen, worded
 from standfast.server.targets import SAID, as_caller, check_takes_work, found_job, given
+from standfast.wings.access.words import Right
 from standfast.wings.calls.replies import reply
 from standfast.wings.jobs.job_query import WantedJobs
-from standfast.wings.tokens.words import Right
 
 CREATED, OK = 201, 200
 

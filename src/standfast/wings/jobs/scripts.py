@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from standfast.lifecycle import FINAL, State, Transition
+from standfast.lifecycle import FINAL, NoticeKind, State, Transition
 from standfast.store.hints import STOPS
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
@@ -21,7 +21,7 @@ def ask_to_stop(round_: Round, asked: Sequence[tuple[str, str]]) -> Script[list[
         for n, queue, attempts in rows:
             line = {"attempt": attempts, "at": round_.now, "reason_code": "cancel_asked", "by": by}
             yield "write_history", [(n, text(line))]
-            round_.told["cancel_asked", queue].append(job_id)
+            round_.told[NoticeKind.CANCEL_ASKED, queue].append(job_id)
         answers.append(bool(rows))
     if any(answers):
         round_.work_in(STOPS, 0.0)
@@ -54,7 +54,7 @@ def hurry(round_: Round, ids: Sequence[str]) -> Script[list[bool]]:
         for n, queue, gate in rows:
             if gate is not None:
                 yield from threads.join(n, gate, due=True)
-            round_.told["hurried", queue].append(job_id)
+            round_.told[NoticeKind.HURRIED, queue].append(job_id)
             round_.work_in(queue, 0.0)
         answers.append(bool(rows))
     return answers
@@ -84,7 +84,7 @@ def pause(round_: Round, wanted: Sequence[tuple[str, bool]]) -> Script[list[bool
         rows = yield "pause_queue", {"queue": queue, "paused": paused}
         if rows:
             # It is in the journal, so that a worker that misses the hint sees it with its next look.
-            round_.told["paused" if paused else "resumed", queue].append("")
+            round_.told[NoticeKind.PAUSED if paused else NoticeKind.RESUMED, queue].append("")
             round_.work_in(queue, 0.0)
         answers.append(bool(rows))
     return answers

@@ -12,9 +12,9 @@ from standfast.failure import known_code
 from standfast.lifecycle import VIEWS, State
 from standfast.redact import is_shown
 from standfast.views import JobView
-from standfast.wings.jobs.listing import Filter, Sought
-from standfast.wings.jobs.view import HIDDEN, Page, after, job_view, one_of, whole_page
-from standfast.wings.tokens.words import Reach
+from standfast.wings.access.words import Reach
+from standfast.wings.records.listing import Filter, Sought
+from standfast.wings.records.view import HIDDEN, Page, after, job_view, one_of, whole_page
 
 LONGEST_SOUGHT = 500
 """Characters of what a filter names."""

@@ -11,9 +11,9 @@ from typing_extensions import TypedDict
 from standfast.mcp.agent import PATIENCE, Agent
 from standfast.mcp.tool import ACTS, LOOKS, AgentTool, Id
 from standfast.server.seen import left_out
+from standfast.wings.access.words import Right
 from standfast.wings.calls.replies import NOT_YOURS, reply, stands_still
 from standfast.wings.calls.tools import Reply
-from standfast.wings.tokens.words import Right
 
 STILL_THERE = "It is still {view} after {seconds:g} s and goes on without you. Call wait again, or look with status."
 

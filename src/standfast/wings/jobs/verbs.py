@@ -17,8 +17,8 @@ from standfast.failure import Verdict
 from standfast.job import HTTP
 from standfast.lifecycle import LETTERS, State
 from standfast.printable import printable
-from standfast.profiles import defaults_for
-from standfast.rules import QueueRules, Seconds, exponential
+from standfast.profiles import stored_rules
+from standfast.rules import Seconds, exponential
 from standfast.spine.apply import apply
 from standfast.spine.backoff import delay
 from standfast.spine.ids import id_of
@@ -26,22 +26,27 @@ from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.audit.words import Decision
 from standfast.wings.calls.replies import NOT_REPLAYED, not_replayed, parked, reply, still_down
+from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health import verbs as overview
+from standfast.wings.health.scripts import Facts
 from standfast.wings.health.verbs import SILENT_AFTER
 from standfast.wings.http.sender import Sender
-from standfast.wings.jobs import reads
 from standfast.wings.jobs import scripts as operations
 from standfast.wings.jobs.explain import Circumstances, explain
-from standfast.wings.jobs.reads import Facts, Holder, JobRecord, JobRow
-from standfast.wings.jobs.rules import Refusal, cancel
-from standfast.wings.jobs.view import job_view, waits
-from standfast.wings.letters.returning import standing
+from standfast.wings.jobs.rules import cancel
 from standfast.wings.letters.verbs import DeadLetters
 from standfast.wings.limits import holds
 from standfast.wings.limits import probe_scripts as probes
 from standfast.wings.limits.probes import LONGEST_ANSWER, Probe, check_probe, says_no
+from standfast.wings.limits.scripts import read_gates
 from standfast.wings.limits.words import Row, of_key, of_queue
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.queues.checks import Admission
+from standfast.wings.records import reads
+from standfast.wings.records.reads import Holder, JobRecord, JobRow
+from standfast.wings.records.view import job_view, waits
+from standfast.wings.replays.returning import standing
+from standfast.wings.replays.rules import Refusal
 
 PROBE_FOR = 60.0
 """Seconds a retry waits for its probe to say yes."""
@@ -99,7 +104,7 @@ class Operations:
         """Have a job called although its handler is disabled: whoever asks for it wants its own error to decide."""
         if job.state != State.QUEUED:
             return job
-        disabled = await self._store.read(reads.gates([of_key("probe", job.queue, job.handler)]))
+        disabled = await self._store.read(read_gates([of_key("probe", job.queue, job.handler)]))
         insisted = bool(disabled) and await self._store.write(probes.insist, job.id)
         return await self.view(job.id) if insisted else job
 
@@ -141,10 +146,12 @@ class Operations:
         """Say in one sentence why a job is where it is."""
         record = await self._record(id)
         facts, tallies = await self._store.read(
-            reads.survey(self._store.now(), self._store.boot(), silent_after=SILENT_AFTER)
+            health_scripts.survey(self._store.now(), self._store.boot(), silent_after=SILENT_AFTER)
         )
         running = tallies.doing.get((record.row.queue, "running"), 0)
-        before = await self._store.read(reads.gates(_before(record.row))) if record.row.state == State.QUEUED else ()
+        names = _before(record.row) if record.row.state == State.QUEUED else []
+        gates = await self._store.read(read_gates(names)) if names else {}
+        before = [gates[name] for name in names if name in gates]
         found = _circumstances(record, facts, running, before, now=self._store.now(), skew=self._store.skew())
         return explain(found if record.holder is None else _with_holder(found, record.holder, self._store))
 
@@ -174,7 +181,7 @@ class Queues:
     async def list(self) -> list[str]:
         """Give the names of every queue that was declared or used."""
         await self._ready()
-        return sorted(await self._store.read(reads.queue_names()))
+        return sorted(await self._store.read(queue_scripts.queue_names()))
 
     async def describe(self) -> dict[str, dict[str, Any]]:
         """Give every queue with its rules in force, what it holds, and how many live workers serve it."""
@@ -212,8 +219,9 @@ def _before(row: JobRow) -> list[str]:
 
 def _refused_by(row: JobRow) -> str:
     """Name the destination of a job, as far as its queue says what that is."""
-    rules = msgspec.json.decode(row.rules, type=QueueRules) if row.rules else defaults_for(row.queue)
-    gate = holds.gate_of(row.queue, rules, msgspec.json.decode(row.payload), request=row.handler == HTTP)
+    gate = holds.gate_of(
+        row.queue, stored_rules(row.queue, row.rules), msgspec.json.decode(row.payload), request=row.handler == HTTP
+    )
     return "Its receiver" if gate is None else holds.destination_of(gate)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from standfast.job import Entry
+from standfast.lifecycle import NoticeKind
 from standfast.spine.intake import next_numbers
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes
@@ -100,7 +101,7 @@ def _write(round_: Round, arrivals: Sequence[Arrival], keys: dict[str, str]) -> 
         yield "write_effects", effects
     for each in arrivals:
         audit.record(round_, each.decision)
-        round_.told["imported", each.queue].append(each.id)
+        round_.told[NoticeKind.IMPORTED, each.queue].append(each.id)
 
 
 def _body(n: int, each: Arrival, keys: dict[str, str]) -> tuple[Any, ...]:

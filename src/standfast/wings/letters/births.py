@@ -9,16 +9,16 @@ import msgspec
 
 from standfast.failure import Failure
 from standfast.job import NewJob
-from standfast.lifecycle import Move, State, Transition, Triage
+from standfast.lifecycle import Move, NoticeKind, State, Transition, Triage
 from standfast.spine.apply import apply
 from standfast.spine.intake import enqueue
 from standfast.spine.orders import Full
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import Patience, writes
 from standfast.store.steps import Round, Script, text
-from standfast.wings.jobs.reads import JobRow
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.scripts import Kept
+from standfast.wings.records.reads import JobRow
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.sessions import scripts as sessions
 
@@ -88,7 +88,7 @@ def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script[list[boo
             del line["advice"]
             yield "write_history", [(n, text({**line, "attempt": attempts})) for n, *_, attempts in rows]
         for _, job_id, queue, *_ in rows:
-            round_.told["held", queue].append(job_id)
+            round_.told[NoticeKind.HELD, queue].append(job_id)
         yield from sessions.tell(round_, [_held(row, failure, triage) for row in rows])
         yield "drop_gates", {}
         yield "recount_workflows", {}

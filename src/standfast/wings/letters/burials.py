@@ -12,10 +12,10 @@ from standfast.lifecycle import Transition
 from standfast.settings import APPROVAL_TTL
 from standfast.spine.orders import Conflict
 from standfast.store.steps import Round
+from standfast.wings.approvals.rules import with_filing
 from standfast.wings.letters.births import Burial
 from standfast.wings.policy.facts import facts_of_failure
 from standfast.wings.policy.force import of_store
-from standfast.wings.policy.known import with_filing
 from standfast.wings.policy.scripts import Kept
 from standfast.wings.policy.triage import Present, judged
 

@@ -16,7 +16,7 @@ from standfast.cli.worker_command import application, application_and
 from standfast.spine.accept import user
 from standfast.spine.payload import parse
 from standfast.views import JobView
-from standfast.wings.letters.letter_query import WantedLetters
+from standfast.wings.records.letter_query import WantedLetters
 
 BACK = frozenset({"replayed", "resolved"})
 """The outcomes of a replay after which the letter is none any more."""

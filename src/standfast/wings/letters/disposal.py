@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -16,39 +15,27 @@ from standfast.spine.ids import id_of
 from standfast.spine.payload import canonical, fingerprint, sha256
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
-from standfast.views import JobView
+from standfast.views import Heard, JobView, Progress
 from standfast.wings.approvals.people import asked
 from standfast.wings.audit.words import Decision
 from standfast.wings.http import verbs as http
 from standfast.wings.http.words import HttpRequest, origin_of
-from standfast.wings.jobs import reads
-from standfast.wings.jobs import rules as operate
-from standfast.wings.jobs.reads import JobRecord, JobRow
-from standfast.wings.jobs.rules import Refusal
-from standfast.wings.jobs.view import HIDDEN, job_view
 from standfast.wings.letters import scripts as letters
 from standfast.wings.letters.amend import changes, next_key
-from standfast.wings.letters.letter_filter import letter_filter
-from standfast.wings.letters.returning import standing
 from standfast.wings.letters.scripts import Amendment, Purge, Quarantine, Touch
 from standfast.wings.queues import scripts as queue_scripts
+from standfast.wings.records import reads
+from standfast.wings.records.letter_filter import letter_filter
+from standfast.wings.records.reads import JobRecord, JobRow
+from standfast.wings.records.view import HIDDEN, job_view
+from standfast.wings.replays.returning import standing
+from standfast.wings.replays.rules import Refusal, discard
 
 BITE = 1000
 """Letters that are deleted in one transaction; the first one sees to it that there are as many as said."""
 
 
-class Step(NamedTuple):
-    """How far something with many letters is."""
-
-    what: str
-    done: int
-    total: int | None
-
-
-Told = Callable[[Step], None]
-
-
-def unheard(_step: Step) -> None:
+def unheard(_step: Progress) -> None:
     """Tell nobody."""
 
 
@@ -73,7 +60,7 @@ class Disposal:
         """End a letter that nobody wants any more."""
         said = asked(by, reason)
         record, letter = await letter_of(self._store, job_id)
-        decided = operate.discard(standing(record.row), attempt=record.row.attempts, **said)
+        decided = discard(standing(record.row), attempt=record.row.attempts, **said)
         if isinstance(decided, Refusal):
             raise NotALetter(f"job {job_id} is no letter: {decided.why}")
         decision = Decision(kind="discard", payload_sha256=letter.payload_sha256, outcome="discarded")
@@ -127,7 +114,7 @@ class Disposal:
         return given.identity if isinstance(given, HttpRequest) else text
 
     async def purge(
-        self, chosen: dict[str, Any], by: str, reason: str, confirm: int | None, told: Told
+        self, chosen: dict[str, Any], by: str, reason: str, confirm: int | None, told: Heard
     ) -> dict[str, int]:
         """Delete letters for good, in bites, once there are as many as was said."""
         said = asked(by, reason)
@@ -146,10 +133,10 @@ class Disposal:
             )
         deleted = bite = purged.deleted
         while bite == BITE:
-            told(Step("purged", deleted, confirm))
+            told(Progress("purged", deleted, confirm))
             bite = (await self._store.write(letters.purge, msgspec.structs.replace(first, confirm=None))).deleted
             deleted += bite
-        told(Step("purged", deleted, confirm))
+        told(Progress("purged", deleted, confirm))
         return {"purged": deleted}
 
 

@@ -16,7 +16,7 @@ from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, counted, now
 from standfast.cli.worker_command import application, application_and
 from standfast.spine.accept import user
-from standfast.wings.letters.letter_query import WantedLetters
+from standfast.wings.records.letter_query import WantedLetters
 
 COLUMNS = ("letters", "fingerprint", "queue", "first seen", "last seen", "again", "sample", "what")
 reason = click.option("--reason", required=True, help="Why; it is kept, with who you are.")

@@ -10,11 +10,11 @@ import msgspec
 from standfast.failure import Class, Failure, Landed
 from standfast.failure.fingerprint import fingerprint
 from standfast.store.store import Store
-from standfast.wings.jobs.view import moments
 from standfast.wings.letters import scripts as letters
 from standfast.wings.letters.grouping import Group, Sighting, add, died_again
-from standfast.wings.letters.letter_filter import letter_filter
 from standfast.wings.letters.scripts import Mark
+from standfast.wings.records.letter_filter import letter_filter
+from standfast.wings.records.view import moments
 
 BITE = 1000
 """Letters that are read at once."""

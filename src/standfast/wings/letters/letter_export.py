@@ -15,14 +15,14 @@ from standfast.concurrency.threads import aside
 from standfast.errors import ConfigurationError
 from standfast.job import Details
 from standfast.store.store import Store
+from standfast.views import Heard, Progress
 from standfast.wings.approvals.people import asked
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.reads import JobRecord
-from standfast.wings.jobs.view import job_view
-from standfast.wings.letters.disposal import Step, Told
-from standfast.wings.letters.letter_filter import letter_filter
+from standfast.wings.records import reads
+from standfast.wings.records.letter_filter import letter_filter
+from standfast.wings.records.reads import JobRecord
+from standfast.wings.records.view import job_view
 
 FORMAT = 1
 """The number of this form, in every line; a reader that does not know it refuses."""
@@ -33,7 +33,7 @@ Place = str | os.PathLike[str] | IO[Any]
 
 
 async def export(
-    store: Store, to: Place, chosen: dict[str, Any], *, by: str, reason: str | None, told: Told
+    store: Store, to: Place, chosen: dict[str, Any], *, by: str, reason: str | None, told: Heard
 ) -> dict[str, Any]:
     """Write letters to a new file, or to one that is open, newest first; tell how many. It is chained before."""
     said = asked(by, reason or "export")
@@ -45,7 +45,7 @@ async def export(
         async for records in _bites(store, chosen):
             await aside(_write, file, [line(record, now=store.now(), skew=store.skew()) for record in records])
             done += len(records)
-            told(Step("exported", done, None))
+            told(Progress("exported", done, None))
     return {"path": name, "letters": done}
 
 

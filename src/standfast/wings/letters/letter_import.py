@@ -21,13 +21,12 @@ from standfast.lifecycle import REPLAY_STATUSES, Triage
 from standfast.spine.accept import checked_name
 from standfast.spine.payload import canonical, fingerprint, parse, sha256
 from standfast.store.store import Store
-from standfast.views import Attempt
+from standfast.views import Attempt, Heard, Progress
 from standfast.wings.approvals.people import asked
 from standfast.wings.audit.words import Decision
 from standfast.wings.http.words import HttpRequest
 from standfast.wings.letters import arrivals as arrival_scripts
 from standfast.wings.letters.arrivals import Arrival
-from standfast.wings.letters.disposal import Step, Told
 from standfast.wings.letters.letter_export import FORMAT, Place
 from standfast.wings.threads.scripts import NO_CALLERS
 
@@ -74,7 +73,7 @@ class Line(msgspec.Struct, kw_only=True):
 _read = msgspec.json.Decoder(Line).decode
 
 
-async def bring_in(store: Store, source: Place, *, by: str, reason: str, told: Told) -> dict[str, int]:
+async def bring_in(store: Store, source: Place, *, by: str, reason: str, told: Heard) -> dict[str, int]:
     """Store every letter of a file that is not here yet; tell how many came, and what became of the rest."""
     said = asked(by, reason)
     counts: Counter[str] = Counter(imported=0, known=0, without_key=0)
@@ -82,7 +81,7 @@ async def bring_in(store: Store, source: Place, *, by: str, reason: str, told: T
         async for first, lines in _bites(file):
             arrivals = _arrivals(lines, first, counts, said, store.skew())
             counts.update(await store.write(arrival_scripts.bring_in, arrivals))
-            told(Step("imported", counts.total(), None))
+            told(Progress("imported", counts.total(), None))
     return {**counts, "imported": counts["imported"] + counts["without_key"]}
 
 

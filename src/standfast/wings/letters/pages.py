@@ -9,7 +9,7 @@ from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.doors.filters import fields_of, names_of
 from standfast.server.auth import check_queue
 from standfast.server.seen import all_shown, seen
-from standfast.wings.letters.letter_query import WantedLetters
+from standfast.wings.records.letter_query import WantedLetters
 
 FIELDS = fields_of(WantedLetters)
 

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from standfast.server.auth import agent_session, check_queue, check_whole
+from standfast.server.auth import agent_session
 from standfast.server.fields import OptionalReasonBody, ReasonBody
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import all_shown, seen
 from standfast.server.targets import found_job
-from standfast.wings.letters.letter_query import WantedLetters, WantedPage
-from standfast.wings.tokens.words import Grant, Right
+from standfast.wings.access.words import Right
+from standfast.wings.records.letter_query import WantedLetters, WantedPage, _check, check_one_queue
 
 OUTCOMES = {"replayed": 202, "resolved": 200, "denied": 403, "approval_required": 409}
 """How a replay's outcome is told."""
@@ -118,18 +118,6 @@ async def purge(call: Call) -> Answer:
     check_one_queue(call.grant, given.filter)
     asked: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, "confirm": given.confirm}
     return Answer(await call.sf.dead_letters.purge(given.filter.chosen(), **asked))
-
-
-def _check(grant: Grant, wanted: WantedLetters) -> None:
-    if wanted.queue is not None:
-        check_queue(grant, wanted.queue)
-
-
-def check_one_queue(grant: Grant, wanted: WantedLetters) -> None:
-    """Refuse letters of queues that a token does not reach: it must name one that it does."""
-    if wanted.queue is None:
-        check_whole(grant, "Name one of them as queue.")
-    _check(grant, wanted)
 
 
 _LETTER = "/dead-letters/{id}"

@@ -8,22 +8,22 @@ from operator import attrgetter
 import msgspec
 
 from standfast.job import ASKED
-from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.lifecycle import LETTERS, Move, NoticeKind, Standing, State, Transition
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.apply import apply_decided
 from standfast.spine.claim import rules_in_force
-from standfast.store.scripts import Patience, writes
+from standfast.store.scripts import Patience, number_of, writes
 from standfast.store.steps import Round, Rows, Script, lock_jobs, text
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
-from standfast.wings.jobs.listing import looked_at
-from standfast.wings.jobs.reads import LetterFilter
+from standfast.wings.policy.scripts import SCHEDULED
+from standfast.wings.records.listing import looked_at
+from standfast.wings.records.reads import LetterFilter, delete_whole
+from standfast.wings.sessions import scripts as sessions
 
 AMENDED = "its payload was amended"
 SET_APART = "the letter was quarantined"
-TABLES = ("delete_jobs", "delete_bodies", "delete_endings", "delete_history", "delete_effects")
-"""The statements that delete a job, whole."""
 RETENTION = "retention"
 """Who evicts."""
 
@@ -85,7 +85,7 @@ def amend(round_: Round, amendments: Sequence[Amendment]) -> Script[list[bool]]:
     answers = []
     for each in amendments:
         letter = each.touch.letter
-        fresh = yield from _touched(round_, each.touch, "amended", AMENDED)
+        fresh = yield from _touched(round_, each.touch, NoticeKind.AMENDED, AMENDED)
         if fresh:
             key = yield from _take_key(round_, each)
             body = {"payload": each.payload, "details": each.details, "generation": each.generation}
@@ -114,14 +114,14 @@ def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script[list[
     yield from lock_jobs(round_, (each.touch.letter.n for each in quarantines))
     answers = []
     for each in quarantines:
-        fresh = yield from _touched(round_, each.touch, "quarantined", SET_APART)
+        fresh = yield from _touched(round_, each.touch, NoticeKind.QUARANTINED, SET_APART)
         if fresh:
             yield "mark_letter", {"n": each.touch.letter.n, "status": "quarantined", "owner": each.owner}
         answers.append(fresh)
     return answers
 
 
-def _touched(round_: Round, touch: Touch, word: str, why: str) -> Script[bool]:
+def _touched(round_: Round, touch: Touch, word: NoticeKind, why: str) -> Script[bool]:
     """Write down that something is done to a letter; False if it is not as it was read.
 
     A held one is dead from then on: what it waited for was about the letter as it was. Whoever else decided about it by
@@ -163,7 +163,7 @@ def purge(round_: Round, purges: Sequence[Purge]) -> Script[list[Purged]]:
                 continue
             audit.record(round_, each.decision)
         rows = yield "purgeable_letters", {**chosen, "limit": limit}
-        yield from _delete(round_, rows, msgspec.structs.replace(each.decision, detail=None), "purged")
+        yield from _delete(round_, rows, msgspec.structs.replace(each.decision, detail=None), NoticeKind.PURGED)
         answers.append(Purged(found, len(rows)))
     return answers
 
@@ -176,7 +176,7 @@ def evict(round_: Round, limit: int) -> Script[int]:
     for name in names:
         for rows, why in (yield from _kept_no_longer(round_, name, rules[name], limit)):
             decision = Decision(kind="evict", by=RETENTION, reason=why, outcome="evicted")
-            yield from _delete(round_, rows, decision, "evicted")
+            yield from _delete(round_, rows, decision, NoticeKind.EVICTED)
             evicted += len(rows)
     return evicted
 
@@ -193,14 +193,7 @@ def _kept_no_longer(round_: Round, queue: str, rules: QueueRules, limit: int) ->
     return found
 
 
-def delete_whole(round_: Round, numbers: str) -> Script[None]:
-    """Delete jobs with everything about them; those that were letters and have ended are remembered by their ids."""
-    yield "keep_former_letters", {"numbers": numbers, "now": round_.now}
-    for table in TABLES:
-        yield table, {"numbers": numbers}
-
-
-def _delete(round_: Round, rows: Rows, decision: Decision, word: str) -> Script[None]:
+def _delete(round_: Round, rows: Rows, decision: Decision, word: NoticeKind) -> Script[None]:
     """Delete letters, whole. Their keys still answer for as long as those of finished jobs do."""
     if not rows:
         return
@@ -272,3 +265,41 @@ def stamp(_round: Round, stamps: Sequence[tuple[int, int, str]]) -> Script[list[
     """Give letters their fingerprints that were written without: number, token, fingerprint."""
     yield "stamp_fingerprints", list(stamps)
     return [None] * len(stamps)
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A letter whose replay was refused under a policy. `decision` is chained, unless the same was said before."""
+
+    n: int
+    token: int
+    id: str
+    queue: str
+    status: str
+    snapshot: str
+    decision: Decision
+
+
+@writes(number=number_of)
+def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script[list[bool]]:
+    """Write down that letters may not be replayed; tell of each whether it is still the letter that was asked about."""
+    yield from lock_jobs(round_, (each.n for each in refusals))
+    [(states, *_)] = yield "standing_states", {"held": text([(each.n, each.token) for each in refusals])}
+    answers = []
+    for each, state in zip(refusals, msgspec.json.decode(states), strict=True):
+        stands = state in LETTERS
+        if stands:
+            yield from _refuse(round_, each)
+        answers.append(stands)
+    return answers
+
+
+def _refuse(round_: Round, refusal: Refusal) -> Script[None]:
+    [(status, _, refused_at)] = (yield "last_refusal", {"n": refusal.n}) or [(None, None, None)]
+    given = {"status": refusal.status, "snapshot": refusal.snapshot, "now": round_.now}
+    yield "refuse_replays", {"n": refusal.n, **given}
+    round_.told[NoticeKind.REPLAY_DENIED, refusal.queue].append(refusal.id)
+    if status == SCHEDULED:
+        letter = sessions.Abandoned(refusal.n, refusal.token, refusal.id, refusal.queue, refusal.status)
+        yield from sessions.gave_up(round_, letter)
+    if refused_at is None or status != refusal.status:  # asking again and again fills no chain
+        audit.record(round_, refusal.decision)

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from standfast.mcp.agent import Agent
 from standfast.mcp.tool import ACTS, LOOKS, AgentTool, Id
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 MOST_LETTERS = 50
 PROPOSED = {

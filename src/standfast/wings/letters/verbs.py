@@ -16,22 +16,23 @@ from standfast.spine.ids import id_of
 from standfast.spine.payload import canonical
 from standfast.spine.registry import Registry
 from standfast.store.store import Store
-from standfast.views import JobView
+from standfast.views import Heard, JobView
 from standfast.wings.approvals.people import asked, perhaps_because, person
 from standfast.wings.approvals.verbs import Approvals, GroupsOf, in_no_group
 from standfast.wings.effects.verbs import Verifier
-from standfast.wings.jobs import listing, reads
-from standfast.wings.jobs.reads import JobRecord
-from standfast.wings.jobs.view import Page, job_view, page, whole_page
 from standfast.wings.letters import groups, letter_export, letter_import
-from standfast.wings.letters.disposal import Disposal, Told, letter_of, unheard
+from standfast.wings.letters import scripts as letters
+from standfast.wings.letters.automatic import Automatic, refusal
+from standfast.wings.letters.disposal import Disposal, letter_of, unheard
 from standfast.wings.letters.letter_export import Place
-from standfast.wings.letters.letter_filter import letter_filter
-from standfast.wings.letters.returning import Returning, resolution, ruled, told
 from standfast.wings.policy import scripts as policies
-from standfast.wings.policy.automatic import Automatic, refusal
 from standfast.wings.policy.rulings import Permit, PermitMany, Ruling, built_in, facts_at, for_agent, one_by_one
-from standfast.wings.redrives.verbs import Redrive, Redrives
+from standfast.wings.records import listing, reads
+from standfast.wings.records.letter_filter import letter_filter
+from standfast.wings.records.reads import JobRecord
+from standfast.wings.records.view import Page, job_view, page, whole_page
+from standfast.wings.redrives.verbs import PLANS, Redrive, Redrives
+from standfast.wings.replays.returning import Returning, resolution, ruled, told
 
 Groups = list[dict[str, Any]]  # inside the class, `list` is the verb
 NOT_GIVEN: Any = object()
@@ -64,7 +65,7 @@ class DeadLetters:
         self._permit = permit
         self._returning = Returning(store, registry, verifier)
         self._disposal = Disposal(store, registry or Registry())
-        self.approvals = Approvals(store, ready, self._returning, permit=permit, groups_of=groups_of, ttl=ttl)
+        self.approvals = Approvals(store, ready, self._returning, PLANS, permit=permit, groups_of=groups_of, ttl=ttl)
         self.redrives = Redrives(store, ready, self._returning, permit=permit_many or one_by_one(permit), ttl=ttl)
         self.automatic = Automatic(store, self._returning, permit)
 
@@ -124,7 +125,7 @@ class DeadLetters:
         ruling = await self._ruling(record, letter, agent=agent)
         said = ruling.permission
         if said.decision == "deny":
-            await self._store.write(policies.refuse, refusal(record, letter, ruling, by=by, reason=reason))
+            await self._store.write(letters.refuse, refusal(record, letter, ruling, by=by, reason=reason))
             return {"outcome": "denied", "rule": said.rule, "why": said.why}
         if said.decision == "require_approval":
             approval = await self.approvals.file(record, letter, ruling, by=by, reason=reason)
@@ -224,7 +225,7 @@ class DeadLetters:
         by: str,
         reason: str,
         confirm: int | None = None,
-        told: Told = unheard,
+        told: Heard = unheard,
     ) -> dict[str, int]:
         """Delete dead and discarded letters for good; held ones stay. Unless `confirm` is how many match, none goes.
 
@@ -240,7 +241,7 @@ class DeadLetters:
         *,
         by: str | None = None,
         reason: str | None = None,
-        told: Told = unheard,
+        told: Heard = unheard,
     ) -> dict[str, Any]:
         """Write letters to a new file or an open one, a JSON line each, whole: payloads and headers as they are sent.
 
@@ -250,7 +251,7 @@ class DeadLetters:
         by = user() if by is None else by
         return await letter_export.export(self._store, to, filter or {}, by=by, reason=reason, told=told)
 
-    async def import_(self, source: Place, *, by: str, reason: str, told: Told = unheard) -> dict[str, int]:
+    async def import_(self, source: Place, *, by: str, reason: str, told: Heard = unheard) -> dict[str, int]:
         """Take in letters that `export` wrote, as dead ones under their own ids: read twice, a file brings each once.
 
         A letter whose key belongs to another job here comes without it, and is counted as `without_key`.

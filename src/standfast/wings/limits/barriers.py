@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.job import HTTP
+from standfast.lifecycle import NoticeKind
 from standfast.rules import QueueRules
 from standfast.store.steps import Round, Script, text
 from standfast.wings.limits import holds
@@ -207,7 +208,7 @@ def closed(round_: Round, queue: str, answer: Closing, *, holds_back: bool) -> S
     if row != known:
         yield "write_gates", [tuple(row)]
     if known is None:
-        round_.told["gate_broken" if answer.broken else "gate_closed", queue].append("")
+        round_.told[NoticeKind.GATE_BROKEN if answer.broken else NoticeKind.GATE_CLOSED, queue].append("")
     return known is None
 
 
@@ -226,4 +227,4 @@ def opened(round_: Round, queue: str) -> Script[None]:
     moved = yield from ours.let_through(round_, {key: RELEASED_AT_ONCE}, ticket=False)
     if moved[key] < RELEASED_AT_ONCE:
         yield "forget_gates", {"gates": text([key])}
-        round_.told["gate_opened", queue].append("")
+        round_.told[NoticeKind.GATE_OPENED, queue].append("")

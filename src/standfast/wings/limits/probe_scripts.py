@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from standfast.lifecycle import NoticeKind
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 from standfast.wings.limits import scripts as ours
@@ -50,7 +51,7 @@ def _denied(round_: Round, whose: tuple[str, str], row: Row | None, why: str) ->
     if after != row:
         yield from ours.write_gates([after])
     if row is None:
-        round_.told["registry_disabled", queue].append(handler)
+        round_.told[NoticeKind.REGISTRY_DISABLED, queue].append(handler)
     return after
 
 
@@ -58,7 +59,7 @@ def _restored(round_: Round, whose: tuple[str, str], row: Row) -> Script[None]:
     """Let follow what waits for a handler that is back."""
     queue, handler = whose
     if not gates.disabled(row).up:
-        round_.told["registry_auto_recovered", queue].append(handler)
+        round_.told[NoticeKind.REGISTRY_AUTO_RECOVERED, queue].append(handler)
     yield from ours.let_through(round_, {row.key: RELEASED_AT_ONCE}, ticket=False)
     after = gates.restored(row, round_.now)
     if after != row:

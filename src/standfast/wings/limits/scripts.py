@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from standfast.lifecycle import State, Transition
+from standfast.lifecycle import NoticeKind, State, Transition
 from standfast.rules import QueueRules
 from standfast.spine.riders import Marks
 from standfast.store.steps import PerRound, Round, Script, text
@@ -213,7 +213,7 @@ def _probe(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
     if not waiting:
         after = gates.half_open(row, round_.now)
         if not gates.blocks(after):
-            round_.told["breaker_closed", ""].append("")
+            round_.told[NoticeKind.BREAKER_CLOSED, ""].append("")
         return after
     known = yield "queue_rules", {"queues": text(sorted({queue for _, _, queue in waiting}))}
     paused = {name for name, _, is_paused, *_ in known if is_paused}
@@ -284,7 +284,8 @@ def _judged(round_: Round, row: Row, ends: Sequence[End]) -> Script[None]:
         word = end.word if end.dependency == row.key and end.word is not None else NOTHING
         row = gates.after(row, word, round_.now, probe=end.n if row.holder == end.n else None)
         if gates.blocks(row) != before:
-            round_.told["breaker_opened" if gates.blocks(row) else "breaker_closed", end.queue].append(end.id)
+            kind = NoticeKind.BREAKER_OPENED if gates.blocks(row) else NoticeKind.BREAKER_CLOSED
+            round_.told[kind, end.queue].append(end.id)
     if gates.blocks(row):
         for end in ends:
             round_.work_in(end.queue, (row.opens_at or 0.0) - round_.now)

@@ -13,22 +13,22 @@ from standfast.cli.group import look, shared
 from standfast.cli.sheets import COLOURS
 from standfast.cli.terminal import Cell, show_json_line, show_row
 from standfast.errors import StoreGone, StoreUnavailable
+from standfast.lifecycle import NoticeKind as Kind
 from standfast.printable import escaped
 from standfast.wings.notices.following import Reader
-from standfast.wings.notices.words import GAP, KINDS, Notice
+from standfast.wings.notices.words import Notice
 
-KIND_COLOURS = {
-    **dict.fromkeys(("enqueued", "replayed", "given_back"), COLOURS["queued"]),
-    **dict.fromkeys(
-        ("retry", "snoozed", "depth_warning", "alert_started", "cancel_asked", GAP), COLOURS["retry_pending"]
-    ),
-    **dict.fromkeys(("completed", "resolved", "approved", "alert_ended"), COLOURS["completed"]),
-    **dict.fromkeys(("dead_letter", "denied", "replay_denied", "gave_up"), COLOURS["dead"]),
-    "claimed": COLOURS["running"],
-    "cancelled": COLOURS["cancelled"],
-    "held": COLOURS["held"],
+KIND_COLOURS: dict[str, str] = {
+    **dict.fromkeys((Kind.ENQUEUED, Kind.REPLAYED, Kind.GIVEN_BACK), COLOURS["queued"]),
+    **dict.fromkeys((Kind.RETRY, Kind.SNOOZED, Kind.CANCEL_ASKED), COLOURS["retry_pending"]),
+    **dict.fromkeys((Kind.DEPTH_WARNING, Kind.ALERT_STARTED, Kind.GAP), COLOURS["retry_pending"]),
+    **dict.fromkeys((Kind.COMPLETED, Kind.RESOLVED, Kind.APPROVED, Kind.ALERT_ENDED), COLOURS["completed"]),
+    **dict.fromkeys((Kind.DEAD_LETTER, Kind.DENIED, Kind.REPLAY_DENIED, Kind.GAVE_UP), COLOURS["dead"]),
+    Kind.CLAIMED: COLOURS["running"],
+    Kind.CANCELLED: COLOURS["cancelled"],
+    Kind.HELD: COLOURS["held"],
 }
-WIDTHS = (9, max(map(len, KINDS)), 12, 36, 0)
+WIDTHS = (9, max(map(len, Kind)), 12, 36, 0)
 Open = Callable[[int | None], Awaitable[Reader]]
 ASK_AGAIN = 1.0
 """Seconds until a store that did not answer is asked again."""
@@ -38,8 +38,8 @@ def _kinds(_context: click.Context, _option: click.Parameter, given: tuple[str, 
     """Read kinds, with commas between them; an unknown one is refused."""
     named = [kind.strip() for some in given for kind in some.split(",")]
     for kind in named:
-        if kind not in KINDS:
-            raise click.BadParameter(f"{kind!r} is none; known are {', '.join(KINDS)}")
+        if kind not in list(Kind):
+            raise click.BadParameter(f"{kind!r} is none; known are {', '.join(Kind)}")
     return named or None
 
 
@@ -114,6 +114,6 @@ def _tell_person(notice: Notice) -> None:
 
 def _about(notice: Notice) -> str:
     """Say what a notice is about that names no job."""
-    if notice.kind == GAP:
+    if notice.kind == Kind.GAP:
         return f"{notice.data['transactions']} transactions no longer kept"
     return " ".join(map(str, notice.data.values()))

@@ -15,9 +15,9 @@ from itertools import islice, takewhile
 from weakref import WeakKeyDictionary
 
 from standfast.store.store import Store
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.reads import JournalRow
+from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.notices.journal import journal
+from standfast.wings.notices.scripts import JournalRow
 from standfast.wings.notices.words import (
     Entry,
     Fits,
@@ -153,7 +153,7 @@ class Following:
 
     async def _check(self, row: int) -> None:
         """Refuse a row that the store has not come to: whoever follows would hear nothing until it has."""
-        last = await self._store.read(reads.last_journal_number())
+        last = await self._store.read(journal_scripts.last_journal_number())
         if row > last:
             raise NotHere
 
@@ -165,7 +165,7 @@ class Following:
     async def anew(self) -> tuple[int, Notice]:
         """Give where somebody begins whose number this store has not come to, which is all there is; and tell that."""
         kept = await journal(self._store, 0, 1)
-        oldest = kept[0].seq if kept else await self._store.read(reads.last_journal_number()) + 1
+        oldest = kept[0].seq if kept else await self._store.read(journal_scripts.last_journal_number()) + 1
         now = datetime.fromtimestamp(self._store.now() + self._store.skew(), UTC)
         return oldest - 1, gap(oldest - 1, oldest, now)
 
@@ -256,7 +256,7 @@ class Followings:
         """
         wanted = Wanted(checked_kinds(kinds), None if queues is None else frozenset(queues))
         following = self._of.setdefault(asyncio.get_running_loop(), Following(self._store))
-        last = await (newest(self._store) if after is None else self._store.read(reads.last_journal_number()))
+        last = await (newest(self._store) if after is None else self._store.read(journal_scripts.last_journal_number()))
         following.no_further_than(last)
         if after is None:
             return Reader(following, wanted, end_of(last))
@@ -284,7 +284,7 @@ class Followings:
 async def newest(store: Store) -> int:
     """Give the newest transaction's number, once it has one: what is committed from now on comes behind it."""
     while True:
-        last = await store.read(reads.last_journal_number())
+        last = await store.read(journal_scripts.last_journal_number())
         if last == 0 or await journal(store, last - 1, 1):
             return last
         await asyncio.sleep(LOOK_EVERY)  # somebody else is numbering it

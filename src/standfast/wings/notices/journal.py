@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from standfast.store.steps import Script
 from standfast.store.store import Store
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.reads import JournalRow
-from standfast.wings.notices.scripts import number_journal
+from standfast.wings.notices import scripts as journal_scripts
+from standfast.wings.notices.scripts import JournalRow, number_journal
 
 
 async def journal(store: Store, after: int, limit: int) -> list[JournalRow]:
@@ -14,10 +13,10 @@ async def journal(store: Store, after: int, limit: int) -> list[JournalRow]:
     rows, unnumbered = await store.read(_told(after, limit))
     if unnumbered:
         await store.write(number_journal, None)
-        rows = await store.read(reads.journal(after, limit))
+        rows = await store.read(journal_scripts.journal(after, limit))
     return rows
 
 
 def _told(after: int, limit: int) -> Script[tuple[list[JournalRow], bool]]:
-    rows = yield from reads.journal(after, limit)
-    return rows, not rows and (yield from reads.last_journal_number()) > after
+    rows = yield from journal_scripts.journal(after, limit)
+    return rows, not rows and (yield from journal_scripts.last_journal_number()) > after

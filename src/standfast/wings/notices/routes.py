@@ -19,15 +19,16 @@ from starlette.types import Receive, Scope, Send
 
 from standfast.concurrency.threads import within
 from standfast.errors import StoreGone, StoreUnavailable
+from standfast.lifecycle import NoticeKind
 from standfast.server.auth import Gatekeeper, check_queue, check_right
 from standfast.server.origin import is_foreign, wrong_origin
 from standfast.server.problems import RETRY_AFTER, Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.server.shown import headers
 from standfast.server.shutdown import Shutdown, stopped
+from standfast.wings.access.words import Right
 from standfast.wings.notices.following import Reader
-from standfast.wings.notices.words import GAP, Notice
-from standfast.wings.tokens.words import Right
+from standfast.wings.notices.words import Notice
 
 HEARTBEAT = 15.0
 """Seconds after which a quiet stream says that it is alive, and how far it has come."""
@@ -88,7 +89,7 @@ class Readers:
 
     def frame(self, notice: Notice, call: Call) -> bytes:
         """Give a notice as it is sent; put together once for all readers."""
-        if notice.kind == GAP:  # each reader missed something else
+        if notice.kind == NoticeKind.GAP:  # each reader missed something else
             return b"event: gone\n" + _frame(notice, call)
         if notice.seq not in self._frames:
             if len(self._frames) >= MOST_FRAMES:

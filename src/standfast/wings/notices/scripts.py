@@ -41,3 +41,23 @@ def number_journal(_round: Round, asked: Sequence[None]) -> Script[list[None]]:
     if (yield "try_journal", {}) != [(False,)]:
         yield "number_journal", {}
     return [None] * len(asked)
+
+
+class JournalRow(NamedTuple):
+    """What one transaction told, as JSON text: [[kind, queue, [job id, …]], …]."""
+
+    seq: int
+    at: float
+    entries: str
+
+
+def journal(after: int, limit: int) -> Script[list[JournalRow]]:
+    """Read what was told after a journal row, oldest first."""
+    rows = yield "journal_after", {"after": after, "limit": limit}
+    return [JournalRow(*row) for row in rows]
+
+
+def last_journal_number() -> Script[int]:
+    """Read the newest journal row's number."""
+    [(number,)] = yield "last_journal_number", {}
+    return int(number)

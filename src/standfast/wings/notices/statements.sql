@@ -1,6 +1,6 @@
 -- Statements of notices. How they are written: store/statements.py.
 
--- columns: standfast.wings.jobs.reads.JournalRow
+-- columns: standfast.wings.notices.scripts.JournalRow
 from journal: seq, at, entries
 
 -- name: last_journal_number

@@ -9,37 +9,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.wings.approvals.words import TOLD as APPROVALS
-from standfast.wings.jobs.reads import JournalRow
-from standfast.wings.workflows.words import STARTED, TOLD, WORKFLOW
+from standfast.lifecycle import ABOUT, NoticeKind
+from standfast.wings.notices.scripts import JournalRow
 
-SCHEDULE = "schedule_"
-"""What the notices about schedules begin with; they name the schedule, not a job."""
-REDRIVE = "redrive_"
-"""What the notices about redrives begin with; they name the redrive, not a job."""
-REGISTRY = "registry_"
-"""What the notices about handlers begin with, which a probe disabled or brought back; they name the handler."""
-ALERT = "alert_"
-"""What the notices about alerts begin with; they name the alert, not a job."""
-GAP = "gap"
-"""What tells that notices are missing; whoever follows gets it, whatever else they asked for."""
-KINDS = (
-    *("enqueued", "coalesced", "claimed", "completed", "retry", "snoozed", "given_back", "dead_letter", "held"),
-    *("released", "replayed", "resolved", "cancelled", "cancel_asked", "hurried", "paused", "resumed"),
-    *("discarded", "quarantined", "amended", "purged", "evicted", "imported"),
-    *("depth_warning", "depth_normal", f"{ALERT}started", f"{ALERT}ended", GAP),
-    *("breaker_opened", "breaker_closed", "gate_closed", "gate_broken", "gate_opened"),
-    *(f"{REGISTRY}{word}" for word in ("disabled", "auto_recovered")),
-    *("policy_changed", "policy_broken", "replay_denied", "gave_up", "inbox"),
-    *("consent_asked", "consent_given", "consent_denied", "consent_revoked"),
-    *APPROVALS.values(),
-    *(f"{REDRIVE}{word}" for word in ("started", "approval_required", "paused", "resumed", "cancelled")),
-    *(f"{REDRIVE}{word}" for word in ("halted", "finished")),
-    *(STARTED, *TOLD.values()),
-    *(f"{SCHEDULE}{word}" for word in ("added", "changed", "removed", "paused", "resumed", "missed", "ended")),
-)
-ABOUT = {REDRIVE: "redrive", SCHEDULE: "schedule", WORKFLOW: "workflow", REGISTRY: "handler", ALERT: "alert"}
-"""What notices are about that name no job, by how they begin."""
 TYPES = "dev.standfast."
 """What the types of our CloudEvents begin with; the rest is the notice's kind."""
 
@@ -79,9 +51,9 @@ class Wanted(NamedTuple):
 
 def checked_kinds(kinds: Collection[str] | None) -> frozenset[str] | None:
     """Refuse a kind that nothing is ever told as."""
-    unknown = sorted(set(kinds or ()) - set(KINDS))
+    unknown = sorted(set(kinds or ()) - set(NoticeKind))
     if unknown:
-        raise ConfigurationError(f"unknown notice {unknown[0]!r}; known are {', '.join(KINDS)}")
+        raise ConfigurationError(f"unknown notice {unknown[0]!r}; known are {', '.join(NoticeKind)}")
     return None if kinds is None else frozenset(kinds)
 
 
@@ -116,7 +88,9 @@ def laid_out(row: int, at: datetime, told_: Sequence[Entry], fits: Fits) -> Iter
 def gap(known: int, next_row: int, at: datetime) -> Notice:
     """Tell that transactions between the last known one and the next there is are not there any more."""
     oldest = end_of(next_row - 1)
-    return Notice(oldest, GAP, at, None, "", {"transactions": next_row - known - 1, "oldest": oldest + 1})
+    return Notice(
+        oldest, NoticeKind.GAP.value, at, None, "", {"transactions": next_row - known - 1, "oldest": oldest + 1}
+    )
 
 
 def cloud_event(notice: Notice, source: str) -> dict[str, Any]:

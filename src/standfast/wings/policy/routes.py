@@ -9,7 +9,7 @@ import msgspec
 from standfast.server.auth import check_whole
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import reads_secrets
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 LONGEST_TRIAL = 20.0
 """Seconds that a policy is tried on the letters; a proxy gives up at thirty."""

@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from standfast.lifecycle import LETTERS, Transition
+from standfast.lifecycle import NoticeKind, Transition
 from standfast.rules import ReplayMode
-from standfast.store.scripts import number_of, writes
-from standfast.store.steps import Round, Rows, Script, lock_jobs, text
+from standfast.store.scripts import writes
+from standfast.store.steps import Round, Rows, Script
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.policy import rules
 from standfast.wings.policy.rules import BROKEN, RuledUnder
-from standfast.wings.sessions import scripts as sessions
 
 BITE = 200
 """How many letters one look for automatic replays takes up."""
@@ -85,7 +84,7 @@ def _put_in_force(round_: Round, offer: Offer, known: Kept) -> Script[None]:
             round_,
             Decision(kind="policy", by=offer.by, snapshot=offer.snapshot, outcome="published", detail=detail),
         )
-        round_.told["policy_changed", ""].append("")
+        round_.told[NoticeKind.POLICY_CHANGED, ""].append("")
 
 
 def _note_problem(round_: Round, offer: Offer, known: Kept) -> Script[None]:
@@ -95,7 +94,7 @@ def _note_problem(round_: Round, offer: Offer, known: Kept) -> Script[None]:
     if known.snapshot is None:  # from now on every replay is denied
         detail = {"source": offer.source, "problem": offer.problem}
         audit.record(round_, Decision(kind="policy", by=offer.by, outcome="broken", detail=detail))
-    round_.told["policy_broken", ""].append("")
+    round_.told[NoticeKind.POLICY_BROKEN, ""].append("")
 
 
 def outdated(transitions: Sequence[Transition]) -> Script[set[RuledUnder]]:
@@ -126,44 +125,6 @@ def unless_known(mark: str | None) -> Script[Kept | None]:
     """Read the policy in force, unless it is the one of this mark: then None."""
     found = next((mark for (mark,) in (yield "policy_mark", {})), None)
     return None if found == mark else (yield from kept())
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """A letter whose replay was refused under a policy. `decision` is chained, unless the same was said before."""
-
-    n: int
-    token: int
-    id: str
-    queue: str
-    status: str
-    snapshot: str
-    decision: Decision
-
-
-@writes(number=number_of)
-def refuse(round_: Round, refusals: Sequence[Refusal]) -> Script[list[bool]]:
-    """Write down that letters may not be replayed; tell of each whether it is still the letter that was asked about."""
-    yield from lock_jobs(round_, (each.n for each in refusals))
-    [(states, *_)] = yield "standing_states", {"held": text([(each.n, each.token) for each in refusals])}
-    answers = []
-    for each, state in zip(refusals, msgspec.json.decode(states), strict=True):
-        stands = state in LETTERS
-        if stands:
-            yield from _refuse(round_, each)
-        answers.append(stands)
-    return answers
-
-
-def _refuse(round_: Round, refusal: Refusal) -> Script[None]:
-    [(status, _, refused_at)] = (yield "last_refusal", {"n": refusal.n}) or [(None, None, None)]
-    given = {"status": refusal.status, "snapshot": refusal.snapshot, "now": round_.now}
-    yield "refuse_replays", {"n": refusal.n, **given}
-    round_.told["replay_denied", refusal.queue].append(refusal.id)
-    if status == SCHEDULED:
-        letter = sessions.Abandoned(refusal.n, refusal.token, refusal.id, refusal.queue, refusal.status)
-        yield from sessions.gave_up(round_, letter)
-    if refused_at is None or status != refusal.status:  # asking again and again fills no chain
-        audit.record(round_, refusal.decision)
 
 
 def due(now: float) -> Script[list[int]]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from standfast.failure import Action, Failure, reason
 from standfast.failure.fingerprint import fingerprint
 from standfast.job import Claim
-from standfast.lifecycle import Move, Transition, Triage
+from standfast.lifecycle import Move, Standing, Transition, Triage
 from standfast.spine.backoff import delay
-from standfast.wings.policy.facts import Facts, facts_of_claim, facts_of_failure
+from standfast.spine.settle import never
+from standfast.wings.policy.facts import UNKNOWN, Facts, facts_of_claim, facts_of_failure
 from standfast.wings.policy.permit import BROKEN, GUARDED, named, permit
 from standfast.wings.policy.rules import BUILT_IN as BUILT_IN_POLICY
 from standfast.wings.policy.rules import Broken, DlqRule, Policy, dlq_rule
@@ -142,3 +144,19 @@ def _obstacle(rule: DlqRule, facts: Facts) -> str | None:
     if facts.replays >= rule.max_replays:
         return f"{facts.replays} of {rule.max_replays} replays used"
     return None
+
+
+def outlived(
+    job: Standing,
+    code: str,
+    facts: Facts = UNKNOWN,
+    roll: float = 0.0,
+    present: Present = PRESENT,
+    *,
+    message: str = "",
+) -> Transition:
+    """Let a job die that waited too long, or in vain; `facts` is what else is known of it."""
+    failure = never(code, message)
+    said = {name: value for name, value in asdict(facts_of_failure(failure)).items() if value}
+    decided = job.moved(Move.DIE, attempt=facts.attempts, failure=failure)
+    return judged(decided, replace(facts, **said), present, roll)

@@ -21,9 +21,6 @@ from standfast.redact import redacted
 from standfast.settings import Setting
 from standfast.spine.accept import user
 from standfast.store.store import Store
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.reads import LetterFilter
-from standfast.wings.jobs.view import job_view, moments
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.document import LARGEST
 from standfast.wings.policy.facts import Facts
@@ -36,6 +33,9 @@ from standfast.wings.policy.rulings import Ruling, facts_at
 from standfast.wings.policy.scripts import Kept, Offer
 from standfast.wings.policy.whatif import what_if
 from standfast.wings.queues.declarations import Declarations
+from standfast.wings.records import reads
+from standfast.wings.records.reads import LetterFilter
+from standfast.wings.records.view import job_view, moments
 
 log = logging.getLogger("standfast.policy")
 

@@ -7,18 +7,18 @@ gone, the new one from then on. Interrupted at any point, the same command begin
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.settings import without_password
 from standfast.store.job_tables import KEYS, Row, Table
 from standfast.store.places import MEMORY, sqlite_path
 from standfast.store.sqlite.source import Source
+from standfast.views import Heard, Progress
 from standfast.wings.promote import tables as promotion
 from standfast.wings.promote.comparison import AT_ONCE, Comparison, check, span
-from standfast.wings.promote.promotions import open_target
 from standfast.wings.promote.tables import AUDIT, JOURNAL, WHOLE, digest, shifted
 
 if TYPE_CHECKING:
@@ -30,18 +30,9 @@ WAIT = 60.0
 PAUSE = 0.05
 
 
-class Step(NamedTuple):
-    """How far a promotion is: what was just done, and how many jobs of how many are copied."""
-
-    what: str
-    done: int
-    total: int
-
-
-Told = Callable[[Step], None]
-
-
-def promote(source_url: str, target_url: str, *, wait: float = WAIT, told: Told = lambda _step: None) -> dict[str, Any]:
+def promote(
+    source_url: str, target_url: str, *, wait: float = WAIT, told: Heard = lambda _step: None
+) -> dict[str, Any]:
     """Move a store; give an account of what was moved. Jobs that run may finish for so many seconds."""
     path = sqlite_path(source_url)
     if path == MEMORY:
@@ -53,7 +44,7 @@ def promote(source_url: str, target_url: str, *, wait: float = WAIT, told: Told 
 class Promotion:
     """One try to move a store."""
 
-    def __init__(self, source: Source, target: Target, home: str, told: Told) -> None:
+    def __init__(self, source: Source, target: Target, home: str, told: Heard) -> None:
         self._source = source
         self._target = target
         self._home = home
@@ -81,7 +72,7 @@ class Promotion:
         return self._open(name, account)
 
     def _tell(self, what: str) -> None:
-        self._told(Step(what, self._done, self._total))
+        self._told(Progress(what, self._done, self._total))
 
     # --- ahead
 
@@ -202,3 +193,16 @@ class Promotion:
         if mark is None or mark.source != name or mark.state == "copying":
             raise ConfigurationError(f"this store has moved to {home}, and that is another one than {self._home}")
         return self._open(name, mark.account) if mark.state == "ready" else mark.account or {}
+
+
+def open_target(url: str) -> Target:
+    """Open what is to be filled; PostgreSQL's driver is an extra."""
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise ConfigurationError("a store is promoted to postgresql://…, and to nothing else")
+    try:
+        from standfast.store.postgres.target import Target  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise ConfigurationError("postgresql:// needs an extra: pip install 'standfast[postgres]'") from error
+    return Target(url)

@@ -15,7 +15,7 @@ from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
 from standfast.store.store import Store
 from standfast.wings.http import verbs as http
-from standfast.wings.jobs import reads
+from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.queues.declarations import Declarations
 
 
@@ -68,4 +68,4 @@ class Admission:
         if not self._store.premises.there():
             return None
         self._declared.publish_now()
-        return self._store.read(reads.published_rules(queue)).result()
+        return self._store.read(queue_scripts.published_rules(queue)).result()

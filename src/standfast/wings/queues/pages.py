@@ -13,7 +13,7 @@ from standfast.dashboard.incidents import incidents
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.errors import UnknownQueue
 from standfast.server.seen import all_shown, gates_of, queue_of_issue, seen, shown, worded
-from standfast.wings.tokens.words import Grant
+from standfast.wings.access.words import Grant
 
 RECENT = 20
 

@@ -9,7 +9,7 @@ import msgspec
 from standfast.server.auth import check_queue
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import all_shown
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 
 async def queues(call: Call) -> Answer:

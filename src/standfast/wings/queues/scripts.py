@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from standfast.profiles import stored_rules
 from standfast.rules import QueueRules
 from standfast.spine.claim import rules_in_force
 from standfast.spine.orders import Publication
@@ -35,3 +36,22 @@ def publish(round_: Round, publications: Sequence[Publication]) -> Script[list[b
 def rules(queue: str) -> Script[QueueRules]:
     """Read the rules in force for a queue."""
     return (yield from rules_in_force([queue]))[queue]
+
+
+def published_rules(queue: str) -> Script[QueueRules | None]:
+    """Read the rules somebody published for a queue, its defaults if only a handler was; None if nothing was."""
+    rows = yield "published_rules", {"queue": queue}
+    for (rules,) in rows:
+        return stored_rules(queue, rules)
+    return None
+
+
+def queue_names() -> Script[list[str]]:
+    """Read the names of the queues."""
+    rows = yield "queue_names", {}
+    return [name for (name,) in rows]
+
+
+def places(name: str) -> Script[list[tuple[str, str]]]:
+    """Read the handlers that somebody declared and that a name may mean, with their queues."""
+    return [(queue, handler) for queue, handler in (yield "handlers_named", {"name": name})]

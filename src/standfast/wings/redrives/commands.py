@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -15,7 +15,8 @@ from standfast.cli.progress_bar import bar
 from standfast.cli.terminal import Table, as_text, show, show_json, show_line
 from standfast.cli.words import counted, now, when
 from standfast.spine.accept import user
-from standfast.wings.letters.letter_query import WantedLetters
+from standfast.views import Progress
+from standfast.wings.records.letter_query import WantedLetters
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at a redrive that is waited for."""
@@ -31,14 +32,6 @@ FORESEEN = {
     "quarantined": "quarantined, and left out; --replay-status quarantined plans for them",
 }
 HIDDEN = frozenset({"id", "letters"})
-
-
-class Step(NamedTuple):
-    """How far a redrive is."""
-
-    what: str
-    done: int
-    total: int
 
 
 @click.command()
@@ -92,7 +85,7 @@ async def _done(sf: Standfast, token: str, what: str | None, course: dict[str, A
             await asyncio.sleep(LOOK_EVERY)
             progress = await found.progress()
             left = progress["waiting"] + progress["running"]
-            move(Step("redrive", progress["letters"] - left, progress["letters"]))
+            move(Progress("redrive", progress["letters"] - left, progress["letters"]))
     return progress
 
 

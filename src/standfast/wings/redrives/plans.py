@@ -10,11 +10,11 @@ import msgspec
 from standfast.failure import Landed
 from standfast.lifecycle import LETTERS, State
 from standfast.views import JobView
-from standfast.wings.jobs.reads import JobRecord
-from standfast.wings.letters.returning import wanted_by
 from standfast.wings.policy.rulings import Ruling, may_have_landed
+from standfast.wings.records.reads import JobRecord
 from standfast.wings.redrives.scripts import Planned, RedriveRow
 from standfast.wings.redrives.words import Fate, Outcome
+from standfast.wings.replays.returning import wanted_by
 
 MOST_SHOWN = 5
 SET_APART = "quarantined"

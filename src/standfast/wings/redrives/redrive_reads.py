@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from standfast.store.steps import Script, text
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.reads import JobRecord
+from standfast.wings.records import reads
+from standfast.wings.records.reads import JobRecord
 from standfast.wings.redrives.scripts import RedriveRow
 from standfast.wings.redrives.words import WINDOW, Outcome, Tally
 

@@ -13,9 +13,8 @@ from standfast.server.auth import agent_session
 from standfast.server.fields import ReasonBody
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import shown
-from standfast.wings.letters.letter_query import WantedLetters
-from standfast.wings.letters.routes import check_one_queue
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
+from standfast.wings.records.letter_query import WantedLetters, check_one_queue
 
 
 class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

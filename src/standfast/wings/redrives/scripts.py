@@ -7,12 +7,12 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from standfast.lifecycle import Move, Transition
+from standfast.lifecycle import Move, NoticeKind, Transition
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.approvals.scripts import Said
-from standfast.wings.approvals.words import TOLD, Answer, Filing, Standing
+from standfast.wings.approvals.words import Answer, Filing, Standing
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.redrives.words import Course, Leg, Outcome, Phase
@@ -193,7 +193,7 @@ def _begin(round_: Round, wanted: Start) -> Script[None]:
 
 def _tell(round_: Round, redrive: str, decision: Decision) -> None:
     audit.record(round_, decision)
-    round_.told[f"redrive_{decision.outcome}", ""].append(redrive)
+    round_.told[NoticeKind(f"redrive_{decision.outcome}"), ""].append(redrive)
 
 
 def _locked(redrive: str) -> Script[RedriveRow | None]:
@@ -281,7 +281,7 @@ def steer(round_: Round, steers: Sequence[Steer]) -> Script[list[bool]]:
 def _void_approval(round_: Round, redrive: str) -> Script[None]:
     """Have the approval of a redrive count no more, if it is open."""
     if (yield "void_plans_approval", {"redrive": redrive, "why": "its redrive was cancelled"}):
-        round_.told[TOLD[Standing.VOID], ""].append("")
+        round_.told[NoticeKind.APPROVAL_VOID, ""].append("")
 
 
 @writes()

@@ -16,23 +16,34 @@ from standfast.spine.ids import IDS
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.approvals.people import perhaps_because, person
+from standfast.wings.approvals.verbs import Plans
 from standfast.wings.approvals.words import Filing, bound_to_plan
 from standfast.wings.audit.words import Decision
-from standfast.wings.jobs import reads
-from standfast.wings.jobs.reads import JobRecord
-from standfast.wings.jobs.view import job_view, moments
-from standfast.wings.letters.letter_filter import letter_filter
-from standfast.wings.letters.returning import LOOKS_AT_ONCE, Returning, ruled
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.rulings import PermitMany, facts_at, for_agent
+from standfast.wings.records import reads
+from standfast.wings.records.letter_filter import letter_filter
+from standfast.wings.records.reads import JobRecord
+from standfast.wings.records.view import job_view, moments
 from standfast.wings.redrives import plans, redrive_reads
 from standfast.wings.redrives import scripts as redrive_scripts
-from standfast.wings.redrives.options import read_course
 from standfast.wings.redrives.plans import Asked, Seen
 from standfast.wings.redrives.renewal import keeping
-from standfast.wings.redrives.rules import Finish, Halt, Release, Wait, counted, fate_of, next_step, outcome_of, paced
+from standfast.wings.redrives.rules import (
+    Finish,
+    Halt,
+    Release,
+    Wait,
+    counted,
+    fate_of,
+    next_step,
+    outcome_of,
+    paced,
+    read_course,
+)
 from standfast.wings.redrives.scripts import Advance, Mark, Plan, Planned, RedriveRow, Start, Steer, Take, Taken
 from standfast.wings.redrives.words import GOING_ON, Leg, Outcome, Phase
+from standfast.wings.replays.returning import LOOKS_AT_ONCE, Returning, ruled
 
 PAGE = 500
 """How many letters are read at a time."""
@@ -46,6 +57,9 @@ NEXT: dict[str, tuple[tuple[Phase, ...], Phase]] = {
     "cancelled": (GOING_ON, "cancelled"),
 }
 """What a person may do with a redrive: from where, and where it leads."""
+
+PLANS = Plans(redrive_scripts.carry_out, redrive_scripts.withdraw, redrive_reads.first_letter)
+"""What an approval does to a plan."""
 
 
 class Redrive:

@@ -8,17 +8,21 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
+from typing import TypeVar
 
 from standfast.concurrency.threads import started
 from standfast.errors import StandfastError, StoreUnavailable, WrongAddress
+from standfast.store.scripts import Write
 from standfast.store.spool import Entry, Spool
 from standfast.store.store import Store
-from standfast.wings.letters.births import Burial, bury_accepted
+from standfast.wings.letters.births import bury_accepted
 from standfast.wings.letters.burials import in_conflict, refused, unknown
 from standfast.wings.queues.declarations import Declarations
 from standfast.wings.relay.scripts import Forward, Unforwardable, forward
 
 log = logging.getLogger("standfast.queue")
+
+T = TypeVar("T")
 
 AT_ONCE = 500
 MOST_TOGETHER = 5000
@@ -180,7 +184,8 @@ class Forwarder:
     def _bury(self, entry: Entry, error: Unforwardable) -> bool:
         """Have a job that was refused again be a letter, where people look: a spool is nobody's place to clear up."""
         try:
-            buried = _bury(self._store, refused(entry.job, str(error), self._store.approval_ttl))
+            burial = refused(entry.job, str(error), self._store.approval_ttl)
+            buried = _written(self._store, bury_accepted, [burial])
         except Unforwardable as also:
             log.error("a spooled job cannot even become a letter: %s", also)  # noqa: TRY400 - the message says it all
             return False
@@ -191,15 +196,13 @@ class Forwarder:
 
 def hand_over(store: Store, brought: Sequence[Forward]) -> None:
     """Store jobs that a spool took, each once, however often it is brought."""
-    try:
-        store.write_all(forward, brought).result()
-    except store.faults as error:
-        raise Unforwardable(f"{type(error).__name__}: {error}") from error
+    _written(store, forward, brought)
 
 
-def _bury(store: Store, burial: Burial) -> bool:
+def _written(store: Store, script: Write[T, bool], items: Sequence[T]) -> bool:
+    """Write these; tell whether all of them went."""
     try:
-        return store.write(bury_accepted, burial).result()
+        return all(store.write_all(script, items).result())
     except store.faults as error:
         raise Unforwardable(f"{type(error).__name__}: {error}") from error
 

@@ -13,21 +13,24 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
+from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 
+from standfast.concurrency.loops import Loop
 from standfast.concurrency.threads import Threads
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.printable import printable
-from standfast.spine import intake
 from standfast.spine.orders import Conflict
 from standfast.spine.payload import canonical, fingerprint
 from standfast.store.store import Store
 from standfast.wings.letters import births
 from standfast.wings.letters.burials import burial, in_conflict
+from standfast.wings.relay.scripts import Forward, bring
 
 if TYPE_CHECKING:  # whoever has no such database need not load a second SQLite
     import sqlite3
@@ -133,19 +136,6 @@ class Row(NamedTuple):
     wrong: str | None = None
 
 
-class Looping(Protocol):
-    """A background loop."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    async def stop(self) -> None:
-        """End."""
-
-
-Loops = Callable[[str, float, Callable[[], Awaitable[None]]], Looping]
-
-
 class Outbox:
     """Relays a database's outbox: `async with` does so in the background, `relay` once. One relay per database will do.
 
@@ -154,9 +144,7 @@ class Outbox:
     that queue waits behind it.
     """
 
-    def __init__(
-        self, store: Store, ready: Callable[[], Awaitable[None]], connect: Connect, loops: Loops, every: float
-    ) -> None:
+    def __init__(self, store: Store, ready: Callable[[], Awaitable[None]], connect: Connect, every: float) -> None:
         if not callable(connect) or is_connection(connect):
             raise ConfigurationError(
                 f"connect must be a function that opens your database, such as lambda: sqlite3.connect('app.db'), "
@@ -165,7 +153,7 @@ class Outbox:
         self._store = store
         self._ready = ready
         self._table = Table(store, connect)
-        self._loop = loops("outbox", every, self._look)
+        self._loop = Loop("outbox", every, self._look)
 
     async def __aenter__(self) -> Self:
         """Start relaying."""
@@ -203,23 +191,18 @@ class Outbox:
 
     async def _hand_over(self, rows: Sequence[Row]) -> list[int]:
         """Store jobs; give the rows that are done with."""
+        ttl = self._store.approval_ttl
         jobs = [row for row in rows if row.wrong is None]
-        answers = await self._store.write_all(intake.enqueue, [row.job for row in jobs]) if jobs else []
-        done = []
-        for row, answer in zip(jobs, answers, strict=True):
-            if isinstance(answer, Receipt) or (isinstance(answer, Conflict) and await self._conflicts(row.job, answer)):
-                done.append(row.seq)
+        brought = [Forward(row.job, inf, partial(in_conflict, ttl=ttl), limited=True) for row in jobs]
+        answers = await self._store.write_all(bring, brought) if brought else []
+        done = [row.seq for row, here in zip(jobs, answers, strict=True) if here]
         for row in rows:
-            if row.wrong is not None and await self._bury(row.job, "parse_error", row.wrong):
+            if row.wrong is None:
+                continue
+            if await self._store.write(births.bury, burial(row.job, "parse_error", row.wrong, ttl)):
                 log.error("row %d of the outbox is no job and became the letter %s", row.seq, row.job.id)
                 done.append(row.seq)
         return done
-
-    async def _conflicts(self, job: NewJob, conflict: Conflict) -> bool:
-        return await self._store.write(births.bury, in_conflict(job, conflict, self._store.approval_ttl))
-
-    async def _bury(self, job: NewJob, code: str, told: str) -> bool:
-        return await self._store.write(births.bury, burial(job, code, told, self._store.approval_ttl))
 
 
 class Table:

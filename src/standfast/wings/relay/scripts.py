@@ -1,8 +1,11 @@
-"""Jobs that were accepted on some host earlier and come into the store now.
+"""Jobs that were written down elsewhere first and come into the store now, each once, however often it is brought.
 
-They are stored as of then: their delay, age and place in the line count from their acceptance. They were accepted, so
-a queue that takes no more takes them all the same. Each leaves an alias, which says what became of its id: brought
-again, it is known, even if its job is long gone.
+A spool brings what was accepted on some host earlier. It is stored as of then: its delay, age and place in the line
+count from its acceptance, and a queue that takes no more takes it all the same. An outbox brings what its caller has
+committed: a queue that is full leaves it there.
+
+On PostgreSQL each leaves an alias, which says what became of its id: brought again, it is known, even if its job is
+long gone.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from standfast.job import NewJob, Receipt
 from standfast.spine.claim import rules_in_force
 from standfast.spine.intake import enqueue
 from standfast.spine.orders import Conflict
+from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.letters.births import Burial, bury
@@ -35,32 +39,42 @@ class Unforwardable(StandfastError):
 
 
 class Forward(NamedTuple):
-    """A job, the queue time of its acceptance, and how to bury it if its key turns out to be another's."""
+    """A job, the queue time of its acceptance, if that was earlier, and how to bury it if its key is another's."""
 
     job: NewJob
     accepted_at: float
     burial: Callable[[NewJob, Conflict], Burial]
     unsure: Callable[[NewJob], Burial] | None = None
     """How to bury it if it may have been here before: nobody can tell once what was completed then is pruned."""
+    limited: bool = False
+    """Whether it waits where it is while its queue is full."""
 
 
 @writes(newcomers=lambda brought: (each.job for each in brought))
-def forward(round_: Round, brought: Sequence[Forward]) -> Script[list[None]]:
-    """Store what is not known yet; when this is committed, all of it is."""
+def forward(round_: Round, brought: Sequence[Forward]) -> Script[list[bool]]:
+    """Store what is not known yet; tell of each whether it is here once this is committed."""
     jobs = [each.job for each in brought]
     yield from threads.lock(round_, threads.gates_of(jobs))
     known = {job_id for (job_id,) in (yield "known_aliases", {"ids": text([job.id for job in jobs])})}
-    known |= yield from _bury_forgotten(round_, [each for each in brought if each.job.id not in known])
+    buried, ran = yield from _bury_forgotten(round_, [each for each in brought if each.job.id not in known])
+    owners = {job_id: job_id for job_id in buried}
+    known |= buried | ran
     for together in _accepted_together([each for each in brought if each.job.id not in known]):
-        yield from _accept(round_, together)
-    return [None] * len(brought)
+        owners |= yield from _accept(round_, together)
+    if owners:
+        yield "write_aliases", [(job_id, owner, round_.now) for job_id, owner in owners.items()]
+    return [each.job.id in known or each.job.id in owners for each in brought]
 
 
-def _bury_forgotten(round_: Round, brought: Sequence[Forward]) -> Script[set[str]]:
+bring = writes(room=ROOM_TO_ACCEPT, newcomers=lambda brought: (each.job for each in brought))(forward.run)
+"""The same for jobs that are accepted only now: where the disk is low they stay where they are."""
+
+
+def _bury_forgotten(round_: Round, brought: Sequence[Forward]) -> Script[tuple[set[str], set[str]]]:
     """Bury what the store may have had and pruned; give their ids, and those of jobs whose key tells that they ran."""
     unsure = [each for each in brought if each.unsure is not None]
     if not unsure:
-        return set()
+        return set(), set()
     rules = yield from rules_in_force({each.job.queue for each in unsure})
     kept = {queue: rules[queue].keep_completed or inf for queue in rules}
     old = [each.job for each in unsure if round_.now - each.accepted_at > kept[each.job.queue]]
@@ -70,9 +84,8 @@ def _bury_forgotten(round_: Round, brought: Sequence[Forward]) -> Script[set[str
     forgotten = {job.id for job in old} - here - set(owners)
     for each in unsure:
         if each.unsure is not None and each.job.id in forgotten:
-            yield from _without_limit(bury(round_, [each.unsure(each.job)]))
-            yield "write_aliases", [(each.job.id, each.job.id, round_.now)]
-    return forgotten | {job_id for job_id, owner in owners.items() if owner == job_id and job_id not in here}
+            yield from _counted(bury(round_, [each.unsure(each.job)]))
+    return forgotten, {job_id for job_id, owner in owners.items() if owner == job_id and job_id not in here}
 
 
 def _accepted_together(brought: Sequence[Forward]) -> Iterator[list[Forward]]:
@@ -90,30 +103,33 @@ def _accepted_together(brought: Sequence[Forward]) -> Iterator[list[Forward]]:
 def _alike(first: Forward, each: Forward) -> bool:
     """Tell whether two jobs can be stored by one call."""
     plain = first.job.thread_key is None and each.job.thread_key is None
-    return plain and 0 <= each.accepted_at - first.accepted_at <= SAME_TIME
+    return plain and first.accepted_at <= each.accepted_at <= first.accepted_at + SAME_TIME
 
 
-def _accept(round_: Round, together: Sequence[Forward]) -> Script[None]:
-    then = round_.part(min(together[0].accepted_at, round_.now), late=True)
-    answers = yield from _without_limit(enqueue(then, [each.job for each in together]))
-    aliases = []
+def _accept(round_: Round, together: Sequence[Forward]) -> Script[dict[str, str]]:
+    """Store jobs as of one time, or bury them; give by their ids those that are here now, and as which job."""
+    at, limited = min(together[0].accepted_at, round_.now), together[0].limited
+    then = round_.part(at, late=at < round_.now)
+    answers = yield from _counted(enqueue(then, [each.job for each in together]), limited=limited)
+    owners = {}
     for each, answer in zip(together, answers, strict=True):
-        if isinstance(answer, Conflict):
-            yield from _without_limit(bury(round_, [each.burial(each.job, answer)]))
-        owner = answer.id if isinstance(answer, Receipt) else each.job.id
-        aliases.append((each.job.id, owner, round_.now))
-    yield "write_aliases", aliases
+        if isinstance(answer, Receipt):
+            owners[each.job.id] = answer.id or each.job.id
+        elif isinstance(answer, Conflict):
+            [buried] = yield from _counted(bury(round_, [each.burial(each.job, answer)]), limited=limited)
+            owners |= {each.job.id: each.job.id} if buried else {}
     then.work = {queue: delay - (round_.now - then.now) for queue, delay in then.work.items()}
     round_.absorb(then)
+    return owners
 
 
-def _without_limit(script: Script[T]) -> Script[T]:
-    """Have a script know no `max_depth`: that refuses new jobs, and these were accepted."""
+def _counted(script: Script[T], *, limited: bool = False) -> Script[T]:
+    """Run a script; without a limit it knows no `max_depth`, which refuses new jobs: these were accepted."""
     try:
         step = next(script)
         while True:
             rows = yield step
-            if step[0] == "known_queues":
+            if step[0] == "known_queues" and not limited:
                 rows = [(name, priority, max_age, None) for name, priority, max_age, _ in rows]
             step = script.send(rows)
     except StopIteration as done:

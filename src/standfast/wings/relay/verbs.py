@@ -9,8 +9,8 @@ import msgspec
 from standfast.lifecycle import State
 from standfast.store.spool import Entry, Spool, Stamp
 from standfast.views import JobView
-from standfast.wings.jobs.reads import JobRecord, JobRow
-from standfast.wings.jobs.view import job_view
+from standfast.wings.records.reads import JobRecord, JobRow
+from standfast.wings.records.view import job_view
 
 SHOWN = 20
 

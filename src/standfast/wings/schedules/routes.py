@@ -11,7 +11,7 @@ from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import all_shown
 from standfast.server.targets import check_takes_work
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 
 class NewSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

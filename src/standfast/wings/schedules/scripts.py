@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from standfast.job import NewJob, Receipt
+from standfast.lifecycle import NoticeKind
 from standfast.spine.intake import enqueue
 from standfast.store.hints import TIMETABLE
 from standfast.store.room import ROOM_TO_ACCEPT
@@ -133,9 +134,9 @@ def _write(round_: Round, each: Put, known: Schedule | None) -> Script[None]:
         {**row, "anchor": each.anchor if kept is None else kept.anchor, **_stored(round_, following)},
     )
     if known is None:
-        round_.told["schedule_added", each.queue].append(each.name)
+        round_.told[NoticeKind.SCHEDULE_ADDED, each.queue].append(each.name)
     else:
-        round_.told["schedule_changed", each.queue].append(each.name)
+        round_.told[NoticeKind.SCHEDULE_CHANGED, each.queue].append(each.name)
     _hint(round_, following)
 
 
@@ -167,7 +168,7 @@ def pause(round_: Round, pausings: Sequence[Pausing]) -> Script[list[bool | None
         stays = known.ended_at is not None or paused
         then = Next(known.next_at, known.next_wall) if stays else following
         yield "pause_schedule", {"name": name, "paused": int(paused), **_stored(round_, then)}
-        round_.told["schedule_paused" if paused else "schedule_resumed", known.queue].append(name)
+        round_.told[NoticeKind.SCHEDULE_PAUSED if paused else NoticeKind.SCHEDULE_RESUMED, known.queue].append(name)
         if not paused:
             _hint(round_, then)
     return answers
@@ -181,7 +182,7 @@ def remove(round_: Round, names: Sequence[str]) -> Script[list[bool]]:
         known = yield from _locked(name)
         if known is not None:
             yield "delete_schedule", {"name": name}
-            round_.told["schedule_removed", known.queue].append(name)
+            round_.told[NoticeKind.SCHEDULE_REMOVED, known.queue].append(name)
         answers.append(known is not None)
     return answers
 
@@ -250,9 +251,9 @@ def _ticked(
     last = {"last_tick": ticking.told[ran[-1][0]] if ran else None, "last_job": ran[-1][1].id if ran else None}
     yield "move_schedule", {"name": seen.name, **_stored(round_, following), **last, **counts}
     if missed:
-        round_.told["schedule_missed", seen.queue].append(seen.name)
+        round_.told[NoticeKind.SCHEDULE_MISSED, seen.queue].append(seen.name)
     if following == Next():
-        round_.told["schedule_ended", seen.queue].append(seen.name)
+        round_.told[NoticeKind.SCHEDULE_ENDED, seen.queue].append(seen.name)
 
 
 # --- looking, and keeping order

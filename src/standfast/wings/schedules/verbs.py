@@ -15,8 +15,8 @@ from standfast.job import Details, NewJob
 from standfast.rules import seconds
 from standfast.spine.accept import LATEST_MOMENT, LONGEST_SPAN, Acceptor, Duration, When, checked_name, user
 from standfast.store.store import Store
-from standfast.wings.jobs.view import shown_payload
 from standfast.wings.queues.checks import Admission
+from standfast.wings.records.view import shown_payload
 from standfast.wings.schedules import scripts as schedules
 from standfast.wings.schedules.rules import Missed, check_cron
 from standfast.wings.schedules.scripts import Next, Pausing, Put, Schedule

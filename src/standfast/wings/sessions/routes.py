@@ -7,7 +7,7 @@ import msgspec
 from standfast.server.auth import own_session
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import all_shown
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 
 class WantedMessages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

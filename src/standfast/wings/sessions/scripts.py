@@ -10,7 +10,7 @@ import msgspec
 
 from standfast.failure import Failure
 from standfast.job import Details
-from standfast.lifecycle import LETTERS, State, Transition
+from standfast.lifecycle import LETTERS, NoticeKind, State, Transition
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, lock_jobs, text
 from standfast.wings.approvals.words import Answer
@@ -82,7 +82,7 @@ def tell(round_: Round, moved: Sequence[Transition]) -> Script[None]:
         rows = [_row(round_, each, whose, kind, lines.get(each.n, [])) for each, whose, kind in told]
         yield "write_messages", sorted(rows)
         for each, _, _ in told:
-            round_.told["inbox", each.queue].append(each.id)
+            round_.told[NoticeKind.INBOX, each.queue].append(each.id)
 
 
 def _may_concern_somebody(moved: Transition) -> bool:
@@ -157,7 +157,7 @@ class Abandoned(NamedTuple):
 
 def gave_up(round_: Round, letter: Abandoned) -> Script[None]:
     """Tell that no automatic replay is left for a letter: until now its death was nobody's business."""
-    round_.told["gave_up", letter.queue].append(letter.id)
+    round_.told[NoticeKind.GAVE_UP, letter.queue].append(letter.id)
     for n, session, handler, deferred, attempts, _, failure, _ in (yield "origins_of", {"numbers": text([letter.n])}):
         lines = (yield from _histories([n]))[n]
         body = Body(
@@ -170,7 +170,7 @@ def gave_up(round_: Round, letter: Abandoned) -> Script[None]:
         kind = "submit_failed" if deferred else "retry_exhausted"
         told = (f"{letter.id}.{letter.token}.gave_up", session, kind, letter.id, letter.queue)
         yield "write_messages", [(*told, handler, round_.now, text(body))]
-        round_.told["inbox", letter.queue].append(letter.id)
+        round_.told[NoticeKind.INBOX, letter.queue].append(letter.id)
 
 
 class Unheard(NamedTuple):
@@ -219,7 +219,7 @@ def _keep_reply(round_: Round, found: Unheard, details: Details, session: str) -
         )
         told = (f"{found.id}.{found.token}.unheard", session, "submit_done", found.id, found.queue)
         yield "write_messages", [(*told, found.handler, round_.now, text(body))]
-        round_.told["inbox", found.queue].append(found.id)
+        round_.told[NoticeKind.INBOX, found.queue].append(found.id)
 
 
 # --- reading

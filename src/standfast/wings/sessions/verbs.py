@@ -11,7 +11,7 @@ from standfast.errors import ConfigurationError, UnknownRequest
 from standfast.failure import Failure
 from standfast.spine.accept import checked_name
 from standfast.store.store import Store
-from standfast.wings.jobs.view import moments
+from standfast.wings.records.view import moments
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.sessions.rules import End, worded
 from standfast.wings.sessions.scripts import Body, Message, Reading

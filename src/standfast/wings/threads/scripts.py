@@ -16,7 +16,7 @@ import msgspec
 
 from standfast.failure import Landed
 from standfast.job import HTTP, Coalesced, Details, Folded, NewJob
-from standfast.lifecycle import Move, State, Transition
+from standfast.lifecycle import Move, NoticeKind, State, Transition
 from standfast.rules import Coalesce, QueueRules
 from standfast.spine.claim import rules_in_force
 from standfast.spine.intake import first_seen
@@ -193,7 +193,7 @@ def _taken_in(round_: Round, into: Member, job: NewJob) -> Script[None]:
         if key is not None:
             yield "hand_key_over", {"queue": job.queue, "key": key, "id": into.id}
     yield "write_aliases", [(job.id, into.id, round_.now)]
-    round_.told["coalesced", job.queue].append(into.id)
+    round_.told[NoticeKind.COALESCED, job.queue].append(into.id)
 
 
 def fold_under(round_: Round, into: Member, job: NewJob) -> Script[None]:

@@ -8,10 +8,10 @@ from contextlib import suppress
 
 from standfast.errors import StoreUnavailable
 from standfast.store.store import Store
+from standfast.wings.access.words import Grant, fingerprint
 from standfast.wings.tokens import session_scripts
 from standfast.wings.tokens.session_scripts import NewSession, Renewal
 from standfast.wings.tokens.verbs import Tokens
-from standfast.wings.tokens.words import Grant, fingerprint
 
 RENEWED_AFTER = 0.1
 """The part of the idle time that must have passed before a use is written down: not every page view is a write."""

@@ -9,7 +9,7 @@ import click
 from standfast.cli.group import ask, look, shared
 from standfast.cli.parameters import duration, names
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.wings.tokens.words import Role
+from standfast.wings.access.words import Role
 
 COLUMNS = ("name", "role", "person", "groups", "queues", "sessions", "expires", "made by")
 

@@ -8,7 +8,7 @@ from standfast.dashboard.actions import Action, Back
 from standfast.dashboard.page import Drawn, Page, Visit
 from standfast.server.auth import check_whole
 from standfast.server.route import Call
-from standfast.wings.tokens.words import Right, Role
+from standfast.wings.access.words import Right, Role
 
 
 async def tokens(visit: Visit) -> Drawn:

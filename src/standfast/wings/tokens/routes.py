@@ -9,7 +9,7 @@ import msgspec
 from standfast.server.auth import check_whole
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,10 +11,10 @@ from standfast.errors import ConfigurationError, UnknownRequest
 from standfast.rules import Seconds, seconds
 from standfast.spine.accept import checked_name, user
 from standfast.store.store import Store
-from standfast.wings.jobs.view import moments
+from standfast.wings.access.words import Grant, Role, mint, read, same
+from standfast.wings.records.view import moments
 from standfast.wings.tokens import scripts as tokens
 from standfast.wings.tokens.scripts import NewToken, Revocation, TokenRow
-from standfast.wings.tokens.words import Grant, Role, mint, read, same
 
 _names = msgspec.json.Decoder(tuple[str, ...]).decode
 LONGEST_NAME = 100

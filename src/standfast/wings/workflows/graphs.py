@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from standfast.job import NewJob
-from standfast.lifecycle import LETTERS, Move, State, Transition
+from standfast.lifecycle import LETTERS, Move, NoticeKind, State, Transition
 from standfast.spine.apply import apply_decided
 from standfast.spine.intake import Terms, hot_row, known_queues, next_numbers
 from standfast.spine.orders import Conflict, Full
@@ -19,9 +19,9 @@ from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import Patience, writes
 from standfast.store.steps import Batch, Round, Rows, Script, text
 from standfast.wings.audit.words import Decision
-from standfast.wings.letters import scripts as letters
 from standfast.wings.queues import depth
-from standfast.wings.workflows.words import STARTED, Progress
+from standfast.wings.records import reads
+from standfast.wings.workflows.words import Progress
 
 KEYS = "\x1fworkflow:"
 """Before a workflow's name, where its key is kept: no queue is called so, as names are printable."""
@@ -104,7 +104,7 @@ def _store(round_: Round, each: Start, known: Queues) -> Script[None]:
         yield "insert_step_bodies", bodies
     for rows in _bites(list(_hot_rows(round_, each, numbers, known)), [0] * total):
         yield "insert_step_jobs", rows
-    round_.told[STARTED, ""].append(each.id)
+    round_.told[NoticeKind.WORKFLOW_STARTED, ""].append(each.id)
 
 
 def _bodies(round_: Round, each: Start, numbers: Sequence[int]) -> Iterator[tuple[Any, ...]]:
@@ -128,7 +128,7 @@ def _hot_rows(round_: Round, each: Start, numbers: Sequence[int], known: Queues)
             state, ready_at, expires_at = State.WAITING, None, None
         else:
             round_.work_in(job.queue, row["due_at"] - round_.now)
-        round_.told["enqueued", job.queue].append(job.id)
+        round_.told[NoticeKind.ENQUEUED, job.queue].append(job.id)
         asked = (row["budget"], row["asked_lease"], row["asked_expiry"], expires_at)
         where = (job.queue, job.handler, row["priority"], state, row["due_at"], ready_at, round_.now)
         yield (n, *where, *asked, len(parents))
@@ -175,7 +175,7 @@ def _cancel(round_: Round, workflow: WorkflowRow, by: str) -> Script[None]:
         yield "ask_all_to_stop", {"numbers": text([n for n, *_ in running])}
         round_.work_in(STOPS, 0.0)
     for _, _, job_id, queue, *_ in running:
-        round_.told["cancel_asked", queue].append(job_id)
+        round_.told[NoticeKind.CANCEL_ASKED, queue].append(job_id)
     ended = [_unwanted(row, by) for row in rows if row[4] != State.RUNNING]
     if ended:
         yield from apply_decided(round_, ended)
@@ -277,7 +277,7 @@ def prune(round_: Round, limit: int) -> Script[int]:
         if deleted and deleted + total > limit:
             return limit
         [(numbers,)] = yield "numbers_of_steps", {"id": workflow, "first": first, "last": last}
-        yield from letters.delete_whole(round_, numbers)
+        yield from reads.delete_whole(round_, numbers)
         yield "delete_workflows", {"ids": text([workflow])}
         deleted += total
     return deleted

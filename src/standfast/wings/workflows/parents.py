@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from standfast.job import Parent
+from standfast.store.store import Store
+from standfast.wings.workflows import graphs
 
 Fetch = Callable[[int], str | None]
 """Reads a result (JSON text) by its step's number."""
@@ -47,3 +49,8 @@ class Parents(Mapping[str, Any]):
         parent = self._known[name]
         text = self._fetch(parent.n) if parent.left_out and self._fetch is not None else parent.result
         return None if text is None else msgspec.json.decode(text)
+
+
+def fetch_result(store: Store, step: int) -> str | None:
+    """Read the result of one step, as JSON text, for code that cannot wait for a loop."""
+    return store.read(graphs.result(step)).result()

@@ -7,7 +7,7 @@ from typing import Any
 from standfast.server import visible as reached
 from standfast.server.route import Answer, Call, Route
 from standfast.server.seen import workflow_shown
-from standfast.wings.tokens.words import Right
+from standfast.wings.access.words import Right
 
 
 async def _workflow(call: Call) -> dict[str, Any]:

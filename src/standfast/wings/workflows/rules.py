@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from standfast.failure import Failure
 from standfast.lifecycle import FINAL, LETTERS, State
+from standfast.wings.records.view import MOST_NAMED, Blocker, waits_for
 
-MOST_NAMED = 3
-"""How many steps a sentence names."""
 LONGEST_CIRCLE = 10
 """How many steps of a circle are named."""
 
@@ -90,39 +88,6 @@ def _circle(after: Mapping[str, Sequence[str]], ordered: set[str]) -> str:
 
 
 # --- what a step waits for
-
-
-class Blocker(msgspec.Struct, frozen=True):
-    """A step that others wait for: where it is, and why it stopped, if it did."""
-
-    step: str
-    state: State
-    failure: Failure | None = None
-
-
-def waits_for(blockers: Sequence[Blocker]) -> str:
-    """Say what a waiting step waits for: those that stopped, if any did, for nothing moves before them."""
-    stopped = [each for each in blockers if each.state in LETTERS]
-    if len(stopped) == 1:
-        return f"waits for step {_stopped(stopped[0])}"
-    if stopped:
-        return f"waits for steps that stopped: {_named([_stopped(each) for each in stopped])}"
-    if not blockers:
-        return "waits for an earlier step of its workflow"
-    steps = "step" if len(blockers) == 1 else "steps"
-    return f"waits for {steps} {_named([each.step for each in blockers])}"
-
-
-def _stopped(blocker: Blocker) -> str:
-    """Say how a step stopped, and not in whose words: who may see the waiting one may not reach that one's queue."""
-    how = "died" if blocker.state == State.DEAD else "is held"
-    failure = blocker.failure
-    return f"{blocker.step}, which {how}" if failure is None else f"{blocker.step}, which {how}: {failure.reason_code}"
-
-
-def _named(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMED])
-    return shown if len(names) <= MOST_NAMED else f"{shown} and more"
 
 
 def issues(stuck: Sequence[tuple[str, str, int, int]], most: int) -> list[str]:

@@ -19,8 +19,8 @@ from standfast.spine.orders import Conflict
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
 from standfast.telemetry import BATCH, WORKFLOW, Tracing
-from standfast.wings.jobs.view import blocker, moments, one_of, whole_page
 from standfast.wings.queues.checks import Admission
+from standfast.wings.records.view import blocker, moments, one_of, whole_page
 from standfast.wings.workflows import graphs
 from standfast.wings.workflows.graphs import Cancellation, Start, Started, StepRow, WorkflowRow
 from standfast.wings.workflows.rules import Link, Plan, Refusal, plan, reasons

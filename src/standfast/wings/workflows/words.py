@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-WORKFLOW = "workflow_"
-"""What the notices about workflows begin with; they name the workflow, not a job."""
+from standfast.lifecycle import NoticeKind
 
 
 class Progress(StrEnum):
@@ -19,12 +18,11 @@ class Progress(StrEnum):
 
 
 ENDED = frozenset({Progress.COMPLETED, Progress.CANCELLED})
-STARTED = f"{WORKFLOW}started"
 TOLD = {
-    Progress.RUNNING: f"{WORKFLOW}resumed",
-    Progress.STUCK: f"{WORKFLOW}stuck",
-    Progress.COMPLETED: f"{WORKFLOW}completed",
-    Progress.CANCELLED: f"{WORKFLOW}cancelled",
+    Progress.RUNNING: NoticeKind.WORKFLOW_RESUMED,
+    Progress.STUCK: NoticeKind.WORKFLOW_STUCK,
+    Progress.COMPLETED: NoticeKind.WORKFLOW_COMPLETED,
+    Progress.CANCELLED: NoticeKind.WORKFLOW_CANCELLED,
 }
 """The notice that tells of a workflow that has come so far."""
 

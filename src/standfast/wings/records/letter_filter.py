@@ -8,8 +8,8 @@ from standfast.errors import ConfigurationError
 from standfast.failure import Class, Landed, known_code
 from standfast.lifecycle import REPLAY_STATUSES
 from standfast.rules import seconds
-from standfast.wings.jobs.reads import LetterFilter
-from standfast.wings.jobs.view import after, one_of
+from standfast.wings.records.reads import LetterFilter
+from standfast.wings.records.view import after, one_of
 
 FILTERS = ("queue", "reason_code", "cause", "class", "landed", "replay_status", "fingerprint", "older_than")
 

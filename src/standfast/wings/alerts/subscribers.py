@@ -24,17 +24,15 @@ from standfast.spine.registry import Declaration, Enqueues, Handler
 from standfast.store.store import Store
 from standfast.wings.alerts.cursors import Cursors, of_subscriber
 from standfast.wings.alerts.delivery import webhook
-from standfast.wings.alerts.follower import QUEUE as ALERTS
 from standfast.wings.alerts.sinks import Sinks
-from standfast.wings.alerts.surfaces import Notify, Subscriber
+from standfast.wings.alerts.surfaces import QUEUE as ALERTS
+from standfast.wings.alerts.surfaces import SUBSCRIBER, Notify, Subscriber
 from standfast.wings.effects.handler_job import Job
-from standfast.wings.health.rules import SUBSCRIBER
 from standfast.wings.http.sender import Sender
 from standfast.wings.http.verbs import judged
-from standfast.wings.jobs.reads import JournalRow
 from standfast.wings.notices import scripts as notice_scripts
 from standfast.wings.notices.journal import journal
-from standfast.wings.notices.scripts import Carrying
+from standfast.wings.notices.scripts import Carrying, JournalRow
 from standfast.wings.notices.words import Notice, cloud_event, gap, told
 
 log = logging.getLogger("standfast.notify")

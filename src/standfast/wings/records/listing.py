@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from standfast.lifecycle import LETTERS, State
 from standfast.store.steps import Script, text
-from standfast.wings.jobs.reads import LOOKED_THROUGH, JobRecord, LetterFilter, with_history
+from standfast.wings.records.reads import LOOKED_THROUGH, JobRecord, LetterFilter, with_history
 
 
 class Filter(NamedTuple):

@@ -12,14 +12,15 @@ from standfast.spine.apply import apply
 from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.audit.words import Decision
-from standfast.wings.jobs.reads import JobRecord
-from standfast.wings.jobs.view import job_view
-from standfast.wings.letters.returning import LOOKS_AT_ONCE, Returning, died_under, ruled
+from standfast.wings.letters.scripts import Refusal, refuse
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.rulings import Permit, Ruling, facts_at
-from standfast.wings.policy.scripts import Refusal, Turn
+from standfast.wings.policy.scripts import Turn
+from standfast.wings.records.reads import JobRecord
+from standfast.wings.records.view import job_view
 from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives.renewal import keeping
+from standfast.wings.replays.returning import LOOKS_AT_ONCE, Returning, died_under, ruled
 
 BY = "policy"
 """Who asks for an automatic replay."""
@@ -67,7 +68,7 @@ class Automatic:
         moves = [each for each in decided if isinstance(each, Transition)]
         refusals = [each for each in decided if isinstance(each, Refusal)]
         if refusals:
-            await self._store.write_all(policies.refuse, refusals)
+            await self._store.write_all(refuse, refusals)
         return sum(await self._store.write_all(apply, moves)) if moves else 0
 
     async def _decide(self, record: JobRecord, busy: asyncio.Semaphore) -> Transition | Refusal:

@@ -20,13 +20,13 @@ from standfast.wings.effects.outcomes import RECOVERED
 from standfast.wings.effects.rules import result_of, resumes, seen, sightings, untold
 from standfast.wings.effects.verbs import Seen, Verifier, job_of
 from standfast.wings.http.sender import Sender
-from standfast.wings.jobs.reads import JobRecord, JobRow
-from standfast.wings.jobs.rules import Refusal, replay, resolve
 from standfast.wings.policy.rules import RuledUnder
 from standfast.wings.policy.rulings import Ruling, may_have_landed
 from standfast.wings.queues import scripts as queue_scripts
+from standfast.wings.records.reads import JobRecord, JobRow
+from standfast.wings.replays.rules import Refusal, replay, resolve
 from standfast.wings.workflows import scripts as workflows
-from standfast.wings.workflows.results import fetch_result
+from standfast.wings.workflows.parents import fetch_result
 
 LOOKS_AT_ONCE = 20
 """How many letters' effects are looked at side by side."""

@@ -13,13 +13,11 @@ from standfast.errors import ConfigurationError
 from standfast.failure import Class, Failure, Verdict, reason
 from standfast.job import HTTP, Coalesced, Details, Entry, higher
 from standfast.lifecycle import FINAL, LETTERS, State, Triage, view
-from standfast.profiles import defaults_for
+from standfast.profiles import stored_rules
 from standfast.redact import is_secret_name
-from standfast.rules import QueueRules
 from standfast.spine.payload import sha256
 from standfast.views import Attempt, JobView
-from standfast.wings.jobs.reads import JobRecord, JobRow
-from standfast.wings.workflows.rules import Blocker, waits_for
+from standfast.wings.records.reads import JobRecord, JobRow
 
 _decode = msgspec.json.decode
 Moment = Callable[[float | None], Any]
@@ -216,5 +214,41 @@ def _max_attempts(row: JobRow) -> int:
     """Give the ceiling a claim stamped, or the one the next claim will stamp."""
     if row.max_attempts is not None:
         return row.max_attempts
-    rules = msgspec.json.decode(row.rules, type=QueueRules) if row.rules else defaults_for(row.queue)
-    return row.round_start + (row.budget or rules.attempts)
+    return row.round_start + (row.budget or stored_rules(row.queue, row.rules).attempts)
+
+
+MOST_NAMED = 3
+"""How many steps a sentence names."""
+
+
+class Blocker(msgspec.Struct, frozen=True):
+    """A step that others wait for: where it is, and why it stopped, if it did."""
+
+    step: str
+    state: State
+    failure: Failure | None = None
+
+
+def waits_for(blockers: Sequence[Blocker]) -> str:
+    """Say what a waiting step waits for: those that stopped, if any did, for nothing moves before them."""
+    stopped = [each for each in blockers if each.state in LETTERS]
+    if len(stopped) == 1:
+        return f"waits for step {_stopped(stopped[0])}"
+    if stopped:
+        return f"waits for steps that stopped: {_named([_stopped(each) for each in stopped])}"
+    if not blockers:
+        return "waits for an earlier step of its workflow"
+    steps = "step" if len(blockers) == 1 else "steps"
+    return f"waits for {steps} {_named([each.step for each in blockers])}"
+
+
+def _stopped(blocker: Blocker) -> str:
+    """Say how a step stopped, and not in whose words: who may see the waiting one may not reach that one's queue."""
+    how = "died" if blocker.state == State.DEAD else "is held"
+    failure = blocker.failure
+    return f"{blocker.step}, which {how}" if failure is None else f"{blocker.step}, which {how}: {failure.reason_code}"
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    return shown if len(names) <= MOST_NAMED else f"{shown} and more"

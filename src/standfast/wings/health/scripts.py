@@ -1,133 +1,17 @@
-"""Reading scripts: run beside the writer, in one snapshot, and never for long."""
+"""What health and stats are made of: read beside the writer, in one snapshot, and never for long."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-
-from standfast.job import HTTP, Entry, Risk
-from standfast.lifecycle import State
-from standfast.profiles import defaults_for
-from standfast.rules import QueueRules
+from standfast.job import HTTP
+from standfast.profiles import stored_rules
 from standfast.store.steps import Script, text
 from standfast.wings.health.counting import Lane, oldest, shared_out
 from standfast.wings.limits.words import Row
-
-WHOLE = 1 << 30
-"""More bytes than any receipt has."""
-
-
-class JobRow(NamedTuple):
-    """A whole job as the store has it. Field order is that of the view `job_row`; times are queue time."""
-
-    n: int
-    id: str
-    queue: str
-    handler: str
-    state: str
-    priority: int
-    payload: str
-    details: str
-    attempts: int
-    round_start: int
-    budget: int | None
-    max_attempts: int | None
-    rules: str | None
-    deferrals: int
-    token: int
-    generation: int
-    created_at: float
-    first_seen_at: float | None
-    entered_at: float
-    due_at: float
-    ready_at: float | None
-    claimed_at: float | None
-    finished_at: float | None
-    worker: str | None
-    idempotency_key: str | None
-    thread_key: str | None
-    thread_gate: str | None
-    coalesced: str | None
-    parked_on: str | None
-    workflow: str | None
-    expires_at: float | None
-    result: str | None
-    warning: str | None
-    failure: str | None
-    triage: str | None
-    fingerprint: str | None
-    superseded_by: str | None
-    policy_snapshot: str | None
-    replays: int
-    handler_risk: Risk | None
-
-
-class Holder(NamedTuple):
-    """The worker of a running job: when it was last heard of, the job's lease, whether it is of the present boot."""
-
-    heard_at: float
-    lease: float
-    of_this_boot: bool
-
-
-class JobRecord(NamedTuple):
-    """A job with its history lines (JSON texts, oldest first) and its effects."""
-
-    row: JobRow
-    history: list[str]
-    effects: tuple[Entry, ...] = ()
-    waits_for: tuple[tuple[str, str, str | None], ...] = ()
-    """The steps that a waiting one waits for in the end: name, state, and failure (JSON text) of one that stopped."""
-    holder: Holder | None = None
-    """Who runs it, where one job was asked for."""
-
-
-class LetterFilter(NamedTuple):
-    """Which letters to list, newest first, below the cursor. None matches everything."""
-
-    queue: str | None = None
-    reason_code: str | None = None
-    """The reason a letter stopped, or its cause."""
-    cause: str | None = None
-    failure_class: str | None = None
-    landed: str | None = None
-    replay_status: str | None = None
-    fingerprint: str | None = None
-    finished_before: float | None = None
-    queues: str | None = None
-    """Names as JSON: only those of these, where letters are listed."""
-    limit: int = 50
-    before: int = 1 << 62
-    above: int = 0
-    """The lowest number that is looked at."""
-
-    @property
-    def takes_all(self) -> bool:
-        """Whether every letter fits."""
-        return not any(each is not None for each in self[:9])
-
-
-def letters(wanted: LetterFilter) -> Script[list[JobRecord]]:
-    """Read a page of letters."""
-    rows = yield "list_letters", wanted._asdict()
-    return (yield from with_history(rows))
-
-
-class JournalRow(NamedTuple):
-    """What one transaction told, as JSON text: [[kind, queue, [job id, …]], …]."""
-
-    seq: int
-    at: float
-    entries: str
-
-
-def journal(after: int, limit: int) -> Script[list[JournalRow]]:
-    """Read what was told after a journal row, oldest first."""
-    rows = yield "journal_after", {"after": after, "limit": limit}
-    return [JournalRow(*row) for row in rows]
+from standfast.wings.records.reads import LOOKED_THROUGH
 
 
 class Tallies(NamedTuple):
@@ -152,76 +36,6 @@ def tallies(now: float) -> Script[Tallies]:
     return Tallies(doing, {(queue, kind): number for queue, kind, number in counters}, at_least)
 
 
-def job(job_id: str, boot: str | None = None) -> Script[JobRecord | None]:
-    """Read one job, or None; who names the present boot is also told of the worker that runs it."""
-    rows = yield "job_by_id", {"id": job_id}
-    for record in (yield from with_history(rows)):
-        return record if boot is None else record._replace(holder=(yield from _holder(record.row, boot)))
-    return None
-
-
-def _holder(row: JobRow, boot: str) -> Script[Holder | None]:
-    """Read when the worker of a running job was last heard of; None if the job does not run."""
-    if row.state != State.RUNNING:
-        return None
-    rows = yield "holder_of_job", {"n": row.n, "boot": boot}
-    return Holder(*rows[0]) if rows else None
-
-
-def gates(keys: Sequence[str]) -> Script[list[Row]]:
-    """Read the gates of these names that there are, in this order."""
-    found = {row[0]: Row(*row) for row in (yield "read_gates", {"gates": text(list(keys))})}
-    return [found[key] for key in keys if key in found]
-
-
-def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script[list[JobRecord]]:
-    """Put jobs together with their history and effects; receipts with more than so many bytes are left out."""
-    found = [JobRow(*row) for row in rows]
-    lines = yield "history_of", {"numbers": text([row.n for row in found])}
-    history: defaultdict[int, list[str]] = defaultdict(list)
-    for n, entry in lines:
-        history[n].append(entry)
-    effects: defaultdict[int, list[Entry]] = defaultdict(list)
-    for n, *entry in (yield "effects_of", {"numbers": text([row.n for row in found]), "most": most}):
-        effects[n].append(Entry(*entry))
-    blockers = yield from _blockers([row.n for row in found if row.state == State.WAITING])
-    return [JobRecord(row, history[row.n], tuple(effects[row.n]), tuple(blockers[row.n])) for row in found]
-
-
-def _blockers(waiting: list[int]) -> Script[defaultdict[int, list[tuple[str, str, str | None]]]]:
-    """Read what steps wait for that wait for others."""
-    found: defaultdict[int, list[tuple[str, str, str | None]]] = defaultdict(list)
-    rows = (yield "waits_for", {"numbers": text(waiting), "most": LOOKED_THROUGH}) if waiting else []
-    for n, *blocker in rows:
-        found[n].append((*blocker,))
-    return found
-
-
-def published_rules(queue: str) -> Script[QueueRules | None]:
-    """Read the rules somebody published for a queue, its defaults if only a handler was; None if nothing was."""
-    rows = yield "published_rules", {"queue": queue}
-    for (rules,) in rows:
-        return _read(queue, rules)
-    return None
-
-
-def queue_names() -> Script[list[str]]:
-    """Read the names of the queues."""
-    rows = yield "queue_names", {}
-    return [name for (name,) in rows]
-
-
-def contents() -> Script[dict[str, int]]:
-    """Count everything there is; this reads the whole store."""
-    return dict((yield "contents", {}))
-
-
-def last_journal_number() -> Script[int]:
-    """Read the newest journal row's number."""
-    [(number,)] = yield "last_journal_number", {}
-    return int(number)
-
-
 def survey(now: float, boot: str, *, silent_after: float) -> Script[tuple[Facts, Tallies]]:
     """Read facts and tallies together."""
     found = yield from facts(now, boot, silent_after=silent_after)
@@ -243,6 +57,8 @@ class QueueRow(NamedTuple):
 
 
 Silent = dict[str, int]
+
+
 CALLER = "caller:"
 """What the id of a worker begins with that serves no queue and sweeps nothing: it runs what its process calls."""
 
@@ -309,14 +125,22 @@ class Facts(NamedTuple):
 
 MOST_COUNTED = 30_000
 """How many jobs of one kind are counted in all queues, so that looking takes milliseconds whatever the backlog."""
+
+
 FALLBACKS_SHOWN = 86400.0
+
+
 GATES_SHOWN = 100
+
+
 DEATHS_SHOWN = 300.0
 """Seconds for which a worker that died is named."""
+
+
 DEFERRED_LONG = 3600.0
 """Seconds after which a job that a gate holds back is named in health."""
-LOOKED_THROUGH = 10_000
-"""How many jobs are looked through that need a look at each: late and scheduled ones, and those of a search."""
+
+
 LOOKED_AT = 2_000
 """How many of each kind are looked at for silence, and for handlers nobody has declared; lanes and gates likewise."""
 
@@ -355,7 +179,7 @@ def facts(now: float, boot: str, *, silent_after: float, unmoved_for: float | No
 def _queues(now: float, lanes: Sequence[Lane]) -> Script[list[QueueRow]]:
     """Read the queues and count what is in them, far enough that each knows whether it has more than it should."""
     rows = yield "queue_facts", {}
-    rules = {name: _read(name, published) for name, published, *_ in rows}
+    rules = {name: stored_rules(name, published) for name, published, *_ in rows}
     depths = {name: each.depth_warning + 1 for name, each in rules.items()}
     due = yield from shared_out("count_due_of", depths, MOST_COUNTED)
     stops = {name: each.dead_warning + 1 for name, each in rules.items()}
@@ -372,10 +196,6 @@ def _queues(now: float, lanes: Sequence[Lane]) -> Script[list[QueueRow]]:
         at_least = tuple(what for what, more in bounds.items() if more)
         found.append(QueueRow(name, published, paused, claimed_at, *counts, known, at_least))
     return found
-
-
-def _read(queue: str, published: str | None) -> QueueRules:
-    return msgspec.json.decode(published, type=QueueRules) if published else defaults_for(queue)
 
 
 def _told_apart(found: Sequence[WorkerRow]) -> tuple[tuple[WorkerRow, ...], list[WorkerRow]]:
@@ -398,3 +218,22 @@ def _silent(since: float, boot: str, lanes: Sequence[Lane]) -> Script[tuple[Sile
     bounds = {"share": max(1, LOOKED_THROUGH // max(1, len(old))), "most": LOOKED_THROUGH, "some": LOOKED_AT}
     rows = yield "silent_jobs", {"since": since, "boot": boot, "lanes": text(old), **bounds}
     return {queue: number for queue, number, _ in rows}, frozenset(queue for queue, _, more in rows if more)
+
+
+class Strain(NamedTuple):
+    """Who holds on to a snapshot and for how many seconds, if known; the dead and live rows of jobs; a promotion."""
+
+    snapshots: tuple[tuple[str, float | None], ...] = ()
+    dead: int = 0
+    live: int = 0
+    promotion: tuple[str, str] | None = None
+    """Whether it is `leaving`, `interrupted` or `filling`, and where it leads."""
+
+
+def strain(now: float) -> Script[Strain]:
+    """Read it; a server tells of others only what the user may see."""
+    snapshots = yield "old_snapshots", {}
+    rows = yield "dead_rows", {}
+    promotions = yield "promotion_mark", {"now": now}
+    dead, live = rows[0] if rows else (0, 0)
+    return Strain(tuple((who, age) for who, age in snapshots), dead, live, promotions[0] if promotions else None)

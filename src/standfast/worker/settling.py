@@ -5,20 +5,17 @@ Worker, sweeper, calls and operators all ask here.
 
 from __future__ import annotations
 
-from msgspec.structs import asdict, replace
-
 from standfast.job import Claim
-from standfast.lifecycle import Move, Standing, Transition
+from standfast.lifecycle import Transition
 from standfast.outcome import LookFailed, Recovered, Unconsented, Undetermined, Unfinished
 from standfast.rules import QueueRules
 from standfast.spine import settle as spine
-from standfast.spine.settle import Settle, never
+from standfast.spine.settle import Settle
 from standfast.wings.consent.rules import unconsented
 from standfast.wings.effects import outcomes as effects
 from standfast.wings.limits.breaker import heard
 from standfast.wings.limits.postponement import postponed
-from standfast.wings.policy.facts import UNKNOWN, Facts, facts_of_failure
-from standfast.wings.policy.triage import PRESENT, Present, judged, judged_attempt
+from standfast.wings.policy.triage import PRESENT, Present, judged_attempt
 from standfast.wings.sessions.rules import with_origin
 
 settle: Settle[Present] = Settle(
@@ -40,20 +37,3 @@ def too_old(
     """Let a job that is claimed too late die without entering its handler; its attempt is given back."""
     late = spine.too_old(claim, rules, now)
     return None if late is None else judged_attempt(claim, with_origin(claim, None, rules, late), roll, present)
-
-
-def outlived(
-    job: Standing,
-    code: str,
-    facts: Facts = UNKNOWN,
-    roll: float = 0.0,
-    present: Present = PRESENT,
-    *,
-    message: str = "",
-) -> Transition:
-    """Let a job die that waited too long, or in vain; `facts` is what else is known of it."""
-    failure = never(code, message)
-    said = {name: value for name, value in asdict(facts_of_failure(failure)).items() if value}
-    at = (job.n, job.token, job.id, job.queue)
-    decided = Transition(*at, Move.DIE, job.state, attempt=facts.attempts, failure=failure, gate=job.gate)
-    return judged(decided, replace(facts, **said), present, roll)

@@ -1,0 +1,1 @@
+"""Who may do what: the words that every door asks with."""

@@ -1,0 +1,168 @@
+"""Reading scripts: run beside the writer, in one snapshot, and never for long."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+from standfast.job import Entry, Risk
+from standfast.lifecycle import State
+from standfast.store.steps import Round, Script, text
+
+WHOLE = 1 << 30
+"""More bytes than any receipt has."""
+
+
+class JobRow(NamedTuple):
+    """A whole job as the store has it. Field order is that of the view `job_row`; times are queue time."""
+
+    n: int
+    id: str
+    queue: str
+    handler: str
+    state: str
+    priority: int
+    payload: str
+    details: str
+    attempts: int
+    round_start: int
+    budget: int | None
+    max_attempts: int | None
+    rules: str | None
+    deferrals: int
+    token: int
+    generation: int
+    created_at: float
+    first_seen_at: float | None
+    entered_at: float
+    due_at: float
+    ready_at: float | None
+    claimed_at: float | None
+    finished_at: float | None
+    worker: str | None
+    idempotency_key: str | None
+    thread_key: str | None
+    thread_gate: str | None
+    coalesced: str | None
+    parked_on: str | None
+    workflow: str | None
+    expires_at: float | None
+    result: str | None
+    warning: str | None
+    failure: str | None
+    triage: str | None
+    fingerprint: str | None
+    superseded_by: str | None
+    policy_snapshot: str | None
+    replays: int
+    handler_risk: Risk | None
+
+
+class Holder(NamedTuple):
+    """The worker of a running job: when it was last heard of, the job's lease, whether it is of the present boot."""
+
+    heard_at: float
+    lease: float
+    of_this_boot: bool
+
+
+class JobRecord(NamedTuple):
+    """A job with its history lines (JSON texts, oldest first) and its effects."""
+
+    row: JobRow
+    history: list[str]
+    effects: tuple[Entry, ...] = ()
+    waits_for: tuple[tuple[str, str, str | None], ...] = ()
+    """The steps that a waiting one waits for in the end: name, state, and failure (JSON text) of one that stopped."""
+    holder: Holder | None = None
+    """Who runs it, where one job was asked for."""
+
+
+class LetterFilter(NamedTuple):
+    """Which letters to list, newest first, below the cursor. None matches everything."""
+
+    queue: str | None = None
+    reason_code: str | None = None
+    """The reason a letter stopped, or its cause."""
+    cause: str | None = None
+    failure_class: str | None = None
+    landed: str | None = None
+    replay_status: str | None = None
+    fingerprint: str | None = None
+    finished_before: float | None = None
+    queues: str | None = None
+    """Names as JSON: only those of these, where letters are listed."""
+    limit: int = 50
+    before: int = 1 << 62
+    above: int = 0
+    """The lowest number that is looked at."""
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether every letter fits."""
+        return not any(each is not None for each in self[:9])
+
+
+def letters(wanted: LetterFilter) -> Script[list[JobRecord]]:
+    """Read a page of letters."""
+    rows = yield "list_letters", wanted._asdict()
+    return (yield from with_history(rows))
+
+
+def job(job_id: str, boot: str | None = None) -> Script[JobRecord | None]:
+    """Read one job, or None; who names the present boot is also told of the worker that runs it."""
+    rows = yield "job_by_id", {"id": job_id}
+    for record in (yield from with_history(rows)):
+        return record if boot is None else record._replace(holder=(yield from _holder(record.row, boot)))
+    return None
+
+
+def _holder(row: JobRow, boot: str) -> Script[Holder | None]:
+    """Read when the worker of a running job was last heard of; None if the job does not run."""
+    if row.state != State.RUNNING:
+        return None
+    rows = yield "holder_of_job", {"n": row.n, "boot": boot}
+    return Holder(*rows[0]) if rows else None
+
+
+def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script[list[JobRecord]]:
+    """Put jobs together with their history and effects; receipts with more than so many bytes are left out."""
+    found = [JobRow(*row) for row in rows]
+    lines = yield "history_of", {"numbers": text([row.n for row in found])}
+    history: defaultdict[int, list[str]] = defaultdict(list)
+    for n, entry in lines:
+        history[n].append(entry)
+    effects: defaultdict[int, list[Entry]] = defaultdict(list)
+    for n, *entry in (yield "effects_of", {"numbers": text([row.n for row in found]), "most": most}):
+        effects[n].append(Entry(*entry))
+    blockers = yield from _blockers([row.n for row in found if row.state == State.WAITING])
+    return [JobRecord(row, history[row.n], tuple(effects[row.n]), tuple(blockers[row.n])) for row in found]
+
+
+def _blockers(waiting: list[int]) -> Script[defaultdict[int, list[tuple[str, str, str | None]]]]:
+    """Read what steps wait for that wait for others."""
+    found: defaultdict[int, list[tuple[str, str, str | None]]] = defaultdict(list)
+    rows = (yield "waits_for", {"numbers": text(waiting), "most": LOOKED_THROUGH}) if waiting else []
+    for n, *blocker in rows:
+        found[n].append((*blocker,))
+    return found
+
+
+def contents() -> Script[dict[str, int]]:
+    """Count everything there is; this reads the whole store."""
+    return dict((yield "contents", {}))
+
+
+LOOKED_THROUGH = 10_000
+"""How many jobs are looked through that need a look at each: late and scheduled ones, and those of a search."""
+
+
+TABLES = ("delete_jobs", "delete_bodies", "delete_endings", "delete_history", "delete_effects")
+"""The statements that delete a job, whole."""
+
+
+def delete_whole(round_: Round, numbers: str) -> Script[None]:
+    """Delete jobs with everything about them; those that were letters and have ended are remembered by their ids."""
+    yield "keep_former_letters", {"numbers": numbers, "now": round_.now}
+    for table in TABLES:
+        yield table, {"numbers": numbers}

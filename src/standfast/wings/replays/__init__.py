@@ -1,0 +1,1 @@
+"""How a letter goes back to work: the same way whoever asks for it."""

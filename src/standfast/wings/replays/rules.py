@@ -1,0 +1,64 @@
+"""What a person may do to a letter: replay, resolve, discard. The same answers from every door."""
+
+from __future__ import annotations
+
+import msgspec
+
+from standfast.failure import Landed
+from standfast.lifecycle import LETTERS, Move, Standing, Transition, Triage
+from standfast.printable import printable
+from standfast.wings.effects.findings import Sighting, with_findings
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why it cannot be done now, and what to do instead."""
+
+    why: str
+
+
+def replay(
+    job: Standing,
+    *,
+    attempt: int = 0,
+    landed: Landed | None = None,
+    by: str | None = None,
+    reason: str | None = None,
+    looks: tuple[Sighting, ...] = (),
+) -> Transition | Refusal:
+    """Put a letter back to work: same job, id, key and payload, in a new round.
+
+    `attempt` was its last one, `looks` what was seen of its effects just now. If any attempt may have landed, this is
+    written down as a possible duplicate first.
+    """
+    if job.state not in LETTERS:
+        return Refusal(f"only a dead or held job can be replayed; this one is {job.state}")
+    asked = {"by": by and printable(by), "reason": reason and printable(reason)}
+    back = job.moved(Move.REPLAY, attempt=attempt, possible_duplicate=landed == Landed.MAYBE, **asked)
+    return with_findings(back, looks=looks)
+
+
+def resolve(
+    job: Standing,
+    *,
+    by: str,
+    reason: str | None,
+    triage: Triage | None = None,
+    attempt: int = 0,
+    result: str | None = None,
+    warning: str | None = None,
+    looks: tuple[Sighting, ...] = (),
+) -> Transition | Refusal:
+    """End a letter whose effect is there: a check saw it, or a person says so."""
+    if job.state not in LETTERS:
+        return Refusal(f"only a dead or held job can be resolved; this one is {job.state}")
+    asked = {"by": printable(by), "reason": reason and printable(reason)}
+    over = None if triage is None else msgspec.structs.replace(triage, replay_status="resolved", replay_at=None)
+    ended = {"triage": over, "result": result, "warning": warning}
+    return with_findings(job.moved(Move.RESOLVE, attempt=attempt, **asked, **ended), looks=looks)
+
+
+def discard(job: Standing, *, by: str, reason: str, attempt: int = 0) -> Transition | Refusal:
+    """End a letter that nobody wants any more: it never runs again."""
+    if job.state not in LETTERS:
+        return Refusal(f"only a dead or held job can be discarded; this one is {job.state}")
+    return job.moved(Move.DISCARD, attempt=attempt, by=printable(by), reason=printable(reason))
