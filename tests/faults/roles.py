@@ -219,7 +219,8 @@ def _return(store: Engine[Any], told: Path) -> None:
 
 def produce(directory: str, name: str, lethal: float) -> None:
     """Hand in jobs without end, several at a time, reporting each before and after. A share of them is lethal."""
-    asyncio.run(_produce(Path(directory), f"{name}-{os.getpid()}", lethal))
+    once = os.urandom(4).hex()  # in a long storm the numbers of processes come again
+    asyncio.run(_produce(Path(directory), f"{name}-{once}", lethal))
 
 
 async def _produce(place: Path, name: str, lethal: float) -> None:
