@@ -29,7 +29,7 @@ from standfast.failure.classify import of_exception
 from standfast.job import Claim
 from standfast.lifecycle import Transition, Triage
 from standfast.spine import settle
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import Order, Want
 from standfast.testing import drain
 
 RULES = "\n".join(f'  - match: {{queue: "other{n}*", class: transient}}\n    action: manual_review' for n in range(9))

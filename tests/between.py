@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any
 
-from standfast.concurrency.flows import Answer, finished
+from standfast.concurrency.flows import Answer, run_sync
 from standfast.store.scripts import Write
 from standfast.store.store import Store
 
@@ -23,11 +23,11 @@ class Passed(Answer[Any]):
     def start(self) -> asyncio.Future[Any]:
         return asyncio.ensure_future(self._answering)
 
-    def waiting(self) -> Generator[Any, Any, Any]:
+    def wait_on_loop(self) -> Generator[Any, Any, Any]:
         return self._answering.__await__()
 
     def result(self) -> Any:
-        return finished(self._answering)
+        return run_sync(self._answering)
 
 
 def between(

@@ -33,7 +33,7 @@ class Clock(Protocol):
     def boot(self) -> str:
         """Identify this boot: another value means every process of before is gone."""
 
-    def of_server(self, told: float) -> float:
+    def of_server(self, server_time: float) -> float:
         """Give the queue time where a server tells its own time, in seconds since 1970."""
 
 
@@ -43,9 +43,9 @@ def boot_id() -> str:
         return BOOT_ID.read_text().strip()
     for name in SYSCTLS:
         with suppress(OSError, subprocess.SubprocessError):
-            asked = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=True, timeout=5)  # noqa: S603, S607 - both names are ours
-            if asked.stdout.strip():
-                return asked.stdout.strip()
+            answer = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=True, timeout=5)  # noqa: S603, S607 - both names are ours
+            if answer.stdout.strip():
+                return answer.stdout.strip()
     return UNKNOWN_BOOT
 
 
@@ -64,6 +64,6 @@ class SystemClock:
         """Give the kernel's boot id."""
         return self._boot
 
-    def of_server(self, told: float) -> float:
+    def of_server(self, server_time: float) -> float:
         """Believe the server: its clock is the one that all hosts share."""
-        return told
+        return server_time

@@ -20,7 +20,7 @@ StandfastError
 ├── PolicyDenied          the policy says no
 │   └── ApprovalRefused   this person may not answer it, or it does not count any more
 ├── ApprovalRequired      the policy wants a person first
-├── NotVerified           the effects of a letter are not there, or nobody can tell; nothing was changed
+├── NotVerified           the effects of a letter are missing or undetermined; nothing was changed
 ├── LeaseLost             another worker may own this job now; stop
 ├── ConfigurationError    a setting, file or version that must be mended first
 │   ├── WrongAddress      the store cannot be used with this address, role or file; waiting does not help
@@ -42,7 +42,7 @@ class StandfastError(Exception):
 
     @property
     def outside(self) -> str:
-        """What somebody at the other end of a wire is told."""
+        """The message for a remote caller."""
         return str(self)
 
 
@@ -55,7 +55,7 @@ class StoreUnavailable(StandfastError):
 
     @property
     def outside(self) -> str:
-        """Say it without the store's address and what its driver said: whoever asks may be anybody."""
+        """Leave out the store's address and what its driver said: the caller may be anyone."""
         written = "nothing was written" if self.definite else "it may have been written"
         return f"the store cannot do this now; {written}"
 
@@ -136,7 +136,7 @@ class UnknownJob(StandfastError):
     """No job has this id: it never existed here, or it was pruned."""
 
     @classmethod
-    def named(cls, job_id: str | None) -> UnknownJob:
+    def for_id(cls, job_id: str | None) -> UnknownJob:
         """Word it for an id."""
         return cls(f"no job has the id {job_id!r}: it never existed here, or it was pruned")
 
@@ -154,14 +154,14 @@ class PolicyDenied(StandfastError):
 
 
 class ApprovalRefused(PolicyDenied):
-    """An answer that was not taken: by somebody who may not give it, or to what does not count any more."""
+    """An answer that was refused: its giver may not give it, or the approval is no longer open."""
 
 
 class UnknownRequest(StandfastError):
     """No approval, plan or redrive has this id: it never existed here, or it was forgotten."""
 
     @classmethod
-    def named(cls, what: str, given: str) -> UnknownRequest:
+    def for_id(cls, what: str, given: str) -> UnknownRequest:
         """Word it for an id."""
         return cls(f"no {what} has the id {given!r}: it never existed here, or it is long over")
 
@@ -170,7 +170,7 @@ class UnknownSchedule(UnknownRequest):
     """No schedule has this name."""
 
     @classmethod
-    def named(cls, name: object, _given: str = "") -> UnknownSchedule:
+    def for_id(cls, name: object, _given: str = "") -> UnknownSchedule:
         """Word it for a name."""
         return cls(f"no schedule is called {name!r}; list them with `standfast schedule list`")
 
@@ -201,8 +201,8 @@ class ConfigurationError(StandfastError):
 
         words = list(known)
         near = get_close_matches(str(given), words, n=1)
-        meant = f" (did you mean {near[0]!r}?)" if near else ""
-        return cls(f"unknown {what} {given!r}{meant}; known are {', '.join(words)}")
+        suggestion = f" (did you mean {near[0]!r}?)" if near else ""
+        return cls(f"unknown {what} {given!r}{suggestion}; known are {', '.join(words)}")
 
 
 class WrongAddress(ConfigurationError):
@@ -210,7 +210,7 @@ class WrongAddress(ConfigurationError):
 
     @property
     def outside(self) -> str:
-        """Say it without the store's address and what its driver said: whoever asks may be anybody."""
+        """Leave out the store's address and what its driver said: the caller may be anyone."""
         return "the store cannot be used as it is configured; nothing was written"
 
 

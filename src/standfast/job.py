@@ -39,7 +39,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     collected: bool = False
     """Whether the payload is a list of payloads, one for each job that was folded into this one, itself first."""
     amended: int = 0
-    """How often somebody changed the payload: the job's generation."""
+    """How often the payload was amended: the job's generation."""
     amenders: tuple[str, ...] = ()
     """Who did."""
     also_requested_by: tuple[str, ...] = ()
@@ -110,10 +110,10 @@ UNKEPT = "unkept"
 OTHER_ARGUMENTS = "\x1f"
 """Stands in a ledger key between the name that a handler used and the hash of the arguments it gave."""
 STEP = "s"
-"""Begins the hash in the key of a step: nothing is declared about it, and nobody can look for it."""
+"""Begins the hash in the key of a step: nothing is declared about it, and it cannot be verified."""
 
 
-class Note(msgspec.Struct, frozen=True, gc=False):
+class LedgerNote(msgspec.Struct, frozen=True, gc=False):
     """What an attempt has the ledger write of an effect: begun before it, done after it, none if nothing came of it."""
 
     n: int
@@ -126,10 +126,10 @@ class Note(msgspec.Struct, frozen=True, gc=False):
     attempt: int = 0
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class LedgerEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One effect in a job's ledger: begun, or done with its receipt (JSON text). Field order is the statement's.
 
-    One that is only seen has neither intent nor receipt: somebody looked for it in the world.
+    One that was only verified has neither intent nor receipt.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     late: int = 0
     """Whether its receipt came from a worker that had lost the job."""
     left_out: int = 0
-    """The bytes of a receipt that is too big to be brought along; it is read when somebody asks for it."""
+    """The bytes of a receipt that is too big to be brought along; it is read on demand."""
     at: float = 0.0
     attempt: int | None = None
     """When it was last written or looked for, and by which attempt, where a job is read."""
@@ -156,7 +156,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_step(self) -> bool:
-        """Whether nothing is declared about it: it is run again if nobody knows how it ended."""
+        """Whether nothing is declared about it: it is run again if its outcome is unknown."""
         return f"{OTHER_ARGUMENTS}{STEP}" in self.name
 
 
@@ -200,7 +200,7 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Whether an earlier attempt may have left its effect."""
     occupies: list[str] | None = None
     """The gates it takes a place of: limits, and the breaker it is the probe of."""
-    ledger: list[Entry] | None = None
+    ledger: list[LedgerEntry] | None = None
     """What earlier attempts did to the world."""
     first_seen_at: float = 0.0
     replays: int = 0
@@ -254,8 +254,8 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.attempts > 1 or self.landed == Landed.MAYBE
 
     @property
-    def first_hand(self) -> bool:
-        """Whether nothing of it ran before, and nobody had it replayed."""
+    def never_ran(self) -> bool:
+        """Whether nothing of it ran before, and it was never replayed."""
         return not self.entered_before and self.replays == 0
 
     @property
@@ -270,7 +270,7 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def open_steps(self) -> bool:
-        """Whether a step was begun that nobody can look for."""
+        """Whether a step was begun, which cannot be verified."""
         return any(entry.state == "begun" and entry.is_step for entry in self.ledger or ())
 
     @property
@@ -282,8 +282,8 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return keeps_ledger(self.ledger)
 
     @property
-    def told_by_ledger(self) -> Landed | None:
-        """Whether an effect may exist that nobody knows of, by the ledger; None if no effect is in the ledger."""
+    def landed_by_ledger(self) -> Landed | None:
+        """Whether an unrecorded effect may exist, by the ledger; None if no effect is in the ledger."""
         if self.open_intents:
             return Landed.MAYBE
         return Landed.NO if self.keeps_ledger else None
@@ -297,7 +297,7 @@ class Claim(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.handler != HTTP or self.idempotency_key is not None or _method(self.payload) in IDEMPOTENT
 
 
-def keeps_ledger(entries: Iterable[Entry] | None) -> bool:
+def keeps_ledger(entries: Iterable[LedgerEntry] | None) -> bool:
     """Tell whether an intent was written for an effect that a handler declares."""
     return any(entry.state != "seen" and not entry.is_step for entry in entries or ())
 

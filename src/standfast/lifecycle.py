@@ -76,8 +76,8 @@ def diagram() -> str:
     return "\n    ".join(["stateDiagram-v2", *lines]) + "\n"
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """Where a job stands, as somebody has just read it. What is decided lands only if it still stands there."""
+class JobRef(msgspec.Struct, frozen=True):
+    """A job's number, token and state as just read. A decision about it is applied only if they are unchanged."""
 
     n: int
     token: int
@@ -109,7 +109,7 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
     """All groups its approver must be in, where an approval was asked for."""
     replay_status: str = "pending_review"
     replay_at: float | datetime | None = None
-    """When it is replayed by itself: queue time where it is stored, a moment where somebody reads it."""
+    """When it is replayed by itself: queue time where it is stored, a moment where it is shown."""
     note: str | None = None
     """Why an earlier rule that fits did not decide."""
 
@@ -170,7 +170,7 @@ class Transition(msgspec.Struct, frozen=True):
         """The state this ends in."""
         return MOVES[self.move][1]
 
-    def of(self, kind: type[T]) -> T | None:
+    def rider(self, kind: type[T]) -> T | None:
         """Give what this carries for the wing that has this type."""
         for each in self.carries:
             if isinstance(each, kind):

@@ -65,7 +65,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 ALL = ""
-"""The name in a look that is about all effects of a job, because nobody could find out which it has."""
+"""The name in a look that is about all effects of a job, because it could not be found out which it has."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class Look(msgspec.Struct, frozen=True):
     key: str = ""
     """Its key in the ledger, where that is not its name."""
     by_ledger: bool = False
-    """Whether the ledger said it, and nobody looked at the world."""
+    """Whether the ledger said it, without a look at the world."""
     again: bool = False
     """Whether the check only failed for now: it may be able to tell later."""
     retry_after: float | None = None
@@ -124,7 +124,7 @@ class Drained(msgspec.Struct, frozen=True):
 
 
 class Lapsed(msgspec.Struct, frozen=True):
-    """The worker vanished: its process died or its lease ran out, and nobody knows how far the handler came."""
+    """The worker vanished: its process died or its lease ran out, and how far the handler came is unknown."""
 
     alone: bool = True
     """Whether the worker held nothing else: then the attempt counts, because this job may have killed it."""

@@ -27,13 +27,13 @@ PROFILES: dict[str, dict[str, Any]] = {
     "mesh_keys": {**LONG_OUTAGE, "dead_warning": 0},
     # News of an intrusion are worth little tomorrow: seconds between tries, and a single lost one is an issue.
     "security_notify": {"attempts": 5, "backoff": exponential(base=3, cap=60), "dead_warning": 0},
-    # Files are big and somebody waits for them: more tries, each with the time an upload takes.
+    # Files are big and users wait for them: more tries, each with the time an upload takes.
     "artifact_delivery": {"attempts": 8, "backoff": exponential(base=5, cap=300), "timeout": 1800},
     # The store behind is often just locked or slow, so the first repeats come quickly.
     "conversation_index": {"attempts": 8, "backoff": exponential(base=1, cap=120)},
     # Writes to one graph collide and pass a moment later; they come in bursts, so a hundred waiting is no news.
     "graph_write": {"attempts": 8, "backoff": exponential(base=0.5, cap=60), "depth_warning": 1000},
-    # The end of a session is told once and nobody asks again, so it is tried through an outage of half an hour.
+    # The end of a session is sent once and never requested again, so it is tried through an outage of half an hour.
     "session_lifecycle": {"attempts": 10, "backoff": exponential(base=2, cap=600)},
     # Reading a document in takes long and costs money: few tries, far apart, each with an hour.
     "knowledge_ingest": {"attempts": 4, "backoff": exponential(base=30, cap=900), "timeout": 3600},
@@ -52,7 +52,7 @@ RULES = {queue: rules_for(queue) for queue in PROFILES}
 
 
 def defaults_for(queue: str) -> QueueRules:
-    """Give the rules of a queue that nobody declared."""
+    """Return the rules of an undeclared queue."""
     return RULES.get(queue, DEFAULTS)
 
 

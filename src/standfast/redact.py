@@ -1,4 +1,4 @@
-"""Secrets taken out of what is kept in the audit or shown to somebody.
+"""Remove secrets from what is audited or shown.
 
 A value is hidden by its key's name (`password`, `api_key`, `Authorization`, and what `[redact] keys` adds), also where
 the name stands beside it (`{"name": "password", "value": …}`, `["Authorization", …]`, `?token=…`, `pin=…&…`); or by its
@@ -153,7 +153,7 @@ def hide_also(names: Iterable[str]) -> None:
 
 
 def keyed(value: str) -> str:
-    """Give a hash that tells the same values apart from others in this process, and that nobody can guess by."""
+    """Give a hash that tells the same values apart from others in this process, and that cannot be guessed."""
     return f"hmac-sha256:{_KEY_NAME}:{hmac.digest(_KEY, value.encode(errors='surrogatepass'), hashlib.sha256).hex()}"
 
 
@@ -257,7 +257,7 @@ def is_reference(value: dict[Any, Any]) -> bool:
 
 
 def is_secret_name(key: str) -> bool:
-    """Tell whether a key's name says that its value is nobody's to read."""
+    """Tell whether a key's name says that its value is secret."""
     words = _words(key)
     if _also.spelled and (_spelled(key) in _also.spelled or _has_run(words)):
         return True

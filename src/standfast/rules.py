@@ -182,7 +182,7 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     lease: Seconds = 90.0
     """How long after its worker's last heartbeat a job counts as lost."""
     timeout: Seconds | None = 900.0
-    """How long an attempt may take. None is no limit, and must be written."""
+    """How long an attempt may take. Unlimited only if you set None explicitly."""
     max_age: Seconds | None = None
     """How long after entering the queue a job may still start; then it dies as `max_age`."""
     priority: int = 0
@@ -223,7 +223,7 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     stall_warning: Seconds = 60.0
     """How long a job may be due without any claim of its queue meanwhile."""
     idle_warning: Seconds | None = None
-    """How long a queue may go without a claim before somebody is told: for queues that always have work. None is for
+    """How long a queue may go without a claim before an alert: for queues that always have work. None is for
     good."""
     keep_completed: Seconds | None = 86400.0
     """How long a finished job can still be looked up. None keeps it for good."""
@@ -233,7 +233,7 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     """How long a dead letter is kept: `"90d"`, or `{"age": "90d", "count": 10000}` for the newest so many. What goes is
     recorded, letter by letter. None keeps letters for good; held ones, and those a policy will replay, always stay."""
     notify: Literal["quiet", "loud"] | None = None
-    """Whether letters of this queue alert somebody (`[notify]`): all, or none of them. None leaves it to their
+    """Whether letters of this queue raise an alert (`[notify]`): all, or none of them. None leaves it to their
     reasons."""
 
     @property

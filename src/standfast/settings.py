@@ -95,7 +95,7 @@ class Settings(msgspec.Struct, frozen=True):
     viewer_payloads: bool = True
     """Whether viewers are shown payloads and results, without their secrets."""
     metrics: Literal["token", "loopback"] = "token"
-    """Who gets `/metrics`: whoever shows a token, or also whoever asks from the server's own host."""
+    """Who gets `/metrics`: callers with a token, or also callers on the server's own host."""
 
     session_idle: Setting = Setting(SESSION_IDLE, "default")
     """Seconds after which a browser that asks for nothing is signed out."""
@@ -240,18 +240,18 @@ def _log(environment: Mapping[str, str]) -> Setting:
 
 def _spool(environment: Mapping[str, str], written: str | bool | None) -> Setting:  # noqa: FBT001 - as the file has it
     """Read where jobs are kept while a server is away: a file's name, False for nowhere, None for the usual place."""
-    said = environment.get("STANDFAST_SPOOL", "")
-    found = _first(None, SWITCH.get(said.lower(), said), written, None)
+    value = environment.get("STANDFAST_SPOOL", "")
+    found = _first(None, SWITCH.get(value.lower(), value), written, None)
     return Setting(None, found.source) if found.value is True else found
 
 
 def _otel(environment: Mapping[str, str], written: bool | None) -> Setting:  # noqa: FBT001 - as the file has it
     """Read whether traces are on; in the environment, `1` or `0`."""
-    said = environment.get("STANDFAST_OTEL", "")
-    if said.lower() not in SWITCH:
+    value = environment.get("STANDFAST_OTEL", "")
+    if value.lower() not in SWITCH:
         known = ", ".join(word for word in SWITCH if word)
-        raise ConfigurationError(f"STANDFAST_OTEL={said!r} is unknown; known are {known}")
-    return _first(None, SWITCH[said.lower()], written, default=False)
+        raise ConfigurationError(f"STANDFAST_OTEL={value!r} is unknown; known are {known}")
+    return _first(None, SWITCH[value.lower()], written, default=False)
 
 
 def _first(argument: Any, environment: Any, file: Any, default: Any) -> Setting:

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import ConfigurationError
 from standfast.redact import redacted_text
 
@@ -64,7 +64,7 @@ def trace_id(traceparent: str) -> str:
     return traceparent[3:35]
 
 
-def understood(traceparent: str) -> str | None:
+def read_traceparent(traceparent: str) -> str | None:
     """Read a `traceparent` that came from outside; None if it does not fit the grammar of W3C Trace Context.
 
     What a later version of it adds is left out.
@@ -96,29 +96,29 @@ class Tracing:
         self._tracer = trace.get_tracer("standfast")
 
     @contextmanager
-    def producing(self, what: str, attributes: Attributes, *, alone: bool = False) -> Iterator[Producing]:
+    def enqueue_span(self, what: str, attributes: Attributes, *, alone: bool = False) -> Iterator[EnqueueSpan]:
         """Enqueue inside a span, a child of what is current unless `alone`. What is raised is recorded, and goes on."""
-        said = {SYSTEM: "standfast", OPERATION: "enqueue", OPERATION_TYPE: "send", **attributes}
+        all_attributes = {SYSTEM: "standfast", OPERATION: "enqueue", OPERATION_TYPE: "send", **attributes}
         parent, kind = self._context.Context() if alone else None, self._trace.SpanKind.PRODUCER
-        span = self._begun(f"enqueue {what}", parent, kind=kind, attributes=said)
+        span = self._begun(f"enqueue {what}", parent, kind=kind, attributes=all_attributes)
         with ExitStack() as ending:
             ending.callback(self.end, span)
-            ending.push(partial(self._refused, span))
-            ending.enter_context(self._here(span))
-            yield Producing(span, written(span.get_span_context()))
+            ending.push(partial(self._record_error, span))
+            ending.enter_context(self._use(span))
+            yield EnqueueSpan(span, as_traceparent(span.get_span_context()))
 
     def attempt(self, what: str, asked_by: str | None, attributes: Attributes) -> Span:
-        """Begin the span of an attempt, linked to who asked for the job. Whoever begins it ends it."""
-        said = {SYSTEM: "standfast", OPERATION: "process", OPERATION_TYPE: "process", **attributes}
-        known = asked_by and understood(asked_by)
+        """Begin the span of an attempt, linked to the enqueue. Its caller must end it."""
+        all_attributes = {SYSTEM: "standfast", OPERATION: "process", OPERATION_TYPE: "process", **attributes}
+        known = asked_by and read_traceparent(asked_by)
         links = [self._trace.Link(self._read(known))] if known else []
         kind = self._trace.SpanKind.CONSUMER
         root = self._context.Context()
-        return self._begun(f"process {what}", root, kind=kind, attributes=said, links=links)
+        return self._begun(f"process {what}", root, kind=kind, attributes=all_attributes, links=links)
 
     def end(self, span: Span) -> None:
         """End a span."""
-        asked(span.end, _left_out)
+        call_guarded(span.end, _left_out)
 
     def _begun(self, name: str, parent: Context | None, **about: Any) -> Span:
         """Begin a span; what a processor or sampler raises leaves it out, and the work goes on."""
@@ -128,22 +128,22 @@ class Tracing:
             spoiled: Span = self._trace.INVALID_SPAN
             return spoiled
 
-        return asked(lambda: self._tracer.start_span(name, parent, **about), nothing)
+        return call_guarded(lambda: self._tracer.start_span(name, parent, **about), nothing)
 
     @contextmanager
-    def inside(self, span: Span) -> Iterator[None]:
+    def use_span(self, span: Span) -> Iterator[None]:
         """Have what runs here belong to an attempt. What is raised is recorded, and goes on."""
         with ExitStack() as ending:
-            ending.callback(_current.reset, _current.set(written(span.get_span_context())))
+            ending.callback(_current.reset, _current.set(as_traceparent(span.get_span_context())))
             ending.push(partial(self._raised, span))
-            ending.enter_context(self._here(span))
+            ending.enter_context(self._use(span))
             yield
 
-    def _here(self, span: Span) -> AbstractContextManager[Span]:
+    def _use(self, span: Span) -> AbstractContextManager[Span]:
         """Have a span be the current one; what is raised is recorded by us, without secrets."""
         return self._trace.use_span(span, record_exception=False, set_status_on_exception=False)
 
-    def _refused(self, span: Span, _: object, error: BaseException | None, _trace: object) -> None:
+    def _record_error(self, span: Span, _: object, error: BaseException | None, _trace: object) -> None:
         self._raised(span, _, error, _trace)
         if error is not None:
             self.failed(span, type(error).__name__)
@@ -166,10 +166,10 @@ class Tracing:
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, why))
 
     @contextmanager
-    def continuing(self, traceparent: str | None) -> Iterator[None]:
+    def continue_trace(self, traceparent: str | None) -> Iterator[None]:
         """Continue a trace that came from outside, unless one is under way here or it cannot be understood."""
         here = self._trace.get_current_span().get_span_context()
-        given = None if traceparent is None or here.is_valid else understood(traceparent)
+        given = None if traceparent is None or here.is_valid else read_traceparent(traceparent)
         if given is None:
             yield
             return
@@ -191,7 +191,7 @@ def _left_out(error: Exception) -> None:
     log.warning("a span could not be made or ended, and its work goes on: %s", redacted_text(repr(error)))
 
 
-class Producing:
+class EnqueueSpan:
     """A span around an enqueue: what the job carries of it, and what came of it."""
 
     def __init__(self, span: Span, traceparent: str | None) -> None:
@@ -203,7 +203,7 @@ class Producing:
         self._span.set_attributes(dict(attributes))
 
 
-def written(context: SpanContext) -> str | None:
+def as_traceparent(context: SpanContext) -> str | None:
     """Give a span as a `traceparent`; None where there is none to name."""
     if not context.is_valid:
         return None

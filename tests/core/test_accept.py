@@ -20,8 +20,8 @@ from standfast.errors import ConfigurationError, IdempotencyConflict, PayloadRej
 from standfast.job import MOST_LABELS, Details, Receipt
 from standfast.lifecycle import State
 from standfast.spine.accept import Acceptor, check_shared_key, receipt, user
+from standfast.spine.claim_requests import Conflict
 from standfast.spine.ids import IDS, Ids
-from standfast.spine.orders import Conflict
 from standfast.spine.payload import fingerprint
 from standfast.spine.registry import Declaration, Handler, Registry
 from standfast.testing import FrozenClock, memory

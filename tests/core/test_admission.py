@@ -10,7 +10,7 @@ from standfast.lifecycle import Move, Transition
 from standfast.outcome import Cancel, Drained, Failed, Lapsed, NotEntered, Snooze, Succeeded, TimedOut
 from standfast.rules import QueueRules
 from standfast.wings.limits import answers as admission
-from standfast.wings.limits.breaker import answered
+from standfast.wings.limits.breaker import dependency_answered
 from standfast.wings.limits.words import Closing, Report
 from standfast.worker.settling import settle
 
@@ -77,7 +77,7 @@ def test_a_gate_that_cannot_be_asked_is_closed_and_says_so():
     ],
 )
 def test_what_an_end_says_about_a_dependency(outcome, says):
-    assert answered(outcome) is says
+    assert dependency_answered(outcome) is says
 
 
 def claim(*, probe: bool, url: str = "http://crm.example/x", attempts: int = 5) -> Claim:
@@ -88,7 +88,7 @@ def claim(*, probe: bool, url: str = "http://crm.example/x", attempts: int = 5) 
 
 
 def report(decided: Transition) -> Report:
-    found = decided.of(Report)
+    found = decided.rider(Report)
     assert found is not None
     return found
 
@@ -111,4 +111,4 @@ def test_who_is_no_probe_pays_for_its_failure():
 
 def test_without_a_breaker_nothing_is_said():
     decided = settle(claim(probe=False), Succeeded(), QueueRules(breaker=None), 0.0)
-    assert decided.of(Report) is None
+    assert decided.rider(Report) is None

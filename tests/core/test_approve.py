@@ -5,22 +5,22 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from standfast.lifecycle import JobRef as Job
 from standfast.lifecycle import Move, State
-from standfast.lifecycle import Standing as Job
 from standfast.wings.approvals.rules import (
-    asked_for,
     cannot_answer,
     changed,
+    deny_held,
+    hold_for_approval,
+    is_repeated_answer,
     is_somebody,
     may_not_approve,
+    missing_groups,
     same_person,
-    told_again,
-    turned_down,
-    unasked,
     void_because,
     wants_more,
 )
-from standfast.wings.approvals.words import Answer, Approval, Bound, Filing, Standing, bound_to, target_of
+from standfast.wings.approvals.words import Answer, Approval, ApprovalState, Bound, Filing, bound_to, target_of
 
 BOUND = Bound("abc", "mail/mail", "first", 0)
 PENDING = Approval(
@@ -29,7 +29,7 @@ PENDING = Approval(
     redrive=None,
     job="job-1",
     queue="mail",
-    state=Standing.PENDING,
+    state=ApprovalState.PENDING,
     asked_by="alex",
     reason=None,
     requesters=("rita",),
@@ -69,13 +69,13 @@ def test_what_the_policy_asked_for_itself_has_no_asker():
 @pytest.mark.parametrize(
     ("state", "now", "why"),
     [
-        (Standing.PENDING, 99.9, None),
-        (Standing.PENDING, 100.0, "expired"),
-        (Standing.EXPIRED, 0.0, "expired"),
-        (Standing.VOID, 0.0, "void"),
-        (Standing.APPROVED, 0.0, "bea approved it before"),
-        (Standing.USED, 0.0, "bea approved it before"),
-        (Standing.DENIED, 0.0, "bea denied it before"),
+        (ApprovalState.PENDING, 99.9, None),
+        (ApprovalState.PENDING, 100.0, "expired"),
+        (ApprovalState.EXPIRED, 0.0, "expired"),
+        (ApprovalState.VOID, 0.0, "void"),
+        (ApprovalState.APPROVED, 0.0, "bea approved it before"),
+        (ApprovalState.USED, 0.0, "bea approved it before"),
+        (ApprovalState.DENIED, 0.0, "bea denied it before"),
     ],
 )
 def test_what_takes_no_answer_any_more(state, now, why):
@@ -83,11 +83,11 @@ def test_what_takes_no_answer_any_more(state, now, why):
     assert found is None if why is None else why in (found or "")
 
 
-@pytest.mark.parametrize("state", Standing)
+@pytest.mark.parametrize("state", ApprovalState)
 def test_the_same_answer_is_told_again_and_no_other(state):
     approval = msgspec.structs.replace(PENDING, state=state)
-    assert told_again(approval, "approved") == (state in (Standing.APPROVED, Standing.USED))
-    assert told_again(approval, "denied") == (state == Standing.DENIED)
+    assert is_repeated_answer(approval, "approved") == (state in (ApprovalState.APPROVED, ApprovalState.USED))
+    assert is_repeated_answer(approval, "denied") == (state == ApprovalState.DENIED)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_one_person_is_one_however_spelt():
 def test_asking_holds_and_a_no_lets_it_die(state):
     job = Job(1, 2, "job-1", "mail", state)
     filing = Filing(id="a", bound=BOUND, asked_by="alex\n", reason="mended")
-    hold = asked_for(job, filing, 3)
-    no = turned_down(job, Answer("a", Standing.PENDING, Standing.DENIED, "bea", "unsafe"), None, 3)
+    hold = hold_for_approval(job, filing, 3)
+    no = deny_held(job, Answer("a", ApprovalState.PENDING, ApprovalState.DENIED, "bea", "unsafe"), None, 3)
     if state == State.HELD:
         assert hold is None
         assert no is not None
@@ -132,7 +132,7 @@ def test_asking_holds_and_a_no_lets_it_die(state):
     else:
         assert no is None
         assert hold is not None
-        assert (hold.move, hold.token, hold.of(Filing)) == (Move.HOLD, 2, filing)
+        assert (hold.move, hold.token, hold.rider(Filing)) == (Move.HOLD, 2, filing)
         assert "\n" not in (hold.by or "")
 
 
@@ -168,6 +168,6 @@ def test_nobody(name):
 
 
 def test_a_group_that_was_not_asked():
-    assert unasked(PENDING, ("finance",)) == []
-    assert unasked(PENDING, ("finance", "crm", "board")) == ["board", "crm"]
+    assert missing_groups(PENDING, ("finance",)) == []
+    assert missing_groups(PENDING, ("finance", "crm", "board")) == ["board", "crm"]
     assert "the groups board, crm" in wants_more(PENDING, ("finance", "crm", "board"))

@@ -20,11 +20,11 @@ from standfast.failure import Verdict
 from standfast.job import Claim, Details
 from standfast.rules import QueueRules
 from standfast.wings.commands import orphans
-from standfast.wings.commands.orphans import Identity, end_leftovers, identify, whereabouts
+from standfast.wings.commands.orphans import Identity, end_leftovers, identify, process_state
 from standfast.wings.commands.program import filled, read
-from standfast.wings.commands.verbs import Landing
+from standfast.wings.commands.verbs import CommandEffect
 from standfast.wings.effects.handler_job import Job
-from standfast.wings.effects.templates import Untold
+from standfast.wings.effects.templates import CannotTell
 from standfast.wings.effects.words import Trace
 from standfast.wings.http.sender import Sender
 
@@ -162,12 +162,12 @@ def test_a_process_is_told_from_another_with_its_number():
         "over": replace(own, started="1"),
         "elsewhere": replace(own, boot="another", host="another"),
     }
-    assert {name: whereabouts(known) for name, known in cases.items()} == {name: name for name in cases}
-    assert whereabouts(replace(own, boot="another")) == "over", "the same host was started anew"
-    assert whereabouts(replace(own, space="pid:[1]")) == "elsewhere", "a container counts for itself"
-    assert whereabouts(replace(own, boot="unknown")) == "elsewhere"
-    assert whereabouts(replace(own, started="")) == "elsewhere"
-    assert whereabouts(replace(own, exit_code=3)) == "over", "its worker saw it end"
+    assert {name: process_state(known) for name, known in cases.items()} == {name: name for name in cases}
+    assert process_state(replace(own, boot="another")) == "over", "the same host was started anew"
+    assert process_state(replace(own, space="pid:[1]")) == "elsewhere", "a container counts for itself"
+    assert process_state(replace(own, boot="unknown")) == "elsewhere"
+    assert process_state(replace(own, started="")) == "elsewhere"
+    assert process_state(replace(own, exit_code=3)) == "over", "its worker saw it end"
 
 
 def test_what_a_program_left_is_told_by_its_group_and_its_environment():
@@ -206,18 +206,18 @@ def test_a_process_that_may_not_be_looked_at_is_not_over(tmp_path, monkeypatch):
     (tmp_path / "self/ns").mkdir(parents=True)
     (tmp_path / "self/ns/pid").symlink_to(known.space)
     monkeypatch.setattr(orphans, "PROC", tmp_path)
-    assert whereabouts(known) == "elsewhere"
-    assert whereabouts(replace(known, pid=2**22 + 1)) == "over"
+    assert process_state(known) == "elsewhere"
+    assert process_state(replace(known, pid=2**22 + 1)) == "over"
 
 
 def test_a_process_that_nobody_has_buried_is_over():
     with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as child:
         known = identify(child.pid)
-        assert whereabouts(known) == "runs"
+        assert process_state(known) == "runs"
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert whereabouts(known) == "over"
-    assert whereabouts(known) == "over"
+        assert process_state(known) == "over"
+    assert process_state(known) == "over"
 
 
 PAYLOAD = '{"unit": "a"}'
@@ -236,7 +236,7 @@ LOOKS: list[tuple[Identity | None, int | None, dict[str, Any], Verdict | str]] =
     (NEVER, 2, {}, "its postcondition cannot tell: exit code 2"),
     (OWN, None, {}, ABSENT),
     (OWN, 0, {}, ABSENT),
-    (OVER, None, {}, "nobody saw how it ended, and its command has no postcondition"),
+    (OVER, None, {}, "its end was not seen, and its command has no postcondition"),
     (OVER, None, {"asked": True}, ABSENT),
     (OVER, None, {"replay": "replay"}, ABSENT),
     (OVER, 0, {}, VERIFIED),
@@ -255,12 +255,14 @@ LOOKS: list[tuple[Identity | None, int | None, dict[str, Any], Verdict | str]] =
 @pytest.mark.parametrize(("known", "answer", "told", "expected"), LOOKS)
 async def test_what_a_look_says(known, answer, told, expected):
     check = [] if answer is None else ["sh", "-c", f"exit {answer}"]
-    landing = Landing(read("deploy", {"argv": ARGV, "postcondition": check, "replay": told.get("replay", "manual")}))
+    landing = CommandEffect(
+        read("deploy", {"argv": ARGV, "postcondition": check, "replay": told.get("replay", "manual")})
+    )
     receipt = None if known is None else to_builtins(known)
     trace = Trace("command", "key", begun=True, receipt=receipt, asked=told.get("asked", False))
     looking = landing.look(Job(CLAIM, QueueRules()), trace, Sender())
     if isinstance(expected, Verdict):
         assert await looking == expected
     else:
-        with pytest.raises(Untold, match=expected):
+        with pytest.raises(CannotTell, match=expected):
             await looking

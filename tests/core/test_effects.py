@@ -15,7 +15,7 @@ from standfast.spine import payload
 from standfast.wings.effects import words as effects
 from standfast.wings.effects.block import key_of
 from standfast.wings.effects.ledger import Ledger
-from standfast.wings.effects.templates import Untold, checked, filled
+from standfast.wings.effects.templates import CannotTell, checked, filled
 from standfast.wings.effects.words import Trace
 from standfast.wings.http.sender import Sender
 from standfast.wings.http.words import Reply
@@ -61,13 +61,13 @@ def replied(body: bytes) -> Reply:
 )
 def test_a_number_in_the_payload_is_found_as_a_number_and_as_text(body, place, expected):
     effect = HttpEffect("ticket", "https://example.org", json={"id": place})
-    assert effect._judged(replied(body), JOB, Trace("ticket", "key")) == expected  # noqa: SLF001
+    assert effect._judge(replied(body), JOB, Trace("ticket", "key")) == expected  # noqa: SLF001
 
 
 def test_an_empty_text_is_found_nowhere():
     effect = HttpEffect("ticket", "https://example.org", text=lambda _job: "")
-    with pytest.raises(Untold, match="empty"):
-        effect._judged(replied(b"anything"), JOB, Trace("ticket", "key"))  # noqa: SLF001
+    with pytest.raises(CannotTell, match="empty"):
+        effect._judge(replied(b"anything"), JOB, Trace("ticket", "key"))  # noqa: SLF001
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_an_empty_text_is_found_nowhere():
     ],
 )
 def test_what_the_payload_does_not_have_is_an_error(template, words):
-    with pytest.raises(Untold) as caught:
+    with pytest.raises(CannotTell) as caught:
         filled(template, JOB, "key")
     assert str(caught.value) == words
 
@@ -121,7 +121,7 @@ async def test_a_file_that_is_not_there(tmp_path, mode, witness, there):
 
 async def test_an_empty_witness_witnesses_nothing(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(Untold, match="every file holds"):
+    with pytest.raises(CannotTell, match="every file holds"):
         await looked(FileEffect("file", tmp_path / "file", lambda _job: ""))
 
 
@@ -157,7 +157,7 @@ async def test_a_check_takes_the_job_and_the_effect_if_it_wants_to(verify, expec
 def test_the_key_of_an_effect_is_the_same_until_the_payload_is_amended(amended, expected):
     nowhere: Any = None
     job = Job(held := claim(attempts=3, token=9, details=Details(amended=amended)), QueueRules())
-    job.keep(Ledger(nowhere, held, payload.kept, ["ticket"]))
+    job.keep(Ledger(nowhere, held, payload.encode_value, ["ticket"]))
     assert (job.effect("ticket").key, key_of(job.identity, "ticket")) == (expected, expected)
 
 

@@ -182,7 +182,7 @@ def test_a_completed_job_says_so_with_its_warning():
 def test_a_job_that_was_found_done_says_what_was_found():
     said = told(State.COMPLETED, warning="post_write_recovery", found=("ticket", "mail"))
     assert said == (
-        "It completed 1.5 m ago: nobody knew how its last attempt ended, but its effect was found there "
+        "It completed 1.5 m ago: how its last attempt ended was unknown, but its effect was found there "
         "(ticket, mail), and nothing was run again (post_write_recovery)."
     )
 

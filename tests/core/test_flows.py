@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from standfast.application.wings import store_at
-from standfast.concurrency.flows import beside, finished, of_loop
+from standfast.concurrency.flows import run_off_loop, run_on_loop, run_sync
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.tokens import settings_scripts
 from standfast.wings.tokens.settings_scripts import SharedSetting
@@ -21,9 +21,9 @@ def here() -> int:
 
 async def both(*, fails: bool = False) -> list[int]:
     async def inner() -> int:
-        return await beside(refuse if fails else here)
+        return await run_off_loop(refuse if fails else here)
 
-    return [await beside(here), await inner()]
+    return [await run_off_loop(here), await inner()]
 
 
 def refuse() -> int:
@@ -35,7 +35,7 @@ async def test_on_a_loop_blocking_work_is_done_beside_it():
 
 
 def test_without_a_loop_it_is_done_in_the_thread_that_asks():
-    assert finished(both()) == [here(), here()]
+    assert run_sync(both()) == [here(), here()]
 
 
 def test_what_goes_wrong_is_raised_where_the_flow_waits():
@@ -46,13 +46,13 @@ def test_what_goes_wrong_is_raised_where_the_flow_waits():
             return str(error)
         return ""
 
-    assert finished(mended()) == "not here"
+    assert run_sync(mended()) == "not here"
     with pytest.raises(LookupError, match="not here"):
-        finished(both(fails=True))
+        run_sync(both(fails=True))
 
 
 async def test_code_that_blocks_inside_a_loop_does_not_make_the_loop_block_afterwards():
-    assert finished(both()) == [here(), here()]
+    assert run_sync(both()) == [here(), here()]
     assert here() not in await both()
 
 
@@ -62,10 +62,10 @@ def test_what_only_a_loop_can_give_gets_a_loop_of_its_own_in_which_nothing_block
         return await both()
 
     async def flow() -> list[int]:
-        return await of_loop(of_a_user())
+        return await run_on_loop(of_a_user())
 
-    assert here() not in finished(flow())
-    assert finished(both()) == [here(), here()]
+    assert here() not in run_sync(flow())
+    assert run_sync(both()) == [here(), here()]
 
 
 def test_a_flow_that_suspends_is_refused():
@@ -73,7 +73,7 @@ def test_a_flow_that_suspends_is_refused():
         await asyncio.sleep(0)
 
     with pytest.raises(RuntimeError, match="only a loop"):
-        finished(sleeps())
+        run_sync(sleeps())
 
 
 @pytest.fixture

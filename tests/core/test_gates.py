@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from standfast.errors import ConfigurationError
 from standfast.rules import DEFAULTS, Breaker, Rate, queue_rules
 from standfast.wings.limits import words as gates
-from standfast.wings.limits.words import Candidate, Circuit, Room, Row, Word
+from standfast.wings.limits.words import Candidate, Circuit, DependencyAnswer, Room, Row
 
 A, B, RATE, BREAKER = "limit:mail:a", "limit:mail:b", "rate:mail:a", "breaker:crm"
 
@@ -53,7 +53,7 @@ def admitted(candidates: list[Candidate], slots: int = 9, **free: int) -> tuple[
         ),
         # Nothing is taken of one gate by who is stopped at the next.
         ([Candidate(1, (A, B)), Candidate(2, (A,))], {"a": 1}, ([(2, [A])], [(1, B, [])], [])),
-        # What is in somebody else's hands stays where it is.
+        # What is in other hands stays where it is.
         ([Candidate(1, ("limit:mail:busy",)), Candidate(2, (A,))], {"a": 1}, ([(2, [A])], [], [])),
         # A place of a gate that the rules do not name any more is given up.
         ([Candidate(1, (), frozenset({A}))], {}, ([(1, [])], [], [A])),
@@ -148,10 +148,10 @@ def test_a_meter_from_another_clock_holds_nothing_up_for_long():
 
 # --- what breaks
 
-NO, YES, SILENT = (Word(answers, 3, 30.0) for answers in (False, True, None))
+NO, YES, SILENT = (DependencyAnswer(answers, 3, 30.0) for answers in (False, True, None))
 
 
-def heard(*words: Word, row: Row | None = None, now: float = 100.0, probe: int | None = None) -> Row:
+def heard(*words: DependencyAnswer, row: Row | None = None, now: float = 100.0, probe: int | None = None) -> Row:
     row = row or Row(BREAKER, "breaker")
     for word in words:
         row = gates.after(row, word, now, probe=probe)

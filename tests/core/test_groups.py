@@ -3,16 +3,16 @@ from __future__ import annotations
 import pytest
 
 from standfast.failure import Class, Failure, Landed
-from standfast.wings.letters.grouping import Group, Sighting, add, died_again
+from standfast.wings.letters.grouping import Group, SeenLetter, add, died_again
 
 
 def failure(message: str) -> Failure:
     return Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="denied", message=message)
 
 
-def sighting(fingerprint: str, at: float, **more) -> Sighting:
+def sighting(fingerprint: str, at: float, **more) -> SeenLetter:
     said = {"failure": failure(f"at {at:g}"), "id": f"job-{at:g}", "queue": "mail", "handler": "mail"}
-    return Sighting(fingerprint=fingerprint, at=at, **{**said, **more})
+    return SeenLetter(fingerprint=fingerprint, at=at, **{**said, **more})
 
 
 def test_letters_of_one_fingerprint_are_one_group_whatever_their_order():

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from standfast.rules import QueueRules, queue_rules
-from standfast.wings.health.rules import Absence, QueueFacts, StoreFacts, issues, status
+from standfast.wings.health.rules import MissingWorker, QueueFacts, StoreFacts, issues, status
 
 IDLE = QueueFacts(
     queue="mail",
@@ -89,28 +89,33 @@ def test_queue(facts, expected):
         ({"sweep_age": 300.4}, []),
         ({"sweep_age": None}, []),
         (
-            {"absences": (Absence("h", 7, 4.0, "dead", (("mail/send", 2), ("sms/sms", 1))),)},
+            {"absences": (MissingWorker("h", 7, 4.0, "dead", (("mail/send", 2), ("sms/sms", 1))),)},
             ["worker on h, pid 7, died, last heard of 4 s ago; it ran mail/send (2), sms/sms (1)"],
         ),
         (
-            {"absences": (Absence("h", 7, 13.1, "unknown"), Absence("h", 8, 13.0, "unknown"))},
+            {"absences": (MissingWorker("h", 7, 13.1, "unknown"), MissingWorker("h", 8, 13.0, "unknown"))},
             ["worker on h, pid 7, has been silent for 13 s; it runs nothing"],
         ),
         (
-            {"absences": (Absence("h", 7, 30.1, "alive", (("mail/mail", 1),)), Absence("h", 8, 30.0, "alive"))},
+            {
+                "absences": (
+                    MissingWorker("h", 7, 30.1, "alive", (("mail/mail", 1),)),
+                    MissingWorker("h", 8, 30.0, "alive"),
+                )
+            },
             ["worker on h, pid 7, has been silent for 30 s; it runs mail/mail (1)"],
         ),
         (
             {
                 "absences": (
-                    Absence("h", 7, 4, "dead", calls=True),
-                    Absence("h", 8, 5, "dead", (("a/b", 1),), calls=True),
+                    MissingWorker("h", 7, 4, "dead", calls=True),
+                    MissingWorker("h", 8, 5, "dead", (("a/b", 1),), calls=True),
                 )
             },
             ["worker on h, pid 8, died, last heard of 5 s ago; it ran a/b (1)"],
         ),
         (
-            {"absences": tuple(Absence("h", pid, pid, "dead") for pid in range(7, 0, -1))},
+            {"absences": tuple(MissingWorker("h", pid, pid, "dead") for pid in range(7, 0, -1))},
             [
                 *(f"worker on h, pid {pid}, died, last heard of {pid} s ago; it ran nothing" for pid in range(1, 6)),
                 "2 more workers died or fell silent",
@@ -159,8 +164,8 @@ def test_store(facts, expected):
     [
         ({"queues": (replace(IDLE, due=1, oldest_due_seconds=61.0, claimed_recently=True),)}, True),
         ({"queues": (replace(IDLE, abandoned=1),)}, True),
-        ({"absences": (Absence("h", 7, 14.0, "unknown", (("mail/mail", 1),), holds=1),)}, True),
-        ({"absences": (Absence("h", 7, 14.0, "dead", (("mail/mail", 1),)),)}, False),
+        ({"absences": (MissingWorker("h", 7, 14.0, "unknown", (("mail/mail", 1),), holds=1),)}, True),
+        ({"absences": (MissingWorker("h", 7, 14.0, "dead", (("mail/mail", 1),)),)}, False),
         ({}, False),
     ],
 )

@@ -193,7 +193,7 @@ def test_a_priority_is_a_number_or_the_name_of_a_trigger(level, priority):
 def test_a_body_names_none_but_the_queues_it_may(named):
     body = encoded({"type": named})
     found = came_to(made(queue="$.type", queues=["paid"]), webhook(body, NOW), body)
-    assert (found.status, "none of this source's queues" in found.detail) == (422, True)
+    assert (found.status, "not one of this source's queues" in found.detail) == (422, True)
 
 
 def test_plain_json_has_its_key_where_the_table_says():

@@ -92,14 +92,14 @@ def test_what_nobody_wants_any_more_ends_cancelled_and_keeps_what_is_known_of_it
 def test_no_approval_is_asked_for_what_nobody_wants_any_more():
     filing = Filing(id="a", bound=Bound("sha", "mail/send", "built-in"))
     decided = transition(Move.HOLD, State.RUNNING).carrying(filing, Use("grant", "job"))
-    assert decided.of(Filing) == filing
+    assert decided.rider(Filing) == filing
     end = unwanted(decided)
-    assert (end.of(Filing), end.of(Use)) == (None, Use("grant", "job"))
+    assert (end.rider(Filing), end.rider(Use)) == (None, Use("grant", "job"))
 
 
 def test_a_move_carries_one_value_of_a_type_and_the_last_one_counts():
     decided = transition(Move.RELEASE, State.HELD).carrying(Use("first", "job")).carrying(Use("second", "job"))
-    assert decided.of(Use) == Use("second", "job")
+    assert decided.rider(Use) == Use("second", "job")
     assert decided.carries == (Use("second", "job"),)
 
 

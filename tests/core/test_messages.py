@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from standfast.failure import Class, Failure, Landed
-from standfast.wings.sessions.rules import End, worded
+from standfast.wings.sessions.rules import End, word_message
 from standfast.wings.sessions.words import Origin, kind_of
 
 PLAIN = Origin("s", "mail", tried=True)
@@ -67,7 +67,7 @@ def failure(code: str = "max_attempts", landed: Landed = Landed.NO) -> Failure:
         ),
         (
             End(kind="retry_success", state="completed", target="mail/mail", by="anna", attempts=1),
-            "mail/mail is done, somebody settled it (anna).",
+            "mail/mail is done, anna settled it.",
             "Nothing is left to do.",
         ),
         (
@@ -121,6 +121,6 @@ def failure(code: str = "max_attempts", landed: Landed = Landed.NO) -> Failure:
     ],
 )
 def test_a_message_says_what_is_so_and_what_to_do(end, message, hint):
-    told = worded(end)
+    told = word_message(end)
     assert told.message == message
     assert hint in told.hint

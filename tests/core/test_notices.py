@@ -13,17 +13,17 @@ from standfast.lifecycle import ABOUT, NoticeKind
 from standfast.wings.notices.scripts import JournalRow
 from standfast.wings.notices.words import (
     Notice,
-    Wanted,
+    NoticeFilter,
     checked_kinds,
     cloud_event,
     end_of,
     gap,
-    laid_out,
+    lay_out,
+    notices_of,
     row_of,
-    told,
 )
 
-ALL = Wanted().fits
+ALL = NoticeFilter().fits
 AT = datetime(2026, 11, 16, 9, 15, 48, 943210, UTC)
 
 
@@ -33,8 +33,8 @@ def notice(kind: str = "enqueued", job: str | None = "j1", queue: str = "mail", 
 
 def test_a_number_names_its_transaction_and_the_end_of_one_comes_before_the_next():
     entries = '[["enqueued","mail",["a","b"]],["schedule_added","mail",["nightly"]],["paused","mail",[""]]]'
-    found = list(told(JournalRow(7, AT.timestamp(), entries), 0.0, ALL))
-    paused = list(told(JournalRow(7, AT.timestamp(), entries), 0.0, Wanted(frozenset({"paused"})).fits))
+    found = list(notices_of(JournalRow(7, AT.timestamp(), entries), 0.0, ALL))
+    paused = list(notices_of(JournalRow(7, AT.timestamp(), entries), 0.0, NoticeFilter(frozenset({"paused"})).fits))
     assert paused == found[-1:], "whoever wants little gets the same numbers"
     assert [row_of(each.seq) for each in found] == [7] * 4
     assert [each.job for each in found] == ["a", "b", None, None]
@@ -56,7 +56,7 @@ class Unwanted(list[str]):
 
 def test_a_row_with_more_notices_than_numbers_is_told_and_does_not_run_into_the_next():
     much = [("held", "mail", Unwanted([""]) * (1 << 20)), ("enqueued", "mail", ["b"])]
-    [last] = laid_out(7, AT, much, Wanted(frozenset({"enqueued"})).fits)
+    [last] = lay_out(7, AT, much, NoticeFilter(frozenset({"enqueued"})).fits)
     assert (last.job, last.seq) == ("b", end_of(7))
 
 
@@ -71,7 +71,7 @@ def test_a_row_with_more_notices_than_numbers_is_told_and_does_not_run_into_the_
     ],
 )
 def test_who_wants_little_gets_that(kinds, queues, fits):
-    wanted = Wanted(checked_kinds(kinds), None if queues is None else frozenset(queues))
+    wanted = NoticeFilter(checked_kinds(kinds), None if queues is None else frozenset(queues))
     assert wanted.fits("enqueued", "mail") is fits
 
 

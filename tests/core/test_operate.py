@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from standfast.failure import Landed
-from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.lifecycle import JobRef, Move, State, Transition
 from standfast.wings.jobs.rules import cancel
 from standfast.wings.policy.permit import permit
 from standfast.wings.replays.rules import Refusal, discard, replay
 
 
-def job(state: State) -> Standing:
-    return Standing(7, 3, "job-7", "mail", state, "thread:mail:t")
+def job(state: State) -> JobRef:
+    return JobRef(7, 3, "job-7", "mail", state, "thread:mail:t")
 
 
 @pytest.mark.parametrize("state", [State.DEAD, State.HELD])

@@ -8,9 +8,9 @@ from standfast.errors import PolicyRefused
 from standfast.wings.policy.cases import load_cases
 from standfast.wings.policy.facts import Facts
 from standfast.wings.policy.load import load_policy
-from standfast.wings.policy.rehearse import Rehearsed, rehearse
+from standfast.wings.policy.rehearse import CaseResult, rehearse
 from standfast.wings.policy.rules import BUILT_IN, Broken
-from standfast.wings.policy.whatif import SAMPLES, Change, WhatIf, what_if
+from standfast.wings.policy.what_if import SAMPLES, Change, WhatIf, what_if
 from tests.core.policies import SAMPLE
 
 POLICY = load_policy(SAMPLE)
@@ -45,7 +45,7 @@ def test_cases_that_do_not_say_what_came_instead_and_their_line():
     failed = [case for case in rehearse(load_cases(CASES), policy) if not case.passed]
     by = "(by dlq_rules#1 (1 of 1 replays used))"
     assert failed == [
-        Rehearsed(
+        CaseResult(
             "what is exhausted comes back by itself",
             2,
             (
@@ -54,7 +54,7 @@ def test_cases_that_do_not_say_what_came_instead_and_their_line():
                 f"rule: expected dlq_rules#1, got dlq_rules#1 (1 of 1 replays used) {by}",
             ),
         ),
-        Rehearsed("poison has an owner", 5, ("owner: expected integration-team, got ops (by dlq_rules#2)",)),
+        CaseResult("poison has an owner", 5, ("owner: expected integration-team, got ops (by dlq_rules#2)",)),
     ]
 
 

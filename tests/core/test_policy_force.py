@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from standfast.wings.policy.force import NEWER, of_store, stored
 from standfast.wings.policy.load import load_policy
+from standfast.wings.policy.policy_in_force import NEWER, of_store, stored
 from standfast.wings.policy.rules import BUILT_IN, Broken
 
 GOOD = load_policy(

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import ConfigurationError, PolicyRefused
 from standfast.failure import Action
 from standfast.rules import Backoff
 from standfast.wings.policy.document import LARGEST
-from standfast.wings.policy.force import in_force
 from standfast.wings.policy.load import load_policy, read_policy
 from standfast.wings.policy.match import Bound, Match
+from standfast.wings.policy.policy_in_force import in_force
 from standfast.wings.policy.rules import BUILT_IN, Broken, DlqRule, Policy, ReplayRule
 from standfast.wings.policy.verbs import content
 from tests.core.policies import SAMPLE
@@ -263,7 +263,7 @@ PIECES = st.sampled_from(
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(PIECES | st.text(max_size=4), max_size=20).map("".join) | st.binary(max_size=30))
 def test_any_text_loads_or_is_refused_with_its_place(text):
-    read: object = asked(lambda: load_policy(text), lambda error: error)
+    read: object = call_guarded(lambda: load_policy(text), lambda error: error)
     if isinstance(read, PolicyRefused):
         assert (read.line, read.column) >= (1, 1)
     else:

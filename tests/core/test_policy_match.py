@@ -10,9 +10,9 @@ import pytest
 from standfast.failure import Class, Failure, Landed
 from standfast.views import JobView
 from standfast.wings.policy.facts import UNKNOWN, Facts, facts_of_letter
-from standfast.wings.policy.fitting import MOST_KINDS, Fitting
 from standfast.wings.policy.load import load_policy
 from standfast.wings.policy.match import Match, like
+from standfast.wings.policy.rule_matcher import MOST_KINDS, RuleMatcher
 
 LETTER = Facts(
     queue="payments_eu",
@@ -141,9 +141,9 @@ def test_the_first_rule_that_fits_is_found_with_its_place():
         "  - {match: {queue: payments_eu}, decision: require_approval}\n"
         "  - {match: {}, decision: allow}\n"
     ).replay_rules
-    assert Fitting(rules).first(LETTER) == (2, rules[1])
-    assert Fitting(rules).first(UNKNOWN) == (3, rules[2])
-    assert Fitting(rules[:2]).first(UNKNOWN) is None
+    assert RuleMatcher(rules).first(LETTER) == (2, rules[1])
+    assert RuleMatcher(rules).first(UNKNOWN) == (3, rules[2])
+    assert RuleMatcher(rules[:2]).first(UNKNOWN) is None
 
 
 def test_letters_that_look_alike_are_still_told_apart_by_their_numbers_and_labels():
@@ -154,7 +154,7 @@ def test_letters_that_look_alike_are_still_told_apart_by_their_numbers_and_label
         "  - {match: {risk: high}, action: quarantine}\n"
         "  - {match: {class: transient}, action: manual_review}\n"
     ).dlq_rules
-    fitting = Fitting(rules)
+    fitting = RuleMatcher(rules)
     letters = [
         Facts(queue=queue, cls=cls, attempts=attempts, labels=labels, risk=risk)
         for queue in ("pay_eu", "mail")
@@ -170,7 +170,7 @@ def test_letters_that_look_alike_are_still_told_apart_by_their_numbers_and_label
 
 def test_letters_that_are_all_different_do_not_fill_the_memory():
     [rule] = load_policy("version: v1\ndlq_rules:\n  - {match: {session: 's*'}, action: quarantine}\n").dlq_rules
-    fitting = Fitting([rule])
+    fitting = RuleMatcher([rule])
     assert all(fitting.first(Facts(session=f"s{n}")) == (1, rule) for n in range(2 * MOST_KINDS + 1))
     assert len(fitting.remembered) <= MOST_KINDS
 

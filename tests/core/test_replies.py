@@ -15,13 +15,13 @@ from standfast.views import Attempt, JobView
 from standfast.wings.calls.replies import (
     HINTS,
     LONGEST_RESULT,
-    anothers,
-    goes_on,
     not_replayed,
+    of_other_session,
     parked,
     reply,
     spooled,
     still_down,
+    still_running,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -85,7 +85,7 @@ VARIANTS: list[tuple[str, State, dict[str, Any], str, str, dict[str, Any]]] = [
         State.COMPLETED,
         {"warning": "post_write_recovery", "effects": FOUND},
         "ok",
-        "It is done: nobody saw it end, but its effect was found (note). Nothing was run again, so there is no result.",
+        "It is done: its end was lost, but its effect was found (note). Nothing was run again, so there is no result.",
         {"result": None, "post_write_recovery": True, "effects_verified": ["note"], "warning": "post_write_recovery"},
     ),
     (
@@ -265,7 +265,7 @@ def test_no_state_is_without_a_variant():
             ),
         ),
         (
-            goes_on(job(State.RUNNING)),
+            still_running(job(State.RUNNING)),
             "running",
             (
                 "It is not done yet: it is still being run, and goes on without you. Do not call again; "
@@ -273,16 +273,16 @@ def test_no_state_is_without_a_variant():
             ),
         ),
         (
-            goes_on(job(State.RUNNING, reason="lease_lapsed")),
+            still_running(job(State.RUNNING, reason="lease_lapsed")),
             "running",
             (
-                "It is not known to be done, and nobody is at it: who ran it has been silent for longer than its "
+                "It is not known to be done, and no worker runs it: its worker has been silent for longer than its "
                 "lease. A live worker takes it up by itself, and repeats it, checks it or leaves it to a person, as "
                 "its handler says. Do not call again; see with health that a worker is there, then wait for it."
             ),
         ),
         (
-            anothers(job(State.COMPLETED, result="secret")),
+            of_other_session(job(State.COMPLETED, result="secret")),
             "ok",
             (
                 "Another session's call has this key, so it was not called again: that one is done. What came of it is "
@@ -318,7 +318,7 @@ def test_no_state_is_without_a_variant():
             "It was not retried: a person must approve it first (r). Do not ask again.",
         ),
     ],
-    ids=["parked", "goes on", "nobody at it", "another's", "spooled", "still down", "denied", "approval required"],
+    ids=["parked", "goes on", "no worker runs it", "another's", "spooled", "still down", "denied", "approval required"],
 )
 def test_what_only_the_caller_knows_is_said_too(said, status, hint):
     assert (said["status"], said["hint"]) == (status, hint)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from standfast.failure import Class, Failure, Landed, reason
-from standfast.job import Claim, Details, Entry
-from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.job import Claim, Details, LedgerEntry
+from standfast.lifecycle import JobRef, Move, State, Transition
 from standfast.outcome import (
     Cancel,
     Drained,
@@ -341,14 +341,14 @@ def test_a_job_claimed_too_late_dies_without_spending_its_attempt():
 
 
 def test_a_job_that_outlived_its_time_in_the_queue_dies_there():
-    transition = outlived(Standing(11, 7, "job-1", "mail", State.QUEUED), "max_age")
+    transition = outlived(JobRef(11, 7, "job-1", "mail", State.QUEUED), "max_age")
     assert (transition.move, transition.source, transition.spends) == (Move.DIE, State.QUEUED, 0)
     assert told(transition) == "die permanent no max_age"
     assert transition.triage is not None
 
 
 def test_a_claim_that_never_arrived_is_given_back():
-    transition = given_back(Standing(11, 7, "job-1", "mail", State.RUNNING))
+    transition = given_back(JobRef(11, 7, "job-1", "mail", State.RUNNING))
     assert (transition.move, transition.source) == (Move.GIVE_BACK, State.RUNNING)
     assert (transition.spends, transition.defers, transition.delay) == (-1, 1, 0.0)
 
@@ -379,7 +379,7 @@ def test_a_job_that_died_alone_with_its_worker_spends_its_attempt():
     ("held", "reason_code"),
     [
         (claim("manual"), "unknown_commit_state"),
-        (claim("manual", ledger=[Entry("mark", "done", "1")]), "worker_lost"),
+        (claim("manual", ledger=[LedgerEntry("mark", "done", "1")]), "worker_lost"),
         (claim(handler="http", payload='{"method":"POST"}'), "unknown_commit_state"),
     ],
 )

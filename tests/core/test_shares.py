@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from standfast.wings.health.counting import Count, shared_out
+from standfast.wings.health.counting import Count, count_each
 
 
 def counted(true: dict[str, int], most: int, least: int = 1) -> tuple[dict[str, Count], int]:
     """Count as a store would; give the counts, and how many jobs were looked at."""
-    looked, asking = 0, shared_out("count", dict.fromkeys(true, least), most)
+    looked, asking = 0, count_each("count", dict.fromkeys(true, least), most)
     rows = None
     try:
         while True:

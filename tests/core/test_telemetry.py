@@ -38,14 +38,14 @@ GIVEN = f"00-{WHOLE}-{SPAN}-01"
     ],
 )
 def test_only_what_fits_the_grammar_is_understood(given, read):
-    assert telemetry.understood(given) == read
+    assert telemetry.read_traceparent(given) == read
 
 
 def test_a_span_is_written_as_it_is_read():
     found = SimpleNamespace(is_valid=True, trace_id=int(WHOLE, 16), span_id=int(SPAN, 16), trace_flags=1)
-    assert telemetry.written(found) == telemetry.understood(GIVEN) == GIVEN  # type: ignore[arg-type]
+    assert telemetry.as_traceparent(found) == telemetry.read_traceparent(GIVEN) == GIVEN  # type: ignore[arg-type]
     assert telemetry.trace_id(GIVEN) == WHOLE
-    assert telemetry.written(SimpleNamespace(is_valid=False)) is None  # type: ignore[arg-type]
+    assert telemetry.as_traceparent(SimpleNamespace(is_valid=False)) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

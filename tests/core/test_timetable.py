@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from standfast.errors import ConfigurationError
 from standfast.wings.schedules import rules as timetable
 from standfast.wings.schedules import wording as words
-from standfast.wings.schedules.rules import Cron, Every, Late, Once, check_cron, issues, plan, spread, turned_back
+from standfast.wings.schedules.rules import (
+    Cron,
+    Every,
+    LateSchedule,
+    Once,
+    check_cron,
+    earlier_tick,
+    issues,
+    plan,
+    spread,
+)
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NEW_YORK = ZoneInfo("America/New_York")
@@ -200,10 +210,10 @@ def test_a_run_that_the_zone_does_not_have_any_more_is_run_all_the_same():
 
 
 def test_a_clock_that_was_set_back_brings_an_earlier_tick():
-    assert turned_back(MINUTES, NOW + 3600, NOW) == NOW + 60
-    assert turned_back(MINUTES, NOW + 60, NOW) is None
-    assert turned_back(MINUTES, NOW - 60, NOW) is None
-    assert turned_back(Once(NOW), None, NOW - 9) is None
+    assert earlier_tick(MINUTES, NOW + 3600, NOW) == NOW + 60
+    assert earlier_tick(MINUTES, NOW + 60, NOW) is None
+    assert earlier_tick(MINUTES, NOW - 60, NOW) is None
+    assert earlier_tick(Once(NOW), None, NOW - 9) is None
 
 
 @pytest.mark.parametrize(
@@ -288,7 +298,10 @@ def test_an_interval_in_plain_words(seconds, said):
 
 
 def test_what_health_says_of_schedules():
-    late = [Late("nightly", "report", 61.0, queue_paused=False), Late("often", "mail", 3.0, queue_paused=True)]
+    late = [
+        LateSchedule("nightly", "report", 61.0, queue_paused=False),
+        LateSchedule("often", "mail", 3.0, queue_paused=True),
+    ]
     assert list(issues(late, workers=False)) == [
         "schedule nightly: its run is 61 s overdue, and no worker is alive",
         "schedule often: its queue mail is paused",

@@ -9,7 +9,7 @@ import pytest
 
 from standfast.failure import Landed, Verdict
 from standfast.failure.classify import of_result
-from standfast.job import ASKED, Entry
+from standfast.job import ASKED, LedgerEntry
 from standfast.lifecycle import Move
 from standfast.outcome import (
     Cancel,
@@ -36,17 +36,17 @@ from standfast.wings.effects.rules import (
     result_of,
     resumes,
     scope,
-    seen,
-    untold,
+    summary,
+    undetermined_checks,
     with_looks,
 )
 from standfast.worker.settling import settle
 from tests.core.test_settle import RULES, claim, decided, failed, told
 
 V, A, P, I = Verdict  # noqa: E741 - one letter each makes the table readable
-BEGUN = Entry("ticket", "begun")
-DONE = Entry("ticket", "done", '{"id":7}')
-SEEN = Entry("ticket", "seen", None, "absent")
+BEGUN = LedgerEntry("ticket", "begun")
+DONE = LedgerEntry("ticket", "done", '{"id":7}')
+SEEN = LedgerEntry("ticket", "seen", None, "absent")
 MODES = ("replay", "verify_first", "manual")
 
 
@@ -112,8 +112,8 @@ def test_what_a_check_answers(answer, expected):
         (BEGUN, "replay", A),
         (BEGUN, "verify_first", I),
         (BEGUN, "manual", I),
-        (Entry("ticket", "begun", None, ASKED), "manual", A),
-        (Entry("ticket", "begun", None, ASKED), "verify_first", A),
+        (LedgerEntry("ticket", "begun", None, ASKED), "manual", A),
+        (LedgerEntry("ticket", "begun", None, ASKED), "verify_first", A),
     ],
 )
 def test_an_effect_that_nobody_can_look_for_is_judged_by_the_ledger(entry, mode, expected):
@@ -160,10 +160,10 @@ def test_nothing_that_is_open_is_nothing_to_look_at():
 
 def test_the_check_that_cannot_tell_is_named():
     looks = (Look("mail", V), Look("ticket", I, "OSError: no route"), Look("bill", I))
-    assert untold(looks) == (
+    assert undetermined_checks(looks) == (
         "effect 'ticket' cannot be told: OSError: no route; effect 'bill' cannot be told: its check says so"
     )
-    assert seen(looks) == "mail verified, ticket indeterminate, bill indeterminate"
+    assert summary(looks) == "mail verified, ticket indeterminate, bill indeterminate"
 
 
 # --- what becomes of the job
@@ -189,7 +189,12 @@ def test_what_cannot_be_told_is_held_with_the_evidence():
     )
 
 
-SEVERAL = [Entry("ticket", "done", "7"), Entry("mail", "begun"), Entry("bill", "done"), Entry("file", "seen")]
+SEVERAL = [
+    LedgerEntry("ticket", "done", "7"),
+    LedgerEntry("mail", "begun"),
+    LedgerEntry("bill", "done"),
+    LedgerEntry("file", "seen"),
+]
 
 
 @pytest.mark.parametrize(
@@ -326,8 +331,8 @@ def test_an_attempt_that_was_entered_is_spent(entered, spends):
 
 # --- what a look found, and what follows behind it
 
-STEP = Entry("fetch\x1fs0123456789abcdef", "done", "1")
-OPEN_STEP = Entry("fetch\x1fs0123456789abcdef", "begun")
+STEP = LedgerEntry("fetch\x1fs0123456789abcdef", "done", "1")
+OPEN_STEP = LedgerEntry("fetch\x1fs0123456789abcdef", "begun")
 
 
 @pytest.mark.parametrize(
@@ -349,9 +354,9 @@ def test_a_handler_that_keeps_the_ledger_is_resumed_unless_it_says_otherwise(whe
 def test_a_look_closes_an_intent_and_brings_its_receipt():
     looks = [Look("ticket", V, receipt="7"), Look("mail", V), Look("file", A)]
     assert with_looks([BEGUN], looks) == [
-        Entry("ticket", "done", "7", "verified"),
-        Entry("mail", "seen", None, "verified"),
-        Entry("file", "seen", None, "absent"),
+        LedgerEntry("ticket", "done", "7", "verified"),
+        LedgerEntry("mail", "seen", None, "verified"),
+        LedgerEntry("file", "seen", None, "absent"),
     ]
     assert with_looks([BEGUN], [Look("ticket", A)]) == [BEGUN]
 
@@ -421,9 +426,9 @@ def test_a_failed_look_is_put_off_as_often_as_there_are_attempts_and_spends_noth
 
 
 def test_steps_say_nothing_about_effects_that_are_not_in_the_ledger():
-    assert claim(ledger=[STEP]).told_by_ledger is None
-    assert claim(ledger=[STEP, DONE]).told_by_ledger == Landed.NO
-    assert claim(ledger=[OPEN_STEP, DONE]).told_by_ledger == Landed.MAYBE
+    assert claim(ledger=[STEP]).landed_by_ledger is None
+    assert claim(ledger=[STEP, DONE]).landed_by_ledger == Landed.NO
+    assert claim(ledger=[OPEN_STEP, DONE]).landed_by_ledger == Landed.MAYBE
 
 
 @pytest.mark.parametrize("mode", ["replay", "verify_first"])

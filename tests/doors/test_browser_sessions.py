@@ -12,7 +12,7 @@ import pytest
 
 from standfast import ConfigurationError, Standfast
 from standfast.application.wings import store_at
-from standfast.server import cookies, remembered
+from standfast.server import cookies, grant_cache
 from standfast.server.app import Server
 from standfast.server.auth import CSRF_HEADER
 from standfast.settings import load
@@ -21,7 +21,7 @@ from standfast.wings.backup.verbs import restore
 from standfast.wings.tokens import session_scripts as browser_sessions
 from standfast.wings.tokens.browser_sessions import BrowserSessions
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.doors.browsing import HERE, session_of, sign_in
 from tests.waiting import seen
 
@@ -32,7 +32,7 @@ PAGE = {"Accept": "text/html"}
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every request ask the store, as one does a second later."""
-    monkeypatch.setattr(remembered, "LASTS", 0.0)
+    monkeypatch.setattr(grant_cache, "LASTS", 0.0)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ async def test_signing_out_ends_the_session_at_every_server(sf: Standfast) -> No
 
 async def test_what_signs_out_here_is_forgotten_here_at_once(sf: Standfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """Although a server remembers for a second what a cookie stands for."""
-    monkeypatch.setattr(remembered, "LASTS", 60.0)
+    monkeypatch.setattr(grant_cache, "LASTS", 60.0)
     server = Server(sf)
     async with browser(sf, server=server) as client, browser(sf, server=server) as copy:
         known = await sign_in(client, await new_token(sf))
@@ -231,7 +231,7 @@ async def test_sessions_that_ended_are_deleted_and_a_token_has_so_many(
     await sf.browser_sessions.open(token, "http://gone")
 
     async def pruned() -> bool:
-        await sf._store.write(upkeep.prune, Prune())  # noqa: SLF001
+        await sf._store.write(upkeep.prune, PruneRequest())  # noqa: SLF001
         rows = [await sf._store.read(browser_sessions.one(fingerprint(each), HERE)) for each in secrets]  # noqa: SLF001
         return sum(row is not None for row in rows) == 1
 

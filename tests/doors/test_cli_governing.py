@@ -120,7 +120,7 @@ class TestApprovals:
         _, approval = ask(asked_by=user())
         refused = cli("approvals", "approve", approval)
         assert refused.exit_code == 4
-        assert "somebody else must approve; nothing was changed" in refused.stderr
+        assert "another person must approve; nothing was changed" in refused.stderr
 
     def test_a_file_in_the_callers_directory_makes_nobody_a_member_of_a_group(self, cli, here):
         _, approval = ask(group="governance")

@@ -114,7 +114,7 @@ class TestDoctor:
         assert cli("jobs").exit_code == 2
 
     def test_a_full_disk_is_wrong(self, cli, monkeypatch):
-        monkeypatch.setattr("standfast.store.premises.ROOM_TO_ACCEPT", 1 << 62)
+        monkeypatch.setattr("standfast.store.store_location.ROOM_TO_ACCEPT", 1 << 62)
         found, ok = checks(cli("doctor", "--json"))
         assert "free some space" in found["disk"]["problem"]
         assert not ok

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from standfast import Standfast
-from standfast.dashboard.drawing import ago, counted, line, mark, span
+from standfast.dashboard.drawing import ago, count_text, line, mark, span
 from standfast.dashboard.shared_cache import SharedCache
 from standfast.dashboard.sitemap import ACTIONS, PAGES
 from standfast.dashboard.statics import NAMES
@@ -318,8 +318,8 @@ def test_values_are_written_for_people() -> None:
     assert [span(each) for each in (0, 0.25, 5, 65, 3600, 90061, None)][:6] == [
         "0 s", "250 ms", "5 s", "1 min 5 s", "1 h", "1 d 1 h",
     ]  # fmt: skip
-    assert counted(10000, "due", ["due"]) == "≥ 10\N{NO-BREAK SPACE}000"
-    assert counted(3, "due", []) == "3"
+    assert count_text(10000, "due", ["due"]) == "≥ 10\N{NO-BREAK SPACE}000"
+    assert count_text(3, "due", []) == "3"
     assert line("a\nb\u202e" + "x" * 400, 6) == "a b\ufffdxx…"
     assert (mark("dead"), mark("completed"), mark("queued")) == ("bad", "good", "calm")
     assert ago(None) == "\N{EN DASH}"

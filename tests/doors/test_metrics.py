@@ -21,7 +21,7 @@ from standfast.testing.kit import InMemory, memory
 from standfast.wings.alerts.words import AlertKind
 from standfast.wings.health import timings as timings_script
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.doors.test_rest import HERE, Clients, hint
 from tests.worker.inside import store_of
 from tests.worker.wrongs import looked
@@ -94,7 +94,7 @@ async def test_what_workers_timed_outlives_them(sf):
     for number in range(1, 4):
         await sf.enqueue("echo", number)
         await drain(sf)  # a worker of its own
-        await store_of(sf).write(upkeep.prune, Prune())
+        await store_of(sf).write(upkeep.prune, PruneRequest())
         found = await scraped(sf)
         assert found["standfast_queue_wait_seconds_count"][labels(queue="echo")] == number
     timings, _ = await store_of(sf).read(timings_script.measured())

@@ -1,4 +1,4 @@
-"""Names of queues that nobody declared: no producer makes them up, empty ones are forgotten, metrics stay bounded."""
+"""Names of queues that are undeclared: no producer makes them up, empty ones are forgotten, metrics stay bounded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from standfast.server.app import Server
 from standfast.testing import drain
 from standfast.wings.health import exposition
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.waiting import seen
 
 HERE = "http://127.0.0.1"
@@ -60,7 +60,7 @@ async def test_empty_queues_that_nobody_declared_are_forgotten(sf: Standfast, mo
     monkeypatch.setattr(upkeep, "DEFAULTS", msgspec.structs.replace(DEFAULTS, keep_completed=0.001))
 
     async def forgotten() -> bool:
-        await sf._store.write(upkeep.prune, Prune())  # noqa: SLF001
+        await sf._store.write(upkeep.prune, PruneRequest())  # noqa: SLF001
         return "gone" not in await sf.queues.list()
 
     await seen(forgotten)

@@ -14,19 +14,19 @@ import msgspec
 import pytest
 
 from standfast import Permanent, Standfast, StoreUnavailable
-from standfast.server import remembered, shutdown
+from standfast.server import grant_cache, shutdown
 from standfast.server.app import Server
 from standfast.server.cookies import name_at
 from standfast.spine import rounds as closing
 from standfast.testing import FrozenClock, drain
 from standfast.testing.kit import InMemory
-from standfast.wings.notices import following
+from standfast.wings.notices import journal_reader
 from standfast.wings.notices import routes as notices
 from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.notices.journal import journal
 from standfast.wings.notices.words import row_of
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.doors.listening import Frame, Listener
 from tests.postgres import PostgresServer, fresh_schema, in_schema
 from tests.waiting import seen
@@ -152,7 +152,7 @@ async def test_a_token_for_some_queues_hears_of_no_other(sf: InMemory, stage: St
 
 async def test_a_revoked_token_hears_no_more(sf: InMemory, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notices, "RECHECK", 0.02)
-    monkeypatch.setattr(remembered, "LASTS", 0.0)
+    monkeypatch.setattr(grant_cache, "LASTS", 0.0)
     monkeypatch.setattr(notices, "LAST_WORD", 0.01)
     revoked, other = await stage.shown(), await stage.shown()
     async with (
@@ -179,8 +179,8 @@ async def test_what_is_no_longer_kept_is_told_as_gone_and_it_goes_on_from_there(
     sf.clock.advance(2 * 86400)
     await sf.enqueue("echo", 4)
     await journal(sf._store, 3, 10)  # noqa: SLF001 - on PostgreSQL somebody numbers it
-    await sf._store.write(upkeep.prune, Prune())  # noqa: SLF001
-    await sf._followings.close()  # noqa: SLF001 - as in a process that did not see it
+    await sf._store.write(upkeep.prune, PruneRequest())  # noqa: SLF001
+    await sf._journals.close()  # noqa: SLF001 - as in a process that did not see it
     async with stage.listener(f"after={first.seq}&kinds=held", **viewer) as listener:
         [gone] = await listener.next()
         assert gone.event == "gone"
@@ -209,7 +209,7 @@ async def test_what_is_told_at_once_is_read_in_portions_and_others_have_their_tu
     sf: InMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(closing, "NOTICES_A_ROW", 4)
-    monkeypatch.setattr(following, "NOTICES_AT_ONCE", 3)
+    monkeypatch.setattr(journal_reader, "NOTICES_AT_ONCE", 3)
     reader = await sf.reader()
     before = row_of(reader.seq)
     jobs = [made.id for made in await sf.enqueue_many("echo", range(10))]
@@ -230,9 +230,9 @@ async def test_a_reader_that_does_not_read_loses_nothing_and_keeps_little(
     sf: InMemory, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes on by its place in the journal, long after what is at hand has moved on."""
-    monkeypatch.setattr(following, "KEPT_ROWS", 3)
-    monkeypatch.setattr(following, "ROWS_A_READER", 2)
-    monkeypatch.setattr(following, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(journal_reader, "KEPT_ROWS", 3)
+    monkeypatch.setattr(journal_reader, "ROWS_A_READER", 2)
+    monkeypatch.setattr(journal_reader, "LOOK_EVERY", 0.01)
     viewer = await stage.shown()
     async with stage.listener(**viewer) as slow, stage.listener(**viewer) as quick:
         slow.taking.clear()
@@ -240,7 +240,7 @@ async def test_a_reader_that_does_not_read_loses_nothing_and_keeps_little(
             await sf.enqueue("echo", n)
             await quick.next()
         assert slow.notices == []
-        [at_hand] = sf._followings._of.values()  # noqa: SLF001
+        [at_hand] = sf._journals._of.values()  # noqa: SLF001
         assert len(at_hand._rows) <= 3  # noqa: SLF001
         slow.taking.set()
         assert await slow.next(30) == quick.notices
@@ -258,7 +258,7 @@ async def test_many_readers_cost_the_store_one_look(
         return found
 
     listeners = [stage.listener(**viewer) for _ in range(200)]
-    monkeypatch.setattr(following, "journal", counted)
+    monkeypatch.setattr(journal_reader, "journal", counted)
     await asyncio.gather(*(each.__aenter__() for each in listeners))
     try:
         await sf.enqueue("echo")
@@ -363,7 +363,7 @@ async def test_a_stream_outlives_an_outage_of_the_store(
     own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "RECHECK", 0.05)
-    monkeypatch.setattr(remembered, "LASTS", 0.0)
+    monkeypatch.setattr(grant_cache, "LASTS", 0.0)
     async with Standfast(in_schema(own_server.url, fresh_schema())) as sf:
         stage = Stage(sf)
         async with stage.listener(**await stage.shown()) as listener:

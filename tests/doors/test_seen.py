@@ -19,7 +19,7 @@ from standfast.rules import Breaker, QueueRules
 from standfast.server.api_routes import ROUTES
 from standfast.server.app import API, Server
 from standfast.server.auth import CSRF_FIELD
-from standfast.server.seen import gates_of, health_for, issues_for
+from standfast.server.token_view import gates_of, health_for, issues_for
 from standfast.testing import drain, memory
 from standfast.wings.access.words import Grant, Role
 from standfast.wings.notices import routes as notices

@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 
 from standfast.server import wire
-from standfast.server.wire import Gathering, Wire
+from standfast.server.wire import BatchingTransport, Wire
 
 
 class Socket:
@@ -36,7 +36,7 @@ class Socket:
 
 def gathering() -> tuple[Socket, Any]:
     socket: Any = Socket()
-    return socket, Gathering(socket, asyncio.get_running_loop())
+    return socket, BatchingTransport(socket, asyncio.get_running_loop())
 
 
 async def test_what_is_written_in_one_turn_is_sent_at_once() -> None:

@@ -21,7 +21,7 @@ from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import Backoff, QueueRules
 from standfast.spine import intake
 from standfast.spine.apply import apply
-from standfast.spine.orders import Conflict, Full, Order, Publication, Want
+from standfast.spine.claim_requests import ClaimRequest, Conflict, Full, Publication, QueueDemand
 from standfast.store import store as store_module
 from standfast.store.postgres import connection, postgres_engine
 from standfast.wings.notices import scripts as journal_scripts
@@ -30,7 +30,7 @@ from standfast.wings.queues.publishing import publish
 from standfast.worker import upkeep
 from standfast.worker.settling import settle
 from standfast.worker.sweeper import Sweeper
-from standfast.worker.upkeep import Prune, Sweep, WorkerCard
+from standfast.worker.upkeep import PruneRequest, SweepRequest, WorkerCard
 from tests.faults.nursery import report
 
 HANDLERS = ("first", "second")
@@ -106,9 +106,9 @@ class Member:
         while True:
             going = self.going()
             queues = self._rng.sample(list(RULES), len(RULES))
-            order = Order(worker, tuple(Want(queue, HANDLERS, SLOTS) for queue in queues))
+            order = ClaimRequest(worker, tuple(QueueDemand(queue, HANDLERS, SLOTS) for queue in queues))
             catch = await self.store.claim(order)
-            for want in order.wants:
+            for want in order.demands:
                 brought = [claim for claim in catch.claims if claim.queue == want.queue]
                 assert len(brought) <= want.slots
             if not catch.claims and not going and catch.next_due is None:
@@ -163,11 +163,11 @@ class Member:
 
     async def keep_up(self) -> None:
         """Beat, sweep, prune and publish without pause; the rules that are published differ in the age they allow."""
-        sweeper = Sweeper(self.store, Sweep(every=60.0, patience=60.0))
+        sweeper = Sweeper(self.store, SweepRequest(every=60.0, patience=60.0))
         card = WorkerCard(f"{self.name}-worker", "host", 1, "[]", "{}")
         for turn in itertools.count():
             await self.store.write(upkeep.beat, card)
-            await asyncio.gather(sweeper.sweep(), self.store.write(upkeep.prune, Prune(keep_journal=3600.0)))
+            await asyncio.gather(sweeper.sweep(), self.store.write(upkeep.prune, PruneRequest(keep_journal=3600.0)))
             if turn % 5 == 0:
                 older = {name: rules_of(rules, 3600.0 + turn) for name, rules in RULES.items()}
                 await asyncio.to_thread(publish, self.store, Publication(older, []))

@@ -15,13 +15,13 @@ from standfast.application.wings import SCRIPTS, store_at
 from standfast.clock import SystemClock
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, NewJob
-from standfast.lifecycle import Standing, State, Transition
+from standfast.lifecycle import JobRef, State, Transition
 from standfast.outcome import Failed, Outcome, Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine.apply import apply
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.store.engine import Engine
 from standfast.store.sqlite import handle
 from standfast.store.sqlite.files import Files
@@ -91,16 +91,18 @@ def _live(engine: Engine[Any], told: Path) -> None:
     report(told, ended={"one-e": "cancelled"})
 
 
-def _standing(engine: Engine[Any], job_id: str) -> Standing:
+def _standing(engine: Engine[Any], job_id: str) -> JobRef:
     record = engine.read(reads.job(job_id)).result()
     assert record is not None
     row = record.row
-    return Standing(row.n, row.token, row.id, row.queue, State(row.state))
+    return JobRef(row.n, row.token, row.id, row.queue, State(row.state))
 
 
 def _end(engine: Engine[Any], told: Path, outcomes: dict[str, Outcome]) -> None:
     """Claim what can be claimed, and end what has an outcome, in one transaction."""
-    [catch] = engine.call(claiming.claim, [Order("worker", (Want("post", ("post",), 9),))], seconds=None).result()
+    [catch] = engine.call(
+        claiming.claim, [ClaimRequest("worker", (QueueDemand("post", ("post",), 9),))], seconds=None
+    ).result()
     moves = [settle(claim, outcomes[claim.id], DEFAULTS, 0.0) for claim in catch.claims if claim.id in outcomes]
     assert len(moves) == len(outcomes)
     engine.call(scripts.apply, moves, seconds=None).result()
@@ -131,8 +133,10 @@ async def _share(url: str, place: Path, name: str, flows: int) -> None:
     for id_ in ids:
         await store.write(graphs.start, graph(id_, wide(12)))
     dropped = set(ids[: flows // 4])
-    while await store.read(graphs.listed("running", 1, None)) or await store.read(graphs.listed("stuck", 1, None)):
-        catch = await store.claim(Order(name, (Want("post", ("post",), 5),)))
+    while await store.read(graphs.list_workflows("running", 1, None)) or await store.read(
+        graphs.list_workflows("stuck", 1, None)
+    ):
+        catch = await store.claim(ClaimRequest(name, (QueueDemand("post", ("post",), 5),)))
         await asyncio.gather(*(_run(store, claim, rng, place) for claim in catch.claims))
         if dropped and rng.random() < 0.2:
             await store.write(graphs.cancel, Cancellation(dropped.pop(), name))
@@ -159,6 +163,6 @@ async def _run(store: Store, claim: Claim, rng: random.Random, place: Path) -> N
 async def _put_back(store: Store) -> None:
     for record in await store.read(reads.letters(reads.LetterFilter(limit=5))):
         row = record.row
-        move = replay(Standing(row.n, row.token, row.id, row.queue, State(row.state)), by="ann")
+        move = replay(JobRef(row.n, row.token, row.id, row.queue, State(row.state)), by="ann")
         if isinstance(move, Transition):
             await store.write_all(apply, [move])

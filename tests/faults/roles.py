@@ -24,7 +24,7 @@ from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.store.engine import Engine
 from standfast.store.postgres import driver
 from standfast.store.postgres.connection import Connection
@@ -37,17 +37,17 @@ from standfast.wings.audit.words import Decision
 from standfast.wings.letters import scripts as letters
 from standfast.wings.letters.scripts import Refusal
 from standfast.wings.policy import scripts as policies
-from standfast.wings.policy.force import stored
 from standfast.wings.policy.load import load_policy
-from standfast.wings.policy.scripts import Offer
-from standfast.wings.policy.triage import Present
+from standfast.wings.policy.policy_in_force import stored
+from standfast.wings.policy.scripts import PolicyOffer
+from standfast.wings.policy.triage import PolicyNow
 from standfast.wings.records import reads
 from standfast.worker.settling import settle
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
 
 REFUSED = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="request_rejected")
-ORDER = Order("worker", (Want("post", ("post",), 2),))
+ORDER = ClaimRequest("worker", (QueueDemand("post", ("post",), 2),))
 
 
 class KillAt:
@@ -171,7 +171,7 @@ def be_killed_at_a_statement(n: int) -> None:
 
 def _govern(store: Engine[Any], told: Path) -> None:
     """Publish a policy; let jobs die by it, be replayed, refused and held for an approval."""
-    offer = Offer(by="ops", source="test", snapshot=GOVERNED.snapshot, text="-", rules=stored(GOVERNED))
+    offer = PolicyOffer(by="ops", source="test", snapshot=GOVERNED.snapshot, text="-", rules=stored(GOVERNED))
     store.call(policies.publish, [offer], seconds=None).result()
     report(told, published=GOVERNED.snapshot)
     jobs = [
@@ -187,8 +187,10 @@ def _govern(store: Engine[Any], told: Path) -> None:
 
 
 def _die_governed(store: Engine[Any], told: Path, queue: str) -> None:
-    [catch] = store.call(claiming.claim, [Order("worker", (Want(queue, (queue,), 2),))], seconds=None).result()
-    present = Present(GOVERNED, store.now())
+    [catch] = store.call(
+        claiming.claim, [ClaimRequest("worker", (QueueDemand(queue, (queue,), 2),))], seconds=None
+    ).result()
+    present = PolicyNow(GOVERNED, store.now())
     moves = [_filed(settle(claim, Failed(REFUSED), DEFAULTS, 0.0, present)) for claim in catch.claims]
     store.call(scripts.apply, moves, seconds=None).result()
     report(told, stopped={move.id: move.target for move in moves})

@@ -12,29 +12,29 @@ from standfast.application.wings import SCRIPTS, store_at
 from standfast.clock import SystemClock
 from standfast.failure import Class, Failure, Landed
 from standfast.job import Claim, Details, NewJob
-from standfast.lifecycle import Standing, State, Transition
+from standfast.lifecycle import JobRef, State, Transition
 from standfast.outcome import Failed, Outcome, Succeeded, Unconsented
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.store.engine import Engine
 from standfast.store.sqlite import handle
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.announcer import cause_told, tell
 from standfast.wings.alerts.scripts import Cause, Found
-from standfast.wings.alerts.telling import cause_told, tell
 from standfast.wings.audit.words import Decision
 from standfast.wings.consent import scripts as consents
 from standfast.wings.consent.rules import release
-from standfast.wings.consent.scripts import Given
+from standfast.wings.consent.scripts import GrantRequest
 from standfast.wings.consent.words import Attempt, Grant, Use
 from standfast.wings.records import reads
 from standfast.wings.replays.rules import replay
 from standfast.wings.sessions import scripts as sessions
-from standfast.wings.sessions.scripts import Reading
+from standfast.wings.sessions.scripts import ReadRequest
 from standfast.worker.settling import settle
 from tests.faults.faulty import underneath
 from tests.faults.nursery import report
@@ -83,7 +83,7 @@ def _enqueue(store: Engine[Any], queue: str, number: int) -> None:
 
 
 def _claims(store: Engine[Any], queue: str) -> list[Claim]:
-    order = Order("worker", (Want(queue, (queue,), 3),))
+    order = ClaimRequest("worker", (QueueDemand(queue, (queue,), 3),))
     return list(store.call(claiming.claim, [order], seconds=None).result()[0].claims)
 
 
@@ -97,14 +97,14 @@ def _return(store: Engine[Any], job_id: str) -> None:
     record = store.read(reads.job(job_id)).result()
     assert record is not None
     row = record.row
-    move = replay(Standing(row.n, row.token, row.id, row.queue, State(row.state)), by="anna")
+    move = replay(JobRef(row.n, row.token, row.id, row.queue, State(row.state)), by="anna")
     assert isinstance(move, Transition)
     store.call(scripts.apply, [move], seconds=None).result()
 
 
 def _read(store: Engine[Any]) -> None:
     found = store.read(sessions.messages("s", 10, unread=True)).result()
-    store.call(sessions.read, [Reading([each.id for each in found], "s")], seconds=None).result()
+    store.call(sessions.read, [ReadRequest([each.id for each in found], "s")], seconds=None).result()
 
 
 def _consent(store: Engine[Any], told: Path) -> None:
@@ -123,10 +123,10 @@ def _consent(store: Engine[Any], told: Path) -> None:
         expires_at=now + 3600,
         uses=2,
     )
-    store.call(consents.give, [Given(grant, Decision(kind="grant", by="anna"))], seconds=None).result()
+    store.call(consents.give, [GrantRequest(grant, Decision(kind="grant", by="anna"))], seconds=None).result()
     report(told, granted="g")
-    ask = store.read(consents.answered(now)).result()[0][0]
-    job = Standing(ask.n, ask.token, ask.id, ask.queue, State.HELD)
+    ask = store.read(consents.answered_requests(now)).result()[0][0]
+    job = JobRef(ask.n, ask.token, ask.id, ask.queue, State.HELD)
     released = release(job, by="consent", reason="g").carrying(Use("g", ask.job))
     store.call(scripts.apply, [released], seconds=None).result()
     [claim] = _claims(store, "pay")

@@ -11,7 +11,7 @@ import pytest
 
 from standfast import Standfast, Transient
 from standfast.application.wings import store_at
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.testing import FrozenClock, drain
 from standfast.worker import upkeep
 from tests.faults import roles
@@ -22,7 +22,7 @@ JUMPS = pytest.mark.parametrize("jump", [5 * HOUR, -5 * HOUR], ids=["forward", "
 LEASE = 90.0
 BEAT = 30.0
 CARD = upkeep.WorkerCard("worker", "host", 1, "[]", "{}")
-SWEEP = upkeep.Sweep(every=BEAT, patience=BEAT)
+SWEEP = upkeep.SweepRequest(every=BEAT, patience=BEAT)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ class Held:
         async with Standfast(str(self._path), clock=self._clock) as sf:
             await sf.enqueue("post")
             self.store.write(upkeep.beat, CARD).result()
-            catch = await self.store.claim(Order(CARD.id, (Want("post", ("post",), 1),)))
+            catch = await self.store.claim(ClaimRequest(CARD.id, (QueueDemand("post", ("post",), 1),)))
         assert len(catch.claims) == 1
         await self.lapsed()
 
@@ -108,7 +108,7 @@ async def test_time_does_not_go_back_over_a_reboot_when_the_journal_is_pruned_aw
     for _ in range(50):
         clock.advance(HOUR)
         held.store.write(upkeep.beat, CARD).result()
-        await held.store.write(upkeep.prune, upkeep.Prune())
+        await held.store.write(upkeep.prune, upkeep.PruneRequest())
     before = held.store.now()
     clock.jump_wall(-20 * HOUR)
     held.reboot()

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from standfast import JobView, Standfast
-from standfast.spine.orders import Catch, Order
+from standfast.spine.claim_requests import ClaimRequest, ClaimResult
 from standfast.store.store import Store
 from tests.faults import roles
 from tests.faults.nursery import Child, Nursery, nursery, reported, until
@@ -32,7 +32,7 @@ def freeze(child: Child, path: Path) -> None:
 
     def frozen() -> bool:
         child.send(signal.SIGSTOP)
-        until(child.stopped)
+        until(child.is_stopped)
         if lock_is_free(path):
             return True
         child.send(signal.SIGCONT)
@@ -135,9 +135,9 @@ async def test_a_job_claimed_while_the_loop_is_blocked_is_run_once(place, monkey
     ran: list[int] = []
     claim = Store.claim
 
-    async def claim_and_block(store: Store, order: Order) -> Catch:
+    async def claim_and_block(store: Store, order: ClaimRequest) -> ClaimResult:
         """Block the loop as some handler may, at the worst moment: for four heartbeats the answer waits."""
-        asking: asyncio.Future[Catch] = claim(store, order).start()
+        asking: asyncio.Future[ClaimResult] = claim(store, order).start()
         time.sleep(2)  # noqa: ASYNC251
         return await asking
 

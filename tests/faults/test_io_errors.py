@@ -26,7 +26,7 @@ from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.store import engine
 from standfast.store.sqlite import files, handle, sqlite_engine
 from standfast.store.sqlite.files import Files
@@ -37,7 +37,7 @@ from tests.faults.verdict import read
 from tests.warm import Warm
 
 REFUSED = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="request_rejected")
-ORDER = Order("worker", (Want("post", ("post",), 2),))
+ORDER = ClaimRequest("worker", (QueueDemand("post", ("post",), 2),))
 SHORT, LONG = 0.04, 20.0
 """Seconds callers wait: where the fault lasts they wait in vain, where it is over they must be served."""
 

@@ -67,7 +67,7 @@ class Storm:
 
     def _replace_the_dead(self) -> None:
         for name, start in self._start.items():
-            if name not in self._alive or self._alive[name].ended():
+            if name not in self._alive or self._alive[name].has_ended():
                 self._alive[name] = start()
 
 

@@ -27,10 +27,10 @@ from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.store import engine
 from standfast.store import store as store_verbs
-from standfast.store.engine import Doubt
+from standfast.store.engine import CommitUnknown
 from standfast.store.requests import Reply, Request
 from standfast.store.scripts import writes
 from standfast.store.sqlite.disk import Disk
@@ -112,7 +112,7 @@ async def journal_length(store: SqliteEngine) -> int:
 @writes()
 def broken_script(_round: Round, _items: Sequence[Any]) -> Script[list[None]]:
     yield "upkeep_times", {}
-    raise ValueError("a value nobody foresaw")
+    raise ValueError("an unexpected value")
 
 
 async def test_sixty_four_callers_share_one_transaction(store):
@@ -202,7 +202,7 @@ def lose_answer(monkeypatch) -> Callable[[IsIt], None]:
         answers, round_ = transact(self, pending, alone=alone)
         if awaited and any(map(awaited[0], answers)):
             awaited.clear()
-            raise Doubt from apsw.IOError("the answer is lost")
+            raise CommitUnknown from apsw.IOError("the answer is lost")
         return answers, round_
 
     monkeypatch.setattr(SqliteEngine, "_transact", lossy)
@@ -233,7 +233,9 @@ async def test_an_enqueue_that_landed_unanswered_is_stored_and_told_once(store, 
 
 async def test_an_end_that_landed_unanswered_is_written_once(store, path, lose_answer):
     await enqueue(store, new_job("job"))
-    [catch] = await store.call(claiming.claim, [Order("worker", (Want("post", ("post",), 1),))], seconds=PATIENCE)
+    [catch] = await store.call(
+        claiming.claim, [ClaimRequest("worker", (QueueDemand("post", ("post",), 1),))], seconds=PATIENCE
+    )
     death = settle(catch.claims[0], Failed(REFUSED), DEFAULTS, 0.0)
     lose_answer(from_(scripts.apply))
     assert await store.call(scripts.apply, [death], seconds=PATIENCE) == [True]
@@ -323,7 +325,9 @@ async def until(fact: Callable[[], object]) -> None:
 
 async def test_two_ends_of_one_attempt_in_one_round_leave_one(store, path):
     await enqueue(store, new_job("job"))
-    [catch] = await store.call(claiming.claim, [Order("worker", (Want("post", ("post",), 1),))], seconds=PATIENCE)
+    [catch] = await store.call(
+        claiming.claim, [ClaimRequest("worker", (QueueDemand("post", ("post",), 1),))], seconds=PATIENCE
+    )
     ends = [settle(catch.claims[0], outcome, DEFAULTS, 0.0) for outcome in (Succeeded(), Lapsed(), Failed(REFUSED))]
     async with behind_a_gate(store):
         calls = [store.call(scripts.apply, [end], seconds=PATIENCE).start() for end in ends]

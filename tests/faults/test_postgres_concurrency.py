@@ -19,9 +19,8 @@ from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.apply import apply
-from standfast.spine.orders import Order, Publication, Want
+from standfast.spine.claim_requests import ClaimRequest, Publication, QueueDemand
 from standfast.spine.riders import KnownQueue
-from standfast.store.line import Line
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as pg_connect
 from standfast.store.postgres.connection import opening
@@ -30,6 +29,7 @@ from standfast.store.requests import Request
 from standfast.store.scripts import Write
 from standfast.store.steps import Round, Script
 from standfast.store.store import Store
+from standfast.store.waiting_requests import Line
 from standfast.wings.jobs import scripts as operations
 from standfast.wings.notices.journal import journal
 from standfast.wings.queues import depth, publishing
@@ -217,7 +217,7 @@ async def test_a_claim_leaves_what_it_does_not_take_to_others(postgres_url, stor
     with connect(postgres_url) as other, other.transaction():
         [(numbers, _)] = other.execute(STATEMENTS["claim_lanes"].sql.encode(), among).fetchall()
         assert len(json.loads(numbers)) == 1
-        catch = await store.claim(Order("worker", (Want("plain", ("first",), 5),)))
+        catch = await store.claim(ClaimRequest("worker", (QueueDemand("plain", ("first",), 5),)))
         assert len(catch.claims) == 4
 
 
@@ -259,7 +259,7 @@ async def test_a_job_that_was_just_cancelled_does_not_take_its_thread(postgres_u
     await store.write_all(
         intake.enqueue, [NewJob(id="next", queue="never", handler="first", payload="1", thread_key="t")]
     )
-    catch = await store.claim(Order("worker", (Want("never", ("first",), 5),)))
+    catch = await store.claim(ClaimRequest("worker", (QueueDemand("never", ("first",), 5),)))
     assert [claim.id for claim in catch.claims] == ["next"]
 
 

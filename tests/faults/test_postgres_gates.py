@@ -1,4 +1,4 @@
-"""Limits on PostgreSQL: a claim waits for nobody who holds a gate, and what is let through is picked among the free."""
+"""Limits on PostgreSQL: a claim never waits who holds a gate, and what is let through is picked among the free."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from standfast.rules import DEFAULTS, Limit, QueueRules
 from standfast.spine import intake
 from standfast.spine.apply import apply
 from standfast.spine.claim import claim
-from standfast.spine.orders import Catch, Order, Publication, Want
+from standfast.spine.claim_requests import ClaimRequest, ClaimResult, Publication, QueueDemand
 from standfast.store.postgres.driver import STATEMENTS
 from standfast.store.store import Store
 from standfast.wings.queues import publishing
 from standfast.worker import upkeep
 from standfast.worker.settling import settle
-from standfast.worker.upkeep import Sweep
+from standfast.worker.upkeep import SweepRequest
 from tests.postgres import connect
 
 RULES = QueueRules(concurrency=Limit(key="payload.tenant", limit=1))
@@ -44,8 +44,8 @@ def _of(tenant: str, place: int) -> NewJob:
     return NewJob(id=f"{tenant}{place}", queue="mail", handler="mail", payload=f'{{"tenant":"{tenant}"}}')
 
 
-async def claimed(store: Store) -> Catch:
-    return await store.write(claim, Order("worker", (Want("mail", ("mail",), 8),)))
+async def claimed(store: Store) -> ClaimResult:
+    return await store.write(claim, ClaimRequest("worker", (QueueDemand("mail", ("mail",), 8),)))
 
 
 def done(claim: Claim) -> Transition:
@@ -87,5 +87,5 @@ async def test_who_is_in_other_hands_is_passed_over_and_let_through_by_the_next_
         other.execute("SELECT n FROM job WHERE parked_on IS NOT NULL FOR UPDATE")
         assert await asyncio.wait_for(store.write_all(apply, [done(first)]), 2) == [True]
     assert (await claimed(store)).claims == []
-    await store.write(upkeep.sweep, Sweep(every=10.0, patience=10.0))
+    await store.write(upkeep.sweep, SweepRequest(every=10.0, patience=10.0))
     assert [claim.id for claim in (await claimed(store)).claims] == ["a1"]

@@ -19,7 +19,7 @@ from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import intake
 from standfast.spine.apply import apply
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as connect_as_the_product
 from standfast.store.postgres.connection import opening
@@ -45,7 +45,7 @@ COMMIT = b"COMMIT\0"
 SLACK = 0.7
 """Seconds a busy machine may add."""
 
-ORDER = Order("worker", (Want("mail", ("mail",), 10),))
+ORDER = ClaimRequest("worker", (QueueDemand("mail", ("mail",), 10),))
 CARD = WorkerCard("worker", "host", 1, "[]", "{}")
 
 pytestmark = pytest.mark.usefixtures("_quiet")
@@ -430,7 +430,7 @@ async def test_another_default_isolation_is_not_ours(own_server, app_url):
         assert connection.execute("SHOW transaction_isolation").fetchall() == [("read committed",)]
 
 
-# --- somebody else's transaction is in the way
+# --- another transaction is in the way
 
 
 async def test_a_job_that_somebody_holds_holds_nothing_else_up(postgres_url):

@@ -20,7 +20,7 @@ from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import intake
 from standfast.spine.apply import apply
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as connect_as_the_product
 from standfast.store.postgres.connection import opening
@@ -35,7 +35,7 @@ from tests.waiting import seen
 
 NOT_INSTALLED = pytest.mark.skipif(not installed(), reason="PgBouncer is not installed (Debian: apt install pgbouncer)")
 POOLERS = ["switching", pytest.param("pgbouncer", marks=[pytest.mark.long, NOT_INSTALLED])]
-ORDER = Order("worker", (Want("mail", ("mail",), 100),))
+ORDER = ClaimRequest("worker", (QueueDemand("mail", ("mail",), 100),))
 
 
 @pytest.fixture(params=POOLERS)

@@ -21,7 +21,7 @@ from standfast.rules import queue_rules
 from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.store import engine
 from standfast.store.sqlite import handle
 from standfast.store.sqlite.files import Files
@@ -36,8 +36,8 @@ NORMAL = 1
 RULES = queue_rules(attempts=2, backoff="none")
 BROKEN = Failure(cls=Class.TRANSIENT, landed=Landed.MAYBE, reason_code="dependency_unavailable")
 REFUSED = Failure(cls=Class.PERMANENT, landed=Landed.NO, reason_code="request_rejected")
-WANTS = (Want("post", ("post",), 6),)
-SWEEP = upkeep.Sweep(every=1.0, patience=0.0)
+WANTS = (QueueDemand("post", ("post",), 6),)
+SWEEP = upkeep.SweepRequest(every=1.0, patience=0.0)
 
 CUTS_PER_MACHINE = 8
 LATEST_CUT = 320
@@ -136,7 +136,7 @@ class Machine:
         self.promises.handed_in.update(move.id for move in moves)
         calls: list[Call] = [(intake.enqueue, jobs) for jobs in callers]
         worker = self._clock.boot()
-        order, card = Order(worker, WANTS), upkeep.WorkerCard(worker, "host", 1, "[]", "{}")
+        order, card = ClaimRequest(worker, WANTS), upkeep.WorkerCard(worker, "host", 1, "[]", "{}")
         landed, catches, _, *receipts = store.round(
             [(scripts.apply, moves), (claiming.claim, [order]), (upkeep.beat, [card]), *calls]
         )

@@ -28,9 +28,9 @@ from standfast.rules import queue_rules
 from standfast.spine import apply as scripts
 from standfast.spine import claim as claiming
 from standfast.spine import intake
-from standfast.spine.orders import Order, Publication, Want
+from standfast.spine.claim_requests import ClaimRequest, Publication, QueueDemand
 from standfast.store import engine
-from standfast.store.engine import Doubt
+from standfast.store.engine import CommitUnknown
 from standfast.store.requests import Reply, Request
 from standfast.store.sqlite.files import Files
 from standfast.store.steps import Round
@@ -75,7 +75,7 @@ class LossyEngine(SteppedEngine):
     def _transact(self, pending: list[Request[Any]], *, alone: bool, waits: bool = True) -> tuple[list[Reply], Round]:
         answers = super()._transact(pending, alone=alone, waits=waits)
         if self._rng.random() < 0.02 and all(request.script is not claiming.claim for request in pending):
-            raise Doubt from apsw.IOError("the answer is lost")
+            raise CommitUnknown from apsw.IOError("the answer is lost")
         return answers
 
 
@@ -182,9 +182,9 @@ class Day:
         if self.later_if_frozen(worker, lambda: self.beat(worker)):
             return
         self.call(upkeep.beat, [worker.card])
-        [swept] = self.call(upkeep.sweep, [upkeep.Sweep(every=BEAT, patience=BEAT)])
+        [swept] = self.call(upkeep.sweep, [upkeep.SweepRequest(every=BEAT, patience=BEAT)])
         for claim in swept.lapsed:
-            self.seen["lapsed"] += self.settle(claim, Lapsed(alone=swept.loss_of(claim).was_alone(claim)))
+            self.seen["lapsed"] += self.settle(claim, Lapsed(alone=swept.lost_worker_of(claim).was_alone(claim)))
         self.after(BEAT, lambda: self.beat(worker))
 
     def claim(self, worker: Worker) -> None:
@@ -202,13 +202,13 @@ class Day:
         """Claim as a worker does: a suspect alone, once it holds nothing, and else whatever is due."""
         if worker.apart and worker.running:
             return []
-        want = Want("post", ("post",), 2)
+        want = QueueDemand("post", ("post",), 2)
         if worker.apart:
-            [catch] = self.call(claiming.claim, [Order(worker.name, (replace(want, slots=1, alone=True),))])
+            [catch] = self.call(claiming.claim, [ClaimRequest(worker.name, (replace(want, slots=1, alone=True),))])
             self.seen["alone"] += len(catch.claims)
             if catch.claims:
                 return list(catch.claims)
-        [catch] = self.call(claiming.claim, [Order(worker.name, (want,))])
+        [catch] = self.call(claiming.claim, [ClaimRequest(worker.name, (want,))])
         worker.apart = bool(catch.suspects)
         return list(catch.claims)
 

@@ -17,7 +17,7 @@ from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS
 from standfast.spine import apply as scripts
 from standfast.spine.apply import apply
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.spine.rounds import close
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import connect as pg_connect
@@ -120,7 +120,7 @@ async def test_two_connections_that_complete_the_last_two_parents_release_their_
     """The first has counted and not committed when the second comes to count."""
     store = store_at(postgres_url)
     await store.write(graphs.start, flows.graph("one", [("b", []), ("c", []), ("d", ["b", "c"])]))
-    claims = (await store.claim(Order("worker", (Want("post", ("post",), 9),)))).claims
+    claims = (await store.claim(ClaimRequest("worker", (QueueDemand("post", ("post",), 9),)))).claims
     ends: list[Transition] = [settle(claim, Succeeded(), DEFAULTS, 0.0) for claim in claims]
     address = Address.read(postgres_url)
     with pg_connect(address) as first:
@@ -135,7 +135,7 @@ async def test_two_connections_that_complete_the_last_two_parents_release_their_
         first.finish()
     assert await second == [True]
     assert flaws(look, "postgres") == {}
-    [again] = (await store.claim(Order("worker", (Want("post", ("post",), 9),)))).claims
+    [again] = (await store.claim(ClaimRequest("worker", (QueueDemand("post", ("post",), 9),)))).claims
     assert sorted(again.parents or {}) == ["b", "c"]
     store.close()
 

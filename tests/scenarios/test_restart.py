@@ -6,11 +6,11 @@ import sys
 from typing import Any
 
 from standfast import Standfast, Transient, fixed
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.testing import FrozenClock, drain
 from standfast.worker import upkeep
 from standfast.worker.sweeper import Sweeper
-from standfast.worker.upkeep import Sweep, WorkerCard
+from standfast.worker.upkeep import SweepRequest, WorkerCard
 from tests.waiting import ended, job_of, reached, seen, stamp
 from tests.warm import run_warm
 from tests.worker.inside import store_of
@@ -136,8 +136,8 @@ async def claim_and_vanish(sf: Standfast) -> None:
     """Take the job as a worker does that never comes back."""
     store = store_of(sf)
     store.write(upkeep.beat, WorkerCard("gone", "host", 1, "[]", "{}")).result()
-    await store.claim(Order("gone", (Want("mail", ("mail",), 1),)))
+    await store.claim(ClaimRequest("gone", (QueueDemand("mail", ("mail",), 1),)))
 
 
 async def sweep(sf: Standfast) -> None:
-    await Sweeper(store_of(sf), Sweep(every=10, patience=10)).sweep()
+    await Sweeper(store_of(sf), SweepRequest(every=10, patience=10)).sweep()

@@ -38,7 +38,7 @@ names stays over the code of processes that read another file. Two live processe
 | `STANDFAST_OTEL` | `1` has every enqueue and attempt [traced](tracing.md) with OpenTelemetry | `0` |
 
 `[store]` of the file takes `url`, `spool` (a file's name, or `false`: then a call that finds PostgreSQL away gets
-`StoreUnavailable`, or its `otherwise=` is called), `strict_queues` (refuse a queue nobody declared; default `false`),
+`StoreUnavailable`, or its `otherwise=` is called), `strict_queues` (refuse an undeclared queue; default `false`),
 `audit_file` (where the heads of the audit chain of a store on PostgreSQL are noted; a database file has its own beside
 it), `approval_ttl` (how long an approval waits for its answer, such as `"12h"`; default a day), `keep_inbox` (how long
 a [message](sessions.md) is kept that was read; default seven days), `consent_lifetime` (how long a consent lives at

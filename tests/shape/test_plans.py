@@ -16,7 +16,7 @@ from standfast.outcome import Succeeded
 from standfast.rules import DEFAULTS, Limit, QueueRules
 from standfast.spine import intake
 from standfast.spine.apply import apply
-from standfast.spine.orders import Order, Publication, Want
+from standfast.spine.claim_requests import ClaimRequest, Publication, QueueDemand
 from standfast.store.sqlite.sqlite_engine import STATEMENTS, drive
 from standfast.store.statements import Statement
 from standfast.store.store import Store
@@ -217,8 +217,8 @@ class Backlog:
 
     async def steps(self) -> dict[str, int]:
         """Count the steps SQLite takes for each verb, once everything that came due is made ready."""
-        order = Order("worker-1", (Want("mail", ("mail",), 32),))
-        while (await self._store.claim(Order("worker-1", (Want("mail", ("other",), 1),)))).next_due == 0:
+        order = ClaimRequest("worker-1", (QueueDemand("mail", ("mail",), 32),))
+        while (await self._store.claim(ClaimRequest("worker-1", (QueueDemand("mail", ("other",), 1),)))).next_due == 0:
             pass
         with _Counted(writer_of(self._store)) as counted:
             catch = await self._store.claim(order)
@@ -281,11 +281,11 @@ async def parked_costs(parked: int) -> int:
     publishing.publish(store, Publication({"mail": QueueRules(concurrency=limit)}, []))
     jobs = [_of_tenant("full", n) for n in range(parked + 2)]
     store.write_all(intake.enqueue, jobs).result()
-    while (await store.claim(Order("worker-1", (Want("mail", ("mail",), 512),)))).next_due == 0:
+    while (await store.claim(ClaimRequest("worker-1", (QueueDemand("mail", ("mail",), 512),)))).next_due == 0:
         pass
     store.write_all(intake.enqueue, [_of_tenant(f"tenant-{n}", n) for n in range(8)]).result()
     with _Counted(writer_of(store)) as counted:
-        caught = await store.claim(Order("worker-1", (Want("mail", ("mail",), 9),)))
+        caught = await store.claim(ClaimRequest("worker-1", (QueueDemand("mail", ("mail",), 9),)))
         await store.write_all(apply, [settle(claim, Succeeded(), DEFAULTS, 0.0) for claim in caught.claims])
     assert len(caught.claims) == 8
     store.close()
@@ -310,7 +310,7 @@ async def test_a_queue_without_limits_pays_nothing_for_them():
     ran: list[str] = []
     store.open()
     writer_of(store).trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: ran.append(event["sql"]), id=ran)
-    caught = await store.claim(Order("worker-1", (Want("mail", ("mail",), 4),)))
+    caught = await store.claim(ClaimRequest("worker-1", (QueueDemand("mail", ("mail",), 4),)))
     await store.write_all(apply, [settle(claim, Succeeded(), DEFAULTS, 0.0) for claim in caught.claims])
     writer_of(store).trace_v2(0, None, id=ran)
     ours = {STATEMENTS[name].sql for name in OF_GATES}

@@ -37,15 +37,15 @@ def test_what_only_postgres_needs_does_nothing_in_sqlite():
         ("-- name: a (postgres)\nSELECT 1\n", "the statement a is not written for each dialect once"),
         ("-- name: a (sqlite)\nSELECT 1\n", "the statement a is not written for each dialect once"),
         ("-- name: a\nSELECT 1\n-- name: a (postgres only)\nSELECT 2\n", "not written for each dialect once"),
-        ("-- name: a (oracle)\nSELECT 1\n", "nobody knows the header"),
-        ("-- name: a b\nSELECT 1\n", "nobody knows the header"),
-        ("-- name: a\n-- lacks: jobs\nSELECT 1\n", "says what nobody knows"),
-        ("-- name: a\n-- locks: jbos\nDELETE FROM job\n", "says what nobody knows"),
+        ("-- name: a (oracle)\nSELECT 1\n", "unknown header"),
+        ("-- name: a b\nSELECT 1\n", "unknown header"),
+        ("-- name: a\n-- lacks: jobs\nSELECT 1\n", "has an unknown option"),
+        ("-- name: a\n-- locks: jbos\nDELETE FROM job\n", "has an unknown option"),
         (
             "-- name: a\n-- locks: jobs\nDELETE FROM job\n-- name: a (postgres)\n-- locks: keys\nSELECT 1\n",
             "says twice",
         ),
-        ("-- name: a\nSELECT 1\n-- name:b\nSELECT 2\n", "nobody knows a header"),
+        ("-- name: a\nSELECT 1\n-- name:b\nSELECT 2\n", "unknown header"),
         ("SELECT 0\n-- name: a\nSELECT 1\n", "stands before the first"),
     ],
 )
@@ -128,9 +128,9 @@ def test_a_dialect_has_expressions_of_its_own():
         (f"{ROW}from l: seq, at, entries, previous, hash, extra\n{SELECT}", "are not its fields: look at extra"),
         (f"{ROW}from l: at, entries, previous, hash\nlater: seq\n{SELECT}", "are not its fields: look at"),
         (f"{ROW}from l: seq\n\n{ROW}from l: seq\n\n{SELECT}", "the columns Link are written twice"),
-        ("-- columns: elsewhere.Link\nfrom l: seq\n\n-- name: a\nSELECT 1\n", "nobody knows the header"),
+        ("-- columns: elsewhere.Link\nfrom l: seq\n\n-- name: a\nSELECT 1\n", "unknown header"),
         (SELECT, "no columns have the name Link"),
-        (f"-- name: b\nSELECT 1\n\n{ROW}from l: seq\n", "nobody knows a header"),
+        (f"-- name: b\nSELECT 1\n\n{ROW}from l: seq\n", "unknown header"),
     ],
 )
 def test_columns_that_do_not_fit_their_struct_are_refused(text, why):

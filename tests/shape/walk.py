@@ -30,7 +30,7 @@ import apsw
 
 import standfast
 from standfast import Standfast
-from standfast.store import line as leading
+from standfast.store import waiting_requests as leading
 
 PACKAGE = f"{Path(standfast.__file__).parent}/"
 WALKS = 4

@@ -17,7 +17,7 @@ from standfast import Standfast, UnknownJob
 from standfast.application.wings import store_at
 from standfast.job import NewJob
 from standfast.spine import intake
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.store.store import Store
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.anchor import Anchor
@@ -65,7 +65,7 @@ def claim_all(path: str, worker: str) -> None:
     store.open()
     wait_for_go()
     found: list[str] = []
-    order = Order(worker, (Want("mail", ("mail",), 3),))
+    order = ClaimRequest(worker, (QueueDemand("mail", ("mail",), 3),))
 
     async def claim() -> None:
         while claims := (await store.claim(order)).claims:

@@ -18,7 +18,7 @@ from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine import claim as claiming
 from standfast.spine import intake
 from standfast.spine.apply import apply
-from standfast.spine.orders import Catch, Order, Publication, Want
+from standfast.spine.claim_requests import ClaimRequest, ClaimResult, Publication, QueueDemand
 from standfast.spine.payload import fingerprint
 from standfast.spine.registry import Declaration
 from standfast.store.store import Store
@@ -32,7 +32,7 @@ from standfast.wings.replays.rules import replay
 from standfast.worker import upkeep
 from standfast.worker.settling import settle
 from standfast.worker.sweeper import Sweeper
-from standfast.worker.upkeep import Beat, Sweep, Swept, WorkerCard
+from standfast.worker.upkeep import Beat, SweepRequest, SweepResult, WorkerCard
 
 Look = Callable[[str], list[tuple[Any, ...]]]
 """Looks behind the verbs: rows of a plain SELECT."""
@@ -72,13 +72,13 @@ def put(store: Store, **given: Any) -> str:
 
 async def catch(
     store: Store, queue: str = "mail", *, slots: int = 1, handlers: Sequence[str] = (), worker: str = "worker-1"
-) -> Catch:
+) -> ClaimResult:
     """Claim from one queue as a worker does, suspects alone; without `handlers`, the one that is named like it."""
-    want = Want(queue, tuple(handlers) or (queue,), slots)
-    found = await store.write(claiming.claim, Order(worker, (want,)))
+    want = QueueDemand(queue, tuple(handlers) or (queue,), slots)
+    found = await store.write(claiming.claim, ClaimRequest(worker, (want,)))
     if found.claims or not found.suspects:
         return found
-    return await store.write(claiming.claim, Order(worker, (replace(want, alone=True),)))
+    return await store.write(claiming.claim, ClaimRequest(worker, (replace(want, alone=True),)))
 
 
 async def claimed(store: Store, queue: str = "mail", **how: Any) -> list[Claim]:
@@ -144,14 +144,14 @@ def beat(store: Store, worker: str = "worker-1") -> Beat:
     return store.write(upkeep.beat, WorkerCard(worker, "host", 1, '["mail"]', "{}")).result()
 
 
-async def sweep(store: Store) -> Swept:
+async def sweep(store: Store) -> SweepResult:
     """Look once for what lapsed or grew too old."""
-    return await store.write(upkeep.sweep, Sweep(every=EVERY, patience=EVERY))
+    return await store.write(upkeep.sweep, SweepRequest(every=EVERY, patience=EVERY))
 
 
 async def swept(store: Store) -> None:
     """Sweep as a worker does, deciding what was found."""
-    await Sweeper(store, Sweep(every=EVERY, patience=EVERY), roll=lambda: 0.0).sweep()
+    await Sweeper(store, SweepRequest(every=EVERY, patience=EVERY), roll=lambda: 0.0).sweep()
 
 
 def everything(look: Look, *tables: str) -> list[list[tuple[Any, ...]]]:

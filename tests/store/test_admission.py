@@ -6,7 +6,7 @@ from standfast.job import Claim
 from standfast.outcome import Succeeded
 from standfast.rules import QueueRules, queue_rules
 from standfast.spine import claim as claiming
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.store.store import Store
 from standfast.wings.limits.words import Closing
 from tests.store.suite import ended, one, publish, seen
@@ -16,8 +16,8 @@ CLOSED = Closing(0.0, "it says no")
 
 
 async def asked(store: Store, admission: Closing | str | None, slots: int = 2) -> list[Claim]:
-    want = Want("mail", ("mail",), slots, admission)
-    return (await store.write(claiming.claim, Order("worker-1", (want,)))).claims
+    want = QueueDemand("mail", ("mail",), slots, admission)
+    return (await store.write(claiming.claim, ClaimRequest("worker-1", (want,)))).claims
 
 
 async def parked(store: Store, ids: list[str]) -> list[tuple[str | None, int]]:

@@ -13,7 +13,7 @@ from standfast.wings.queues import ages, publishing
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.worker.settling import too_old
 from standfast.worker.sweeper import Sweeper
-from standfast.worker.upkeep import Sweep
+from standfast.worker.upkeep import SweepRequest
 from tests.store.suite import (
     catch,
     claim_one,
@@ -169,8 +169,8 @@ async def test_what_a_publisher_leaves_undone_the_sweepers_do(store, clock, monk
         publish(store, mail=MINUTE)
     assert look(MARKS) == [("age 0 mail",)]
     clock.advance(60)
-    await Sweeper(store, Sweep(every=10.0, patience=10.0)).sweep()
-    await Sweeper(store, Sweep(every=10.0, patience=10.0)).sweep()
+    await Sweeper(store, SweepRequest(every=10.0, patience=10.0)).sweep()
+    await Sweeper(store, SweepRequest(every=10.0, patience=10.0)).sweep()
     assert set(await states(store, *jobs)) == {"dead"}
     assert look(MARKS) == []
 
@@ -187,7 +187,7 @@ async def test_rules_published_while_others_are_stamped_win(store, clock, monkey
     while await store.write(ages.restamp, None):
         pass
     clock.advance(60)
-    await Sweeper(store, Sweep(every=10.0, patience=10.0)).sweep()
+    await Sweeper(store, SweepRequest(every=10.0, patience=10.0)).sweep()
     assert set(await states(store, *jobs)) == {"queued"}
 
 

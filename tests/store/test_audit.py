@@ -113,14 +113,14 @@ async def test_nothing_is_chained_of_a_transaction_that_fails(store, look):
 def test_a_transaction_without_decisions_pays_no_statement():
     round_ = Round(0.0, 0.0, "", RIDERS)
     assert list(close(round_)) == []
-    round_.told[NoticeKind.ENQUEUED, "mail"].append("job")
+    round_.notices[NoticeKind.ENQUEUED, "mail"].append("job")
     assert [name for name, _ in close(round_)] == ["write_journal", "add_counters"]
 
 
 def test_the_link_comes_last_and_has_wall_time():
     """On PostgreSQL it locks the head: whoever holds that must wait for nobody."""
     round_, part = Round(10.0, 5.0, "", RIDERS), Round(10.0, 5.0, "", RIDERS)
-    part.told[NoticeKind.REPLAYED, "mail"].append("job")
+    part.notices[NoticeKind.REPLAYED, "mail"].append("job")
     audit.record(part, *decided("ann"))
     round_.absorb(part)
     script, steps = close(round_), list[Any]()
@@ -133,7 +133,7 @@ def test_the_link_comes_last_and_has_wall_time():
     assert names == ["write_journal", "add_counters", "chain_head", "write_links", "move_head"]
     [link] = steps[3][1]
     assert (link.seq, link.at) == (7, "1970-01-01T00:00:15.000000+00:00")
-    assert round_.heads == [link.head]
+    assert round_.audit_links == [link.head]
 
 
 async def test_secrets_and_what_acts_on_a_terminal_are_not_kept(store, look):

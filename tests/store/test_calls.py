@@ -11,7 +11,7 @@ import pytest
 from standfast.job import NewJob, Receipt
 from standfast.outcome import NotEntered, Succeeded
 from standfast.rules import DEFAULTS, Limit, QueueRules
-from standfast.spine.orders import Conflict, Full, Order, Want
+from standfast.spine.claim_requests import ClaimRequest, Conflict, Full, QueueDemand
 from standfast.spine.registry import Declaration
 from standfast.store.store import Store
 from standfast.wings.calls import scripts as calls
@@ -57,7 +57,7 @@ async def test_a_call_is_running_in_its_callers_hands_when_it_is_stored(store):
 async def test_a_worker_that_claims_in_the_same_transaction_does_not_take_it(store):
     await one(store)
     with begins_no_round(store):
-        taking = store.claim(Order("worker-1", (Want("mail", ("mail",), 10),)))
+        taking = store.claim(ClaimRequest("worker-1", (QueueDemand("mail", ("mail",), 10),)))
         asked = asyncio.ensure_future(taking), asyncio.ensure_future(called(store))
         await asyncio.sleep(0)
         await asyncio.sleep(0)

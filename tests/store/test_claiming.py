@@ -11,7 +11,7 @@ import pytest
 
 from standfast.outcome import Lapsed, Succeeded
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.spine.registry import Declaration
 from tests.store.suite import catch, claim_one, claimed, ended, enqueued, failed, new_job, one, publish, seen
 
@@ -59,7 +59,9 @@ async def test_no_slot_no_claim(store):
 
 async def test_several_queues_in_one_order(store):
     ids = await enqueued(store, new_job("mail"), new_job("chat"), new_job("mail"), new_job("other"))
-    order = Order("w", (Want("chat", ("chat",), 9), Want("mail", ("mail",), 1), Want("empty", ("empty",), 9)))
+    order = ClaimRequest(
+        "w", (QueueDemand("chat", ("chat",), 9), QueueDemand("mail", ("mail",), 1), QueueDemand("empty", ("empty",), 9))
+    )
     assert [claim.id for claim in (await store.claim(order)).claims] == [ids[1], ids[0]]
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from standfast.errors import StoreUnavailable
 from standfast.spine import intake
-from standfast.store.line import Deadlines, Line
 from standfast.store.requests import NEVER, Request, calls
+from standfast.store.waiting_requests import Deadlines, Line
 from standfast.wings.audit import scripts as audit
 from tests.store.suite import new_job, one, states
 

@@ -8,7 +8,7 @@ from standfast.job import Receipt
 from standfast.outcome import Succeeded
 from standfast.rules import QueueRules
 from standfast.spine import bulk, intake
-from standfast.spine.orders import Conflict, Full
+from standfast.spine.claim_requests import Conflict, Full
 from tests.store.suite import catch, claim_one, ended, enqueued, everything, new_job, publish
 
 
@@ -95,16 +95,16 @@ async def test_what_is_folded_into_a_waiting_job_is_never_refused(two):
 async def test_several_together_are_stored_all_or_none(two, look):
     await enqueued(two, new_job())
     before = everything(look, "job", "body", "idempotency", "journal", "counter")
-    assert await two.write(bulk.enqueue_together, [new_job(), new_job()]) == [Full(2), Full(2)]
+    assert await two.write(bulk.enqueue_bulk, [new_job(), new_job()]) == [Full(2), Full(2)]
     assert everything(look, "job", "body", "idempotency", "journal", "counter") == before
-    assert outcomes(await two.write(bulk.enqueue_together, [new_job()])) == ["accepted"]
+    assert outcomes(await two.write(bulk.enqueue_bulk, [new_job()])) == ["accepted"]
     assert len((await catch(two, slots=5)).claims) == 2
     assert look("SELECT value FROM counter WHERE name = 'enqueued'") == [(2,)]
 
 
 async def test_several_together_find_their_duplicates(store):
     jobs = [new_job(idempotency_key="k"), new_job(idempotency_key="k")]
-    assert outcomes(await store.write(bulk.enqueue_together, jobs)) == ["accepted", "duplicate"]
+    assert outcomes(await store.write(bulk.enqueue_bulk, jobs)) == ["accepted", "duplicate"]
 
 
 async def test_the_rule_holds_for_every_process_and_can_be_lifted(two):

@@ -12,20 +12,29 @@ from standfast.spine.apply import apply
 from standfast.store.scripts import writes
 from standfast.store.store import Store
 from standfast.wings.approvals import scripts as approvals
-from standfast.wings.approvals.rules import asked_for, turned_down
-from standfast.wings.approvals.scripts import Ask, Said
-from standfast.wings.approvals.words import Answer, Bound, Filing, Standing
-from standfast.wings.letters import births
-from standfast.wings.letters.births import Holding
+from standfast.wings.approvals.rules import deny_held, hold_for_approval
+from standfast.wings.approvals.scripts import ApprovalAnswer, ApprovalRequest
+from standfast.wings.approvals.words import Answer, ApprovalState, Bound, Filing
+from standfast.wings.letters import insert_dead
+from standfast.wings.letters.insert_dead import RestoredHold
 from standfast.wings.records import reads
 from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives import scripts as redrives
-from standfast.wings.redrives.scripts import KEEP_PLANS, KEEP_REDRIVES, Advance, Mark, Plan, Planned, Start, Take
-from standfast.wings.redrives.words import Course, Leg, Outcome
+from standfast.wings.redrives.scripts import (
+    KEEP_PLANS,
+    KEEP_REDRIVES,
+    AdvanceRequest,
+    DriveRequest,
+    MemberOutcome,
+    Plan,
+    PlanRow,
+    Start,
+)
+from standfast.wings.redrives.words import Outcome, RedriveMember, RedriveOptions
 from standfast.wings.replays.returning import standing
 from standfast.wings.replays.rules import replay
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.store.suite import claim_one, ended, failed, one, seen
 
 
@@ -48,7 +57,7 @@ async def row(store: Store, job_id: str) -> Any:
 
 
 async def hold(store: Store, job_id: str, wanted: Filing) -> bool:
-    move = asked_for(standing(await row(store, job_id)), wanted, 1)
+    move = hold_for_approval(standing(await row(store, job_id)), wanted, 1)
     assert move is not None
     [landed] = await store.write_all(apply, [move])
     return landed
@@ -61,7 +70,7 @@ async def state_of(store: Store, approval: str) -> str | None:
 
 async def test_an_approval_is_filed_with_the_move_or_not_at_all(store):
     job_id = await died(store)
-    move = asked_for(standing(await row(store, job_id)), filing(), 1)
+    move = hold_for_approval(standing(await row(store, job_id)), filing(), 1)
     assert move is not None
     late = msgspec.structs.replace(move, token=move.token + 1)
     assert await store.write_all(apply, [late]) == [False]
@@ -86,27 +95,33 @@ async def test_a_letter_has_one_open_approval(store):
     job_id = await died(store)
     assert await hold(store, job_id, filing("a"))
     job = await row(store, job_id)
-    again = await store.write(approvals.ask, Ask(job.n, job.token, job_id, "mail", filing("b")))
+    again = await store.write(approvals.ask, ApprovalRequest(job.n, job.token, job_id, "mail", filing("b")))
     assert again == "a"
-    changed = await store.write(approvals.ask, Ask(job.n, job.token, job_id, "mail", filing("c", payload="other")))
+    changed = await store.write(
+        approvals.ask, ApprovalRequest(job.n, job.token, job_id, "mail", filing("c", payload="other"))
+    )
     assert (changed, await state_of(store, "a"), await state_of(store, "c")) == ("c", "void", "pending")
     assert await store.read(approvals.open_for(job.n)) == "c"
-    assert await store.write(approvals.ask, Ask(job.n, job.token + 1, job_id, "mail", filing("d"))) is None
+    assert await store.write(approvals.ask, ApprovalRequest(job.n, job.token + 1, job_id, "mail", filing("d"))) is None
 
 
 async def test_an_answer_that_comes_too_late_moves_nothing(store):
     job_id = await died(store)
     await hold(store, job_id, filing())
     job = standing(await row(store, job_id))
-    use = Answer("a", Standing.APPROVED, Standing.USED)
+    use = Answer("a", ApprovalState.APPROVED, ApprovalState.USED)
     go = replay(job, by="bea")
     assert isinstance(go, Transition)
     go = go.carrying(use)
-    no = turned_down(job, Answer("a", Standing.PENDING, Standing.DENIED, "dan", "no"), None, 1)
+    no = deny_held(job, Answer("a", ApprovalState.PENDING, ApprovalState.DENIED, "dan", "no"), None, 1)
     assert no is not None
     assert await store.write_all(apply, [go]) == [False]  # nobody has approved it
-    assert await store.write(approvals.say, Said(Answer("a", Standing.PENDING, Standing.APPROVED, "bea")))
-    assert not await store.write(approvals.say, Said(Answer("a", Standing.PENDING, Standing.DENIED, "dan")))
+    assert await store.write(
+        approvals.answer, ApprovalAnswer(Answer("a", ApprovalState.PENDING, ApprovalState.APPROVED, "bea"))
+    )
+    assert not await store.write(
+        approvals.answer, ApprovalAnswer(Answer("a", ApprovalState.PENDING, ApprovalState.DENIED, "dan"))
+    )
     assert await store.write_all(apply, [no]) == [False]
     assert (await seen(store, job_id)).state == "held"
     assert await store.write_all(apply, [go]) == [True]
@@ -117,10 +132,14 @@ async def test_an_answer_that_comes_too_late_moves_nothing(store):
 async def test_a_move_that_lost_uses_no_approval(store):
     job_id = await died(store)
     await hold(store, job_id, filing())
-    await store.write(approvals.say, Said(Answer("a", Standing.PENDING, Standing.APPROVED, "bea")))
+    await store.write(
+        approvals.answer, ApprovalAnswer(Answer("a", ApprovalState.PENDING, ApprovalState.APPROVED, "bea"))
+    )
     go = replay(standing(await row(store, job_id)))
     assert isinstance(go, Transition)
-    use = msgspec.structs.replace(go, token=go.token + 1).carrying(Answer("a", Standing.APPROVED, Standing.USED))
+    use = msgspec.structs.replace(go, token=go.token + 1).carrying(
+        Answer("a", ApprovalState.APPROVED, ApprovalState.USED)
+    )
     assert await store.write_all(apply, [use]) == [False]
     assert await state_of(store, "a") == "approved"
 
@@ -148,14 +167,14 @@ async def test_whoever_changes_a_job_voids_its_approval_with_the_change(store):
 async def planned(store: Store, *ids: str, fate: str = "run") -> Plan:
     """Keep a plan of these letters."""
     rows = [await row(store, each) for each in ids]
-    letters = [Planned(place, each.n, each.token, each.generation, fate) for place, each in enumerate(rows)]
+    letters = [PlanRow(place, each.n, each.token, each.generation, fate) for place, each in enumerate(rows)]
     plan = Plan(id=f"plan-{'-'.join(ids)}", wanted="{}", foreseen="{}", snapshot="first", letters=letters)
     await store.write(redrives.plan, plan)
     return plan
 
 
 def start(plan: Plan, **course: Any) -> Start:
-    return Start(id=plan.id, course=Course(**course), by="olga", reason=None, snapshot="first")
+    return Start(id=plan.id, options=RedriveOptions(**course), by="olga", reason=None, snapshot="first")
 
 
 async def test_a_plan_starts_once(store):
@@ -178,14 +197,14 @@ async def test_each_episode_is_counted_by_itself(store):
     plan = await planned(store, *[await died(store) for _ in range(4)])
     await store.write(redrives.start, start(plan))
     for place, outcome in ((0, Outcome.FAILED), (1, None)):
-        await store.write_all(redrives.mark, [Mark(Leg(plan.id, place, 1), outcome)])
+        await store.write_all(redrives.mark, [MemberOutcome(RedriveMember(plan.id, place, 1), outcome)])
     first = await store.read(redrive_reads.tally(plan.id, 1))
     assert (first.waiting, first.running, first.from_before, first.failed) == (2, 1, 0, 1)
     second = await store.read(redrive_reads.tally(plan.id, 2))
     assert (second.waiting, second.running, second.from_before, second.failed) == (2, 0, 1, 0)
     assert second.recent == ()
     await store.write_all(
-        redrives.mark, [Mark(Leg(plan.id, 1), Outcome.FAILED, "released")]
+        redrives.mark, [MemberOutcome(RedriveMember(plan.id, 1), Outcome.FAILED, "released")]
     )  # it keeps the episode it went in
     assert [(await store.read(redrive_reads.tally(plan.id, episode))).failed for episode in (1, 2)] == [2, 0]
 
@@ -194,10 +213,10 @@ async def test_a_letter_goes_only_by_the_hand_of_whoever_drives_its_redrive(stor
     job_id = await died(store)
     plan = await planned(store, job_id)
     await store.write(redrives.start, start(plan))
-    assert await store.write(redrives.take, Take("worker-2", "", 10.0)) is not None
+    assert await store.write(redrives.take, DriveRequest("worker-2", "", 10.0)) is not None
     go = replay(standing(await row(store, job_id)), by="olga")
     assert isinstance(go, Transition)
-    overtaken, driven = (go.carrying(Leg(plan.id, 0, 1, driver)) for driver in ("worker-1", "worker-2"))
+    overtaken, driven = (go.carrying(RedriveMember(plan.id, 0, 1, driver)) for driver in ("worker-1", "worker-2"))
     assert await store.write_all(apply, [overtaken]) == [False]
     assert await store.write_all(apply, [overtaken, driven]) == [False, True], "of two in one transaction the right one"
 
@@ -208,15 +227,19 @@ async def test_a_replay_and_its_place_in_the_redrive_are_one(store):
     await store.write(redrives.start, start(plan))
     go = replay(standing(await row(store, job_id)))
     assert isinstance(go, Transition)
-    go = go.carrying(Leg(plan.id, 0, 1))
+    go = go.carrying(RedriveMember(plan.id, 0, 1))
     assert await store.write_all(apply, [msgspec.structs.replace(go, token=99)]) == [False]
     assert (await store.read(redrive_reads.tally(plan.id, 1))).waiting == 1
     assert await store.write_all(apply, [go]) == [True]
     tally = await store.read(redrive_reads.tally(plan.id, 1))
     assert (tally.waiting, tally.running) == (0, 1)
-    await store.write_all(redrives.mark, [Mark(Leg(plan.id, 0), Outcome.DRIFTED)])  # whoever still thinks that it waits
-    await store.write_all(redrives.mark, [Mark(Leg(plan.id, 0), Outcome.FAILED, "released")])
-    await store.write_all(redrives.mark, [Mark(Leg(plan.id, 0), Outcome.COMPLETED, "released")])  # what ended stays so
+    await store.write_all(
+        redrives.mark, [MemberOutcome(RedriveMember(plan.id, 0), Outcome.DRIFTED)]
+    )  # whoever still thinks that it waits
+    await store.write_all(redrives.mark, [MemberOutcome(RedriveMember(plan.id, 0), Outcome.FAILED, "released")])
+    await store.write_all(
+        redrives.mark, [MemberOutcome(RedriveMember(plan.id, 0), Outcome.COMPLETED, "released")]
+    )  # what ended stays so
     tally = await store.read(redrive_reads.tally(plan.id, 1))
     assert (tally.failed, tally.completed, tally.recent) == (1, 0, (True,))
 
@@ -224,30 +247,30 @@ async def test_a_replay_and_its_place_in_the_redrive_are_one(store):
 async def test_one_worker_drives_at_a_time(store, clock):
     plan = await planned(store, await died(store))
     await store.write(redrives.start, start(plan))
-    assert await store.write(redrives.take, Take("worker-1", "", 10.0)) is not None
-    assert await store.write(redrives.take, Take("worker-2", "", 10.0)) is None
-    assert await store.write(redrives.take, Take("worker-1", plan.id, 10.0)) is None
-    assert await store.write(redrives.advance, Advance(plan.id, "worker-2", 1, 0.0, 10.0)) == []
-    assert len(await store.write(redrives.advance, Advance(plan.id, "worker-1", 1, 0.0, 10.0))) == 1
+    assert await store.write(redrives.take, DriveRequest("worker-1", "", 10.0)) is not None
+    assert await store.write(redrives.take, DriveRequest("worker-2", "", 10.0)) is None
+    assert await store.write(redrives.take, DriveRequest("worker-1", plan.id, 10.0)) is None
+    assert await store.write(redrives.advance, AdvanceRequest(plan.id, "worker-2", 1, 0.0, 10.0)) == []
+    assert len(await store.write(redrives.advance, AdvanceRequest(plan.id, "worker-1", 1, 0.0, 10.0))) == 1
     clock.advance(11)
-    assert await store.write(redrives.take, Take("worker-2", "", 10.0)) is not None
-    assert await store.write(redrives.advance, Advance(plan.id, "worker-1", 1, 0.0, 10.0)) == []
+    assert await store.write(redrives.take, DriveRequest("worker-2", "", 10.0)) is not None
+    assert await store.write(redrives.advance, AdvanceRequest(plan.id, "worker-1", 1, 0.0, 10.0)) == []
 
 
 async def test_what_is_over_is_forgotten_in_time(store, clock, look):
     job_id = await died(store)
     await planned(store, job_id)
     await hold(store, job_id, filing())
-    await store.write(approvals.say, Said(Answer("a", Standing.PENDING, Standing.DENIED, "bea")))
+    await store.write(approvals.answer, ApprovalAnswer(Answer("a", ApprovalState.PENDING, ApprovalState.DENIED, "bea")))
     clock.advance(KEEP_PLANS - 1)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert len(look("SELECT * FROM redriven")) == 1
     clock.advance(2)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert look("SELECT * FROM redriven") == look("SELECT * FROM redrive") == []
     assert await state_of(store, "a") == "denied"
     clock.advance(KEEP_REDRIVES)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert await state_of(store, "a") is None
     assert (await seen(store, job_id)).state == "held"
 
@@ -257,10 +280,12 @@ async def test_a_restored_store_goes_on_with_nothing(store):
     plan = await planned(store, await died(store))
     await store.write(redrives.start, start(plan))
     await hold(store, job_id, filing())
-    await store.write(approvals.say, Said(Answer("a", Standing.PENDING, Standing.APPROVED, "bea")))
+    await store.write(
+        approvals.answer, ApprovalAnswer(Answer("a", ApprovalState.PENDING, ApprovalState.APPROVED, "bea"))
+    )
     triage = (await seen(store, job_id)).triage
     assert triage is not None
-    store.write(births.hold_restored, Holding(failed().failure, triage)).result()
-    assert await store.write(redrives.take, Take("worker-1", "", 10.0)) is None
+    store.write(insert_dead.hold_restored, RestoredHold(failed().failure, triage)).result()
+    assert await store.write(redrives.take, DriveRequest("worker-1", "", 10.0)) is None
     assert await store.read(approvals.due(store.now(), store.now())) == []
     assert await state_of(store, "a") == "void"

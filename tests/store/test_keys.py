@@ -12,14 +12,14 @@ from standfast.job import Receipt
 from standfast.outcome import Cancel, Succeeded
 from standfast.rules import QueueRules
 from standfast.spine import intake
-from standfast.spine.orders import Conflict
+from standfast.spine.claim_requests import Conflict
 from standfast.testing import memory
-from standfast.wings.letters.burials import in_conflict
+from standfast.wings.letters.dead_jobs import in_conflict
 from standfast.wings.records import reads
 from standfast.wings.relay import scripts as forward
 from standfast.wings.relay.scripts import Forward
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.store.suite import claim_one, claimed, ended, enqueued, failed, new_job, one, publish
 
 DAY = 86400.0
@@ -119,12 +119,12 @@ async def test_a_key_outlives_the_pruning_of_its_job(store, clock):
     [first] = await enqueued(store, keyed())
     await ended(store, await claim_one(store), Succeeded())
     clock.advance(2 * DAY)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert await store.read(reads.job(first, store.boot())) is None
     assert await hand_in(store, keyed()) == Receipt(first, "duplicate", None)
     assert await hand_in(store, keyed('{"a":2}')) == Conflict(first)
     clock.advance(5 * DAY)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     again = keyed('{"a":2}')
     assert await hand_in(store, again) == Receipt(again.id, "accepted", "queued")
 
@@ -137,7 +137,7 @@ async def test_a_job_handed_in_again_does_not_run_again_once_it_is_pruned(store,
     await ended(store, await claim_one(store), Succeeded())
     assert (await hand_in(store, job)).outcome == "accepted"
     clock.advance(2 * DAY)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert await store.read(reads.job(job.id, store.boot())) is None
     assert await hand_in(store, job) == Receipt(job.id, "accepted", None)
     assert await claimed(store) == []
@@ -160,7 +160,7 @@ async def test_a_key_never_ends_before_its_job_is_final(store, clock, end):
     if end == "dead":
         await ended(store, claim, failed(Class.PERMANENT))
     clock.advance(100 * WEEK)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert await hand_in(store, keyed()) == Receipt(first, "duplicate", end)
 
 

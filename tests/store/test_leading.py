@@ -14,13 +14,13 @@ import pytest
 from standfast import Standfast
 from standfast.errors import StoreDamaged
 from standfast.spine import intake
-from standfast.store import line as leading
-from standfast.store.engine import Doubt
-from standfast.store.line import Line
+from standfast.store import waiting_requests as leading
+from standfast.store.engine import CommitUnknown
 from standfast.store.requests import Request
 from standfast.store.sqlite import neighbours, sqlite_engine
 from standfast.store.sqlite.sqlite_engine import SqliteEngine
 from standfast.store.sqlite.watch import Watch
+from standfast.store.waiting_requests import Line
 from standfast.worker import upkeep
 from tests.store.suite import new_job
 from tests.waiting import seen
@@ -56,7 +56,7 @@ def _any_pace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def idle(sf: Standfast) -> None:
     """Wait until the writer sleeps."""
-    line = store_of(sf)._engine._line  # noqa: SLF001
+    line = store_of(sf)._engine._waiting  # noqa: SLF001
     await seen(lambda: line.sleeping and not line.waiting)
 
 
@@ -129,7 +129,7 @@ async def test_a_commit_whose_answer_is_lost_in_a_led_round_is_repeated_by_the_w
             commit(self, connection)
             if not lost:
                 lost.append(threading.current_thread().name)
-                raise Doubt from apsw.IOError("the answer is lost")
+                raise CommitUnknown from apsw.IOError("the answer is lost")
 
         monkeypatch.setattr(SqliteEngine, "_commit", once)
         receipt = await sf.enqueue("mail", 2)

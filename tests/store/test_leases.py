@@ -9,7 +9,7 @@ from standfast.rules import QueueRules
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health.timings import Counted
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Held
+from standfast.worker.upkeep import HeldJob
 from tests.store.suite import (
     EVERY,
     beat,
@@ -28,7 +28,7 @@ from tests.store.suite import (
 LEASE = 90.0
 
 
-def held_as(held: Held):
+def held_as(held: HeldJob):
     return held.n, held.token, held.id
 
 

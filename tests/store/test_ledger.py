@@ -7,7 +7,7 @@ import pytest
 
 from standfast.failure import Verdict
 from standfast.failure.classify import of_result
-from standfast.job import ASKED, DOUBTED, Claim, Entry, Note
+from standfast.job import ASKED, DOUBTED, Claim, LedgerEntry, LedgerNote
 from standfast.lifecycle import Transition
 from standfast.outcome import Lapsed, Look, Recovered, Succeeded, Undetermined
 from standfast.rules import QueueRules, no_backoff
@@ -18,7 +18,7 @@ from standfast.wings.records import reads
 from standfast.wings.replays.returning import standing
 from standfast.wings.replays.rules import replay, resolve
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.store.suite import beat, claim_one, ended, everything, one, replayed, seen, sweep, swept
 from tests.waiting import effects_of
 
@@ -28,8 +28,8 @@ LEDGER = "SELECT name, state, receipt, verdict, token, late FROM effect ORDER BY
 
 def note(
     claim: Claim, state: str, receipt: str | None = None, name: str = "ticket", verdict: str | None = None
-) -> Note:
-    return Note(claim.n, claim.token, claim.id, name, state, receipt, verdict)  # type: ignore[arg-type]
+) -> LedgerNote:
+    return LedgerNote(claim.n, claim.token, claim.id, name, state, receipt, verdict)  # type: ignore[arg-type]
 
 
 async def written(store, *given, **named):
@@ -47,9 +47,9 @@ async def taken_over(store) -> tuple[Claim, Claim]:
 async def test_an_intent_and_a_receipt_are_one_row(store, look):
     await one(store)
     claim = await claim_one(store)
-    assert await written(store, claim, "begun") == Entry("ticket", "begun")
+    assert await written(store, claim, "begun") == LedgerEntry("ticket", "begun")
     assert look(LEDGER) == [("ticket", "begun", None, None, 1, 0)]
-    assert await written(store, claim, "done", '{"id":7}') == Entry("ticket", "done", '{"id":7}')
+    assert await written(store, claim, "done", '{"id":7}') == LedgerEntry("ticket", "done", '{"id":7}')
     assert look(LEDGER) == [("ticket", "done", '{"id":7}', None, 1, 0)]
 
 
@@ -57,10 +57,10 @@ async def test_notes_from_code_without_a_loop_do_the_same(store, look):
     await one(store)
     claim = await claim_one(store)
     assert store.write_all(ledger.for_note(note(claim, "begun")), [note(claim, "begun")]).result() == [
-        Entry("ticket", "begun")
+        LedgerEntry("ticket", "begun")
     ]
     assert store.write_all(ledger.for_note(note(claim, "done", "1")), [note(claim, "done", "1")]).result() == [
-        Entry("ticket", "done", "1")
+        LedgerEntry("ticket", "done", "1")
     ]
     assert look(LEDGER) == [("ticket", "done", "1", None, 1, 0)]
 
@@ -82,8 +82,8 @@ async def test_the_next_attempt_gets_what_the_last_one_left(store):
     await ended(store, first, Lapsed(), AT_ONCE)
     second = await claim_one(store)
     assert sorted(second.ledger or [], key=lambda entry: entry.name) == [
-        Entry("mail", "begun"),
-        Entry("ticket", "done", "7"),
+        LedgerEntry("mail", "begun"),
+        LedgerEntry("ticket", "done", "7"),
     ]
     assert effects_of(await seen(store, job_id)) == [
         {"name": "mail", "verdict": "indeterminate", "receipt": None},
@@ -100,7 +100,7 @@ async def test_a_sweeper_gets_the_ledger_of_a_first_attempt(store, clock):
     for _ in range(5):
         clock.advance(10)
         found = await sweep(store)
-    assert [lapsed.ledger for lapsed in found.lapsed] == [[Entry("ticket", "done", "7")]]
+    assert [lapsed.ledger for lapsed in found.lapsed] == [[LedgerEntry("ticket", "done", "7")]]
     await swept(store)
     assert (await seen(store, job_id)).history[-1].landed == "no"
 
@@ -129,7 +129,7 @@ async def test_the_intent_of_a_worker_that_lost_its_job_is_refused(store, look):
     first, second = await taken_over(store)
     assert await written(store, first, "begun") is None
     assert look(LEDGER) == []
-    assert await written(store, second, "begun") == Entry("ticket", "begun")
+    assert await written(store, second, "begun") == LedgerEntry("ticket", "begun")
 
 
 async def test_an_intent_is_refused_between_two_attempts_too(store, look):
@@ -145,7 +145,7 @@ async def test_a_late_receipt_is_kept_and_marked(store, look):
     first = await claim_one(store)
     await written(store, first, "begun")
     await ended(store, first, Lapsed(), AT_ONCE)
-    assert await written(store, first, "done", "7") == Entry("ticket", "done", "7", None, 1)
+    assert await written(store, first, "done", "7") == LedgerEntry("ticket", "done", "7", None, 1)
     assert look(LEDGER) == [("ticket", "done", "7", None, 1, 1)]
     assert effects_of(await seen(store, job_id)) == [
         {"name": "ticket", "verdict": "verified", "receipt": 7, "late": True}
@@ -159,9 +159,9 @@ async def test_a_late_receipt_that_came_after_the_claim_is_found_before_the_effe
     await written(store, first, "begun")
     await ended(store, first, Lapsed(), AT_ONCE)
     second = await claim_one(store)
-    assert second.ledger == [Entry("ticket", "begun")]
+    assert second.ledger == [LedgerEntry("ticket", "begun")]
     await written(store, first, "done", "7")
-    assert await written(store, second, "begun") == Entry("ticket", "done", "7", None, 1)
+    assert await written(store, second, "begun") == LedgerEntry("ticket", "done", "7", None, 1)
 
 
 async def test_a_late_receipt_does_not_take_the_place_of_a_newer_one(store, look):
@@ -169,7 +169,7 @@ async def test_a_late_receipt_does_not_take_the_place_of_a_newer_one(store, look
     first, second = await taken_over(store)
     await written(store, second, "begun")
     await written(store, second, "done", "2")
-    assert await written(store, first, "done", "1") == Entry("ticket", "done", "2")
+    assert await written(store, first, "done", "1") == LedgerEntry("ticket", "done", "2")
     assert look(LEDGER) == [("ticket", "done", "2", None, 2, 0)]
 
 
@@ -199,7 +199,7 @@ async def test_a_late_receipt_comes_beside_what_a_look_found(store, look, by_a_b
     if by_a_block:
         await written(store, second, "done", verdict="verified")
     await ended(store, second, Recovered((Look("ticket", Verdict.VERIFIED),)))
-    assert await written(store, first, "done", "7") == Entry("ticket", "done", "7", "verified", 1)
+    assert await written(store, first, "done", "7") == LedgerEntry("ticket", "done", "7", "verified", 1)
     assert look(LEDGER) == [("ticket", "done", "7", "verified", 1, 1)]
     assert [line.reason_code for line in (await seen(store, job_id)).history] == ["worker_lost"]
 
@@ -212,13 +212,13 @@ async def test_a_doubted_receipt_is_open_again_together_with_the_failure(store, 
     first = await claim_one(store)
     await written(store, first, "begun")
     await written(store, first, "done", "7")
-    stands = msgspec.structs.replace(first, ledger=[Entry("ticket", "done", "7")])
+    stands = msgspec.structs.replace(first, ledger=[LedgerEntry("ticket", "done", "7")])
     assert UNVERIFIED is not None
     assert await ended(store, stands, UNVERIFIED, AT_ONCE)
     assert look(LEDGER) == [("ticket", "begun", "7", DOUBTED, 1, 0)]
     assert await ended(store, stands, UNVERIFIED, AT_ONCE)  # the same end, after an unknown commit
     second = await claim_one(store)
-    assert (second.ledger, second.landed) == ([Entry("ticket", "begun", "7", DOUBTED)], "maybe")
+    assert (second.ledger, second.landed) == ([LedgerEntry("ticket", "begun", "7", DOUBTED)], "maybe")
     await written(store, second, "begun")
     await written(store, second, "done", "8")
     assert not await ended(store, stands, UNVERIFIED, AT_ONCE)
@@ -275,9 +275,9 @@ async def test_two_workers_in_one_round_are_taken_one_after_the_other(store, loo
     notes = [note(first, "done", "1"), note(second, "done", "2"), note(second, "begun", name="mail")]
     engine = store._engine  # noqa: SLF001 - which callers share a round is chance otherwise
     assert await engine.call(ledger.write, notes, seconds=5) == [
-        Entry("ticket", "done", "1", None, 1),
-        Entry("ticket", "done", "2"),
-        Entry("mail", "begun"),
+        LedgerEntry("ticket", "done", "1", None, 1),
+        LedgerEntry("ticket", "done", "2"),
+        LedgerEntry("mail", "begun"),
     ]
     await written(store, second, "none", name="mail")
     assert look(LEDGER) == [("ticket", "done", "2", None, 2, 0)]
@@ -286,10 +286,11 @@ async def test_two_workers_in_one_round_are_taken_one_after_the_other(store, loo
 async def test_a_job_that_is_gone_takes_no_notes(store, look):
     await one(store)
     claim = await claim_one(store)
-    stranger = Note(claim.n, claim.token, "another-id", "ticket", "done", "1")
+    stranger = LedgerNote(claim.n, claim.token, "another-id", "ticket", "done", "1")
     assert await store.write_all(ledger.for_note(stranger), [stranger]) == [None]
     assert await store.write_all(
-        ledger.for_note(Note(9999, 1, "gone", "ticket", "begun")), [Note(9999, 1, "gone", "ticket", "begun")]
+        ledger.for_note(LedgerNote(9999, 1, "gone", "ticket", "begun")),
+        [LedgerNote(9999, 1, "gone", "ticket", "begun")],
     ) == [None]
     assert look(LEDGER) == []
 
@@ -320,7 +321,7 @@ async def test_a_note_that_a_look_found_it_keeps_a_receipt_that_came_meanwhile(s
     await ended(store, first, Lapsed(), AT_ONCE)
     second = await claim_one(store)
     await written(store, first, "done", "7")
-    assert await written(store, second, "done", verdict="verified") == Entry("ticket", "done", "7", None, 1)
+    assert await written(store, second, "done", verdict="verified") == LedgerEntry("ticket", "done", "7", None, 1)
     assert look(LEDGER) == [("ticket", "done", "7", None, 1, 1)]
 
 
@@ -335,7 +336,7 @@ async def test_what_cannot_be_told_is_held_and_a_person_s_replay_lets_it_be_done
     assert (job.state, job.reason, job.settled) == ("held", "unknown_commit_state", True)
     assert effects_of(job) == [{"name": "ticket", "verdict": "indeterminate", "receipt": None}]
     await replayed(store, job_id)
-    assert (await claim_one(store)).ledger == [Entry("ticket", "begun", None, "indeterminate")]
+    assert (await claim_one(store)).ledger == [LedgerEntry("ticket", "begun", None, "indeterminate")]
 
 
 @pytest.mark.parametrize(
@@ -350,7 +351,7 @@ async def test_only_a_person_s_replay_gives_leave_to_do_it_again(store, by, kind
     move = replay(standing(record.row), by=by)
     assert isinstance(move, Transition)
     assert await store.write_all(apply, [move.carrying(Decision(kind=kind))]) == [True]
-    assert (await claim_one(store)).ledger == [Entry("ticket", "begun", None, verdict)]
+    assert (await claim_one(store)).ledger == [LedgerEntry("ticket", "begun", None, verdict)]
 
 
 async def test_a_resolved_letter_keeps_who_said_so_and_why(store):
@@ -375,5 +376,5 @@ async def test_effects_go_with_their_job(store, look, clock):
     await written(store, claim, "done", "7")
     await ended(store, claim, Succeeded())
     clock.advance(400 * 86400)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert everything(look, "effect", "job") == [[], []]

@@ -8,7 +8,7 @@ import pytest
 
 from standfast.store.store import Store
 from standfast.wings.schedules import scripts as schedules
-from standfast.wings.schedules.scripts import Next, Put
+from standfast.wings.schedules.scripts import NextRun, ScheduleUpsert
 from tests.postgres import connect
 from tests.store.test_schedules import jobs, known, planned, scheduled
 from tests.waiting import seen
@@ -33,14 +33,14 @@ async def test_a_schedule_that_somebody_ticks_is_left_to_them_without_waiting(st
 async def test_who_adds_what_somebody_is_just_adding_waits_and_finds_it(store: Store, url):
     await scheduled(store, "template")
     row = await known(store, "template")
-    put = Put(
+    put = ScheduleUpsert(
         name="s",
         queue="mail",
         spec=row.spec,
         timing=row.timing,
         by="ann",
         anchor=row.anchor + 1,
-        following=Next(at=1.0),
+        following=NextRun(at=1.0),
     )
     with connect(url) as other, connect(url) as looking:
         with other.transaction():

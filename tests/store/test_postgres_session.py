@@ -16,7 +16,7 @@ from standfast.application.wings import store_at
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.connection import Connection, connect, opening, rolled_back_on_failure
 from standfast.store.postgres.driver import NUMBERED
-from standfast.store.postgres.session import Numbered, Session, Unanswered
+from standfast.store.postgres.session import CommitUnanswered, Numbered, Session
 from tests import postgres
 
 ADD = Numbered("add", b"INSERT INTO kept VALUES ($1)", ("word",))
@@ -138,7 +138,7 @@ def test_a_commit_that_was_skipped_leaves_no_transaction_open(connection, sessio
 def test_a_commit_on_a_lost_connection_is_doubted(connection, session, postgres_url):
     with postgres.connect(postgres_url) as beside:
         beside.execute("SELECT pg_terminate_backend(%s, 5000)", (connection.info.backend_pid,))
-    with pytest.raises(Unanswered):
+    with pytest.raises(CommitUnanswered):
         session.commit()
     assert connection.broken
 
@@ -148,7 +148,7 @@ def test_a_commit_that_is_answered_with_an_error_is_doubted(connection, session)
     connection.execute("CREATE TABLE late (word text UNIQUE DEFERRABLE INITIALLY DEFERRED)")
     for _ in range(2):
         session.tell(Numbered("late", b"INSERT INTO late VALUES ('a')", ()), {})
-    with pytest.raises(Unanswered, match="duplicate key"):
+    with pytest.raises(CommitUnanswered, match="duplicate key"):
         session.commit()
 
 

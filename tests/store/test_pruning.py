@@ -1,4 +1,4 @@
-"""Pruning: what nobody needs any more goes, in bounded bites; what somebody may need stays."""
+"""Pruning: what is no longer needed goes, in bounded bites; what somebody may need stays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.records import reads
 from standfast.worker import upkeep
 from standfast.worker.pruner import Pruner
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.store.suite import beat, claim_one, claimed, ended, enqueued, everything, failed, new_job, one, publish, seen
 
 HOUR, DAY = 3600.0, 86400.0
@@ -158,7 +158,7 @@ async def test_a_bite_is_bounded_and_tells_whether_there_is_more(store, clock):
     for claim in await claimed(store, slots=25):
         await ended(store, claim, Succeeded())
     clock.advance(2 * DAY)
-    bites = [await store.write(upkeep.prune, Prune(limit=10)) for _ in range(4)]
+    bites = [await store.write(upkeep.prune, PruneRequest(limit=10)) for _ in range(4)]
     assert bites[-1] is False
     assert bites[:2] == [True, True]
     assert await claimed(store) == []
@@ -166,7 +166,7 @@ async def test_a_bite_is_bounded_and_tells_whether_there_is_more(store, clock):
 
 async def test_pruning_tells_when_it_was_done(store, clock):
     clock.advance(7)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert (await store.read(health_scripts.facts(store.now(), store.boot(), silent_after=60.0))).upkeep[
         "prune"
     ] == store.now()

@@ -14,7 +14,7 @@ from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import decisions_of
 from standfast.wings.records import reads
 from standfast.worker.pruner import Pruner
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.store.suite import claim_one, ended, everything, failed, journal, new_job, one, publish
 
 DAY = 86400.0
@@ -50,7 +50,7 @@ async def test_the_newest_so_many_are_kept(store, clock):
         ids.append(await died(store))
         clock.advance(1)
     other = [await died(store, "chat") for _ in range(3)]
-    await Pruner(store, Prune(limit=2)).prune()
+    await Pruner(store, PruneRequest(limit=2)).prune()
     assert await left(store, *ids, *other) == [*ids[3:], *other]
 
 

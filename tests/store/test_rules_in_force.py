@@ -10,7 +10,7 @@ import pytest
 
 from standfast.outcome import NotEntered
 from standfast.rules import DEFAULTS, QueueRules, exponential, fixed
-from standfast.spine.orders import Publication
+from standfast.spine.claim_requests import Publication
 from standfast.spine.registry import Declaration
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text

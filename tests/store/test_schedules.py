@@ -12,10 +12,10 @@ from standfast.store.store import Store
 from standfast.wings.jobs import scripts as operations
 from standfast.wings.notices.journal import journal
 from standfast.wings.schedules import scripts as schedules
-from standfast.wings.schedules.scripts import Next, Pausing, Put, Schedule, Ticking
-from standfast.wings.schedules.ticking import Spec, first_run, spec_of, ticking
+from standfast.wings.schedules.scripts import NextRun, PauseRequest, Schedule, ScheduleUpsert, TickDecision
+from standfast.wings.schedules.ticking import Spec, decide_tick, first_run, spec_of
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.store.suite import claim_one, claimed, ended, failed, publish, seen
 
 
@@ -24,7 +24,7 @@ async def scheduled(store: Store, name: str = "nightly", **asked) -> Schedule:
     asked = asked or {"every": 60.0}
     spec = Spec(queue="mail", handler="mail", payload="{}", details="{}", **asked)
     now, wall = store.times()
-    put = Put(
+    put = ScheduleUpsert(
         name=name,
         queue="mail",
         spec=spec.text,
@@ -43,8 +43,8 @@ async def known(store: Store, name: str = "nightly") -> Schedule:
     return found
 
 
-async def planned(store: Store) -> list[Ticking]:
-    return [ticking(each, *store.times()) for each in await store.read(schedules.due(*store.times()))]
+async def planned(store: Store) -> list[TickDecision]:
+    return [decide_tick(each, *store.times()) for each in await store.read(schedules.due(*store.times()))]
 
 
 async def jobs(store: Store) -> list[str]:
@@ -80,7 +80,9 @@ async def test_a_plan_for_what_was_changed_paused_or_removed_since_is_not_carrie
     await scheduled(store, every=60.0, priority=5)
     assert await store.write_all(schedules.tick, old) == [False]
     current = await planned(store)
-    await store.write(schedules.pause, Pausing("nightly", (await known(store)).timing, paused=True, following=Next()))
+    await store.write(
+        schedules.pause, PauseRequest("nightly", (await known(store)).timing, paused=True, following=NextRun())
+    )
     assert await store.write_all(schedules.tick, current) == [False]
     await store.write(schedules.remove, "nightly")
     assert await store.write_all(schedules.tick, current) == [False]
@@ -199,15 +201,15 @@ async def test_old_ticks_and_what_is_long_over_are_pruned(store, clock, look):
     clock.advance(60)
     await store.write_all(schedules.tick, await planned(store))
     clock.advance(7 * 86400)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert len(look("SELECT * FROM tick")) == 2
     clock.advance(1)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert look("SELECT * FROM tick") == []
-    assert [each.name for each in await store.read(schedules.listed())] == ["nightly", "once"]
+    assert [each.name for each in await store.read(schedules.list_schedules())] == ["nightly", "once"]
     clock.advance(23 * 86400)
-    await store.write(upkeep.prune, Prune())
-    assert [each.name for each in await store.read(schedules.listed())] == ["nightly"]
+    await store.write(upkeep.prune, PruneRequest())
+    assert [each.name for each in await store.read(schedules.list_schedules())] == ["nightly"]
 
 
 async def test_four_processes_make_one_job_of_each_tick(shared_url, processes):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from standfast.failure import Class, Landed
-from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.lifecycle import JobRef, Move, State, Transition
 from standfast.outcome import Cancel, Drained, Lapsed, NotEntered, Outcome, Snooze, Succeeded
 from standfast.rules import DEFAULTS, QueueRules, no_backoff
 from standfast.spine.apply import apply
@@ -113,7 +113,7 @@ async def test_a_worker_gives_back_what_it_never_knew_of(store):
     job_id = await one(store)
     claim = await claim_one(store)
     assert await store.write_all(
-        apply, [given_back(Standing(claim.n, claim.token, claim.id, claim.queue, State.RUNNING))]
+        apply, [given_back(JobRef(claim.n, claim.token, claim.id, claim.queue, State.RUNNING))]
     ) == [True]
     view = await seen(store, job_id)
     assert (view.state, view.attempts, view.deferrals) == ("queued", 0, 1)

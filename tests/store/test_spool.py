@@ -26,7 +26,7 @@ from standfast.store import spoolfile, spools
 from standfast.store.spool import Spool, Stamp
 from standfast.store.sqlite import handle
 from standfast.store.store import Store
-from standfast.wings.letters.burials import in_conflict, unknown
+from standfast.wings.letters.dead_jobs import in_conflict, unknown
 from standfast.wings.queues.declarations import Declarations
 from standfast.wings.records import reads
 from standfast.wings.relay import forwarder
@@ -34,7 +34,7 @@ from standfast.wings.relay import scripts as forward
 from standfast.wings.relay.forwarder import Forwarder, hand_over
 from standfast.wings.relay.scripts import Forward, Unforwardable
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.store.suite import claim_one, claimed, ended, enqueued, new_job, publish, replayed, seen, states
 
 NOW = Stamp("boot-1", 1000.0, 2000.0)
@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def spool(path: Path) -> Iterator[Spool]:
-    held = spools.at(path, "a server")
+    held = spools.spool_at(path, "a server")
     yield held
     held.close()
 
@@ -159,9 +159,9 @@ def test_jobs_for_one_server_are_not_brought_to_another(spool, path):
 
 
 def test_two_objects_of_a_process_share_the_spool_of_their_store(path, spool):
-    assert spools.at(path.parent / "." / path.name, "a server") is spool
+    assert spools.spool_at(path.parent / "." / path.name, "a server") is spool
     with pytest.raises(ConfigurationError, match="a spool of its own"):
-        spools.at(path, "another server")
+        spools.spool_at(path, "another server")
 
 
 def test_a_low_disk_is_a_definite_refusal(spool, path, monkeypatch):
@@ -261,7 +261,7 @@ async def test_a_job_is_brought_once_however_often_and_however_late(store, clock
     for claim in await claimed(store, slots=2):
         await ended(store, claim, Succeeded(None))
     clock.advance(60)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     brought(store, plain, threaded)  # the producer died before it could forget them
     assert look("SELECT count(*) FROM job") == [(0,)]
     assert await claimed(store, slots=2) == []
@@ -283,7 +283,7 @@ async def test_what_may_have_run_and_been_pruned_is_not_run_blindly(store, clock
         await ended(store, claim, Succeeded(None))
     clock.advance(120)
     await enqueued(store, waiting)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     for _ in range(2):
         again = [Forward(job, store.now() - 120, in_conflict, unknown) for job in (gone, waiting, keyed)]
         store.write_all(forward.forward, again).result()
@@ -325,11 +325,11 @@ async def test_an_alias_is_kept_as_long_as_its_owner_and_not_for_ever(store, clo
     brought(store, late := new_job(payload="1", idempotency_key="k"))
     await ended(store, await claim_one(store), Succeeded(None))
     clock.advance(60 * 86400)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert (await seen(store, late.id)).id == owner
     clock.advance(31 * 86400)
-    await store.write(upkeep.prune, Prune())
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
+    await store.write(upkeep.prune, PruneRequest())
     assert look("SELECT count(*) FROM alias") == [(0,)]
 
 

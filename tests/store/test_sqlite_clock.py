@@ -12,7 +12,7 @@ from standfast.testing import FrozenClock
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.notices.journal import journal
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.store.suite import EVERY, beat, claim_one, claimed, new_job, one, seen, sweep, swept
 
 DAY = 86400.0
@@ -67,7 +67,7 @@ async def test_queue_time_never_falls_though_the_journal_is_old(path, clock, las
     store = opened(path, clock)
     waiting = await one(store, delay=DAY)
     clock.advance(3 * DAY)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     [newest] = await journal(store, 0, 10)
     assert newest.at < store.now() - 2 * DAY
     clock.advance(60)
@@ -77,7 +77,7 @@ async def test_queue_time_never_falls_though_the_journal_is_old(path, clock, las
         case "beat":
             beat(store)
         case "prune":
-            await store.write(upkeep.prune, Prune())
+            await store.write(upkeep.prune, PruneRequest())
     before = store.now()
     store.close()
     clock.reboot()

@@ -9,17 +9,17 @@ import pytest
 from standfast.job import Claim
 from standfast.outcome import Drained, NotEntered, Succeeded
 from standfast.rules import Limit, QueueRules
-from standfast.spine.orders import Catch, Order, Want
+from standfast.spine.claim_requests import ClaimRequest, ClaimResult, QueueDemand
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.jobs import scripts as operations
-from standfast.worker import losses, upkeep
-from standfast.worker.losses import Apart
+from standfast.worker import lost_workers, upkeep
+from standfast.worker.lost_workers import SuspectTurn
 from standfast.worker.sweeper import Sweeper
-from standfast.worker.upkeep import Sweep, WorkerCard
+from standfast.worker.upkeep import SweepRequest, WorkerCard
 from tests.store.suite import EVERY, claimed, ended, enqueued, failed, new_job, one, publish, replayed, seen, swept
 
-PLAIN = Order("other", (Want("mail", ("mail",), 10),))
-ALONE = Order("other", (Want("mail", ("mail",), 1, alone=True),))
+PLAIN = ClaimRequest("other", (QueueDemand("mail", ("mail",), 10),))
+ALONE = ClaimRequest("other", (QueueDemand("mail", ("mail",), 1, alone=True),))
 
 
 def beat(store: Any, worker: str, process: str | None = None) -> None:
@@ -28,11 +28,11 @@ def beat(store: Any, worker: str, process: str | None = None) -> None:
 
 async def buried(store: Any, *processes: str) -> None:
     """Sweep as a worker does that knows these processes to be dead."""
-    sweep = Sweep(every=EVERY, patience=EVERY)
+    sweep = SweepRequest(every=EVERY, patience=EVERY)
     await Sweeper(store, sweep, roll=lambda: 0.0, dead=lambda: processes).sweep()
 
 
-async def plain(store: Any) -> Catch:
+async def plain(store: Any) -> ClaimResult:
     return await store.claim(PLAIN)  # type: ignore[no-any-return]
 
 
@@ -228,23 +228,23 @@ async def test_a_paused_queue_gives_no_suspects(store):
 async def test_only_who_has_the_handler_is_told_of_suspects(store):
     await held(store, 2)
     await buried(store, "p")
-    found = await store.claim(Order("other", (Want("mail", ("another",), 1),)))
+    found = await store.claim(ClaimRequest("other", (QueueDemand("mail", ("another",), 1),)))
     assert found.suspects == ()
 
 
 async def test_one_worker_at_a_time_stands_apart_for_a_queue(store, clock):
     for worker in ("a", "b"):
         beat(store, worker, worker)
-    assert await store.write(losses.stand_apart, Apart("a", "mail"))
-    assert await store.write(losses.stand_apart, Apart("a", "mail")), "it has it already"
-    assert not await store.write(losses.stand_apart, Apart("b", "mail"))
-    assert await store.write(losses.stand_apart, Apart("b", "chat"))
-    await store.write(losses.stand_back, "a")
-    assert await store.write(losses.stand_apart, Apart("b", "mail"))
+    assert await store.write(lost_workers.take_suspect_turn, SuspectTurn("a", "mail"))
+    assert await store.write(lost_workers.take_suspect_turn, SuspectTurn("a", "mail")), "it has it already"
+    assert not await store.write(lost_workers.take_suspect_turn, SuspectTurn("b", "mail"))
+    assert await store.write(lost_workers.take_suspect_turn, SuspectTurn("b", "chat"))
+    await store.write(lost_workers.release_suspect_turn, "a")
+    assert await store.write(lost_workers.take_suspect_turn, SuspectTurn("b", "mail"))
     clock.advance(1)
     beat(store, "a", "a")
     await buried(store, "b")
-    assert await store.write(losses.stand_apart, Apart("a", "mail")), "the dead keep nobody waiting"
+    assert await store.write(lost_workers.take_suspect_turn, SuspectTurn("a", "mail")), "the dead keep nobody waiting"
 
 
 async def test_a_worker_that_died_is_no_live_one(store):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from standfast.application.wings import store_at
 from standfast.failure import Class, Landed
 from standfast.job import Claim
-from standfast.lifecycle import Standing, State, Transition
+from standfast.lifecycle import JobRef, State, Transition
 from standfast.outcome import Cancel, Drained, Lapsed, Snooze, Succeeded
 from standfast.rules import QueueRules, fixed
 from standfast.spine import intake
@@ -46,7 +46,7 @@ async def in_order(store: Store, number: int = 2, **given: Any) -> list[str]:
     return [await one(store, thread_key="t", **given) for _ in range(number)]
 
 
-async def stands(store: Store, job_id: str) -> Standing:
+async def stands(store: Store, job_id: str) -> JobRef:
     record = await store.read(reads.job(job_id, store.boot()))
     assert record is not None
     return standing(record.row)

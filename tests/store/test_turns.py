@@ -15,14 +15,14 @@ import standfast.spine
 import standfast.wings
 import standfast.worker
 from standfast.application.wings import ORDER, RIDERS
-from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.lifecycle import JobRef, Move, State, Transition
 from standfast.spine import apply as scripts
 from standfast.spine import rounds
 from standfast.store.scripts import Call, Write
 from standfast.store.steps import Round, Script, lock_jobs
 from standfast.wings.audit.words import Decision
 from standfast.wings.letters import scripts as letters
-from standfast.wings.letters.scripts import Quarantine, Refusal, Touch
+from standfast.wings.letters.scripts import LetterDecision, Quarantine, Refusal
 
 SAID = Decision(kind="quarantine")
 
@@ -45,7 +45,7 @@ def moved(n: int) -> Transition:
 
 
 def apart(n: int) -> Quarantine:
-    return Quarantine(Touch(Standing(n, 1, f"job-{n}", "mail", State.DEAD), 1, SAID))
+    return Quarantine(LetterDecision(JobRef(n, 1, f"job-{n}", "mail", State.DEAD), 1, SAID))
 
 
 def refused(n: int) -> Refusal:
@@ -71,14 +71,14 @@ def test_what_people_do_to_letters_takes_its_turn_behind_what_brings_jobs(script
 
 
 def test_a_purge_has_a_transaction_of_its_own():
-    assert letters.purge.apart
+    assert letters.purge.separate
 
 
 def test_every_script_that_shares_a_round_has_its_turn():
     turns = {script.run for script in ORDER}
     found = {each.run: each for module in modules() for each in vars(module).values() if isinstance(each, Write)}
     assert len(found) > 60
-    assert [script.name for script in found.values() if not script.apart and script.run not in turns] == []
+    assert [script.name for script in found.values() if not script.separate and script.run not in turns] == []
 
 
 def modules() -> Iterator[ModuleType]:

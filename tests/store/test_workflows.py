@@ -14,13 +14,13 @@ from standfast.lifecycle import State, Transition
 from standfast.outcome import Cancel, Snooze, Succeeded
 from standfast.rules import QueueRules, Retention
 from standfast.spine.apply import apply
-from standfast.spine.orders import Conflict, Full
+from standfast.spine.claim_requests import Conflict, Full
 from standfast.store.postgres import driver as postgres_driver
 from standfast.store.sqlite import sqlite_engine
 from standfast.store.store import Store
 from standfast.wings.health import scripts as health_scripts
-from standfast.wings.letters import births
-from standfast.wings.letters.births import Holding
+from standfast.wings.letters import insert_dead
+from standfast.wings.letters.insert_dead import RestoredHold
 from standfast.wings.notices.journal import journal as journal_script
 from standfast.wings.policy.triage import triage
 from standfast.wings.records import reads
@@ -29,7 +29,7 @@ from standfast.wings.replays.rules import discard, resolve
 from standfast.wings.workflows import graphs
 from standfast.wings.workflows.graphs import Cancellation
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.store.graph import DIAMOND, claims, done, laid_out, progress, started, states, steps
 from tests.store.suite import (
     Look,
@@ -279,13 +279,13 @@ async def test_nothing_of_an_unfinished_workflow_is_pruned_and_a_finished_one_go
     other = await one(store)
     await ended(store, await claim_one(store), Succeeded())
     clock.advance(1000)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert await store.read(reads.job(other, store.boot())) is None
     assert await states(store, workflow) == {"a": "completed", "b": "dead", "c": "completed", "d": "waiting"}
     await resolved(store, b.id, "1")
     await done(store, "d")
     clock.advance(1)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert await store.read(graphs.one(workflow)) is None
     assert everything(look, "job", "body", "ending", "history", "workflow") == [[]] * 5
 
@@ -299,10 +299,10 @@ async def test_a_workflow_is_kept_as_long_as_the_queue_that_keeps_longest(store,
     await done(store, "a")
     await ended(store, await claim_one(store, "slow"), Succeeded())
     clock.advance(400)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert await store.read(graphs.one(workflow)) is not None
     clock.advance(200)
-    await store.write(upkeep.prune, Prune())
+    await store.write(upkeep.prune, PruneRequest())
     assert await store.read(graphs.one(workflow)) is None
 
 
@@ -312,9 +312,9 @@ async def test_a_workflow_larger_than_a_bite_is_pruned_whole(store, look, clock)
         workflow = await started(store, {str(n): [] for n in range(5)})
         await store.write(graphs.cancel, Cancellation(workflow, "ann"))
     clock.advance(10)
-    assert await store.write(upkeep.prune, Prune(limit=3)) is True
+    assert await store.write(upkeep.prune, PruneRequest(limit=3)) is True
     assert look("SELECT count(*) FROM job") == [(5,)]
-    while await store.write(upkeep.prune, Prune(limit=3)):
+    while await store.write(upkeep.prune, PruneRequest(limit=3)):
         pass
     assert everything(look, "job", "workflow") == [[], []]
 
@@ -322,7 +322,7 @@ async def test_a_workflow_larger_than_a_bite_is_pruned_whole(store, look, clock)
 async def test_what_a_restore_holds_is_counted(store):
     workflow = await started(store, {"a": [], "b": ["a"]})
     failure = PERMANENT.failure
-    store.write(births.hold_restored, Holding(failure, triage(failure))).result()
+    store.write(insert_dead.hold_restored, RestoredHold(failure, triage(failure))).result()
     assert await states(store, workflow) == {"a": "held", "b": "waiting"}
     assert await progress(store, workflow) == "stuck"
     await replayed(store, (await steps(store, workflow))["a"].id)
@@ -399,10 +399,10 @@ async def test_the_stuck_ones_are_named(store):
 
 async def test_workflows_are_listed_newest_first(store):
     ids = [await started(store, {"a": []}) for _ in range(3)]
-    assert [row.id for row in await store.read(graphs.listed(None, 2, None))] == ids[:0:-1]
-    assert [row.id for row in await store.read(graphs.listed(None, 2, ids[1]))] == ids[:1]
+    assert [row.id for row in await store.read(graphs.list_workflows(None, 2, None))] == ids[:0:-1]
+    assert [row.id for row in await store.read(graphs.list_workflows(None, 2, ids[1]))] == ids[:1]
     await store.write(graphs.cancel, Cancellation(ids[1], "ann"))
-    assert [row.id for row in await store.read(graphs.listed("cancelled", 9, None))] == [ids[1]]
+    assert [row.id for row in await store.read(graphs.list_workflows("cancelled", 9, None))] == [ids[1]]
 
 
 async def test_notices_tell_how_a_workflow_comes_along(store, look):

@@ -288,9 +288,9 @@ def test_a_schema_of_a_run_is_dropped(postgres_url, tmp_path):
     with fresh(postgres_url, tmp_path) as url:
         store = store_at(url)
         store.open()
-        assert store.premises.schema_version() > 0
+        assert store.location.schema_version() > 0
         store.close()
-    assert store_at(url).premises.schema_version() == 0
+    assert store_at(url).location.schema_version() == 0
 
 
 def test_the_time_that_was_let_pass_outlives_the_process(tmp_path):

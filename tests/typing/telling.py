@@ -10,5 +10,5 @@ from standfast.store.steps import Round
 
 
 def tell(round_: Round) -> None:
-    round_.told[NoticeKind.ENQUEUED, "mail"].append("a job's id")
-    round_.told["enqueued", "mail"].append("a job's id")  # type: ignore[index]
+    round_.notices[NoticeKind.ENQUEUED, "mail"].append("a job's id")
+    round_.notices["enqueued", "mail"].append("a job's id")  # type: ignore[index]

@@ -12,7 +12,7 @@ from typing import Any
 from standfast import Permanent, Standfast
 from standfast.concurrency.flows import Answer
 from standfast.spine.apply import apply
-from standfast.spine.orders import Catch, Order
+from standfast.spine.claim_requests import ClaimRequest, ClaimResult
 from standfast.store.store import Store
 from tests.between import between
 
@@ -22,7 +22,7 @@ def kill_oneself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def no_claim(_store: Store, _order: Order) -> Catch:
+async def no_claim(_store: Store, _order: ClaimRequest) -> ClaimResult:
     """Die where the first claim would be."""
     kill_oneself()
     raise AssertionError

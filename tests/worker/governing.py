@@ -7,7 +7,7 @@ from standfast.testing import drain
 from standfast.wings.consent.verbs import Consent
 from standfast.wings.letters.verbs import DeadLetters
 from standfast.wings.policy.facts import Facts
-from standfast.wings.policy.permit import Permission, named
+from standfast.wings.policy.permit import Permission, group_names
 from standfast.wings.policy.rulings import Ruling
 from standfast.worker.redriver import Redriver
 
@@ -25,7 +25,7 @@ class Rulebook:
     async def __call__(self, facts: Facts) -> Ruling:
         self.asked.append(facts)
         decision = self.queues.get(facts.queue or "", self.decision)
-        return Ruling(Permission(decision, "rule#1", "the book says so", named(self.group)), self.snapshot)  # type: ignore[arg-type]
+        return Ruling(Permission(decision, "rule#1", "the book says so", group_names(self.group)), self.snapshot)  # type: ignore[arg-type]
 
 
 def govern(sf: Standfast, book: Rulebook, **groups: tuple[str, ...]) -> DeadLetters:

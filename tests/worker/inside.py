@@ -15,7 +15,7 @@ from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.rules import QueueRules
 from standfast.spine.apply import apply
-from standfast.spine.orders import Catch, Order
+from standfast.spine.claim_requests import ClaimRequest, ClaimResult
 from standfast.store.store import Store
 from standfast.wings.health import scripts as health_scripts
 from standfast.wings.health.scripts import WorkerRow
@@ -147,7 +147,7 @@ def fail_next_beat(worker: Worker, error: Exception) -> threading.Event:
 
 
 def refuse_the_end_of(sf: Standfast, job_id: str | None) -> None:
-    """Have every write that holds the end of this job meet a fault, as a value nobody foresaw would."""
+    """Have every write that holds the end of this job meet a fault, as an unexpected value would."""
 
     async def refuse(transitions: Sequence[Transition], landed: Answer[Any]) -> Any:
         if any(transition.id == job_id and transition.move == "complete" for transition in transitions):
@@ -172,13 +172,14 @@ def keep_first_end_waiting(sf: Standfast) -> threading.Event:
 
 
 def claim_through(
-    sf: Standfast, claim: Callable[[Order, Callable[[Order], Awaitable[Catch]]], Awaitable[Catch]]
+    sf: Standfast,
+    claim: Callable[[ClaimRequest, Callable[[ClaimRequest], Awaitable[ClaimResult]]], Awaitable[ClaimResult]],
 ) -> None:
     """Put the test between a worker and the store's claims."""
     store = sf._store
     real = store.claim
 
-    async def claimed(order: Order) -> Catch:
+    async def claimed(order: ClaimRequest) -> ClaimResult:
         return await claim(order, real)
 
     store.claim = claimed  # type: ignore[method-assign, assignment]

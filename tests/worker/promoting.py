@@ -47,7 +47,7 @@ def main(from_: str, to: str, settings: Settings) -> dict[str, Any]:
         steps.append(step.what)
 
     try:
-        account = promotions.promote(from_, to, wait=settings.wait, told=told)
+        account = promotions.promote(from_, to, wait=settings.wait, progress=told)
     except StandfastError as error:
         return {"steps": steps, "refused": str(error), "kind": type(error).__name__}
     return {"steps": steps, "account": account}

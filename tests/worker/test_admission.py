@@ -12,13 +12,13 @@ import pytest
 from standfast import Standfast
 from standfast.testing import drain
 from standfast.wings.limits import answers as admission
-from standfast.wings.limits import gatekeeper as admission_module
+from standfast.wings.limits import queue_gates as admission_module
 from tests.waiting import ended, job_of, reached, seen
 
 
 @pytest.fixture(autouse=True)
 def _asked_often(monkeypatch):
-    monkeypatch.setattr(admission, "OPEN", admission.Said("open", 0.02))
+    monkeypatch.setattr(admission, "OPEN", admission.GateAnswer("open", 0.02))
     monkeypatch.setattr(admission, "CLOSED_FOR", 0.02)
 
 

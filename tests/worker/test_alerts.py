@@ -28,7 +28,7 @@ __all__ = ["_receiver", "alerting", "receiver"]
 
 
 def another_follower(sf: Standfast) -> Follower:
-    return Follower(sf._store, sf._notify, Cursors(sf._store, sf._notify), sf._teller)  # noqa: SLF001
+    return Follower(sf._store, sf._notify, Cursors(sf._store, sf._notify), sf._announcer)  # noqa: SLF001
 
 
 def follower(sf: Standfast) -> Follower:

@@ -10,9 +10,9 @@ from standfast import ConfigurationError, Effect, JobView, PolicyDenied, Standfa
 from standfast.errors import ApprovalRefused, UnknownRequest
 from standfast.testing import drain
 from standfast.wings.approvals import scripts as approvals
-from standfast.wings.approvals.scripts import Said
+from standfast.wings.approvals.scripts import ApprovalAnswer
 from standfast.wings.approvals.verbs import LEAVE_TO_APPROVER
-from standfast.wings.approvals.words import Answer, Standing
+from standfast.wings.approvals.words import Answer, ApprovalState
 from tests.store import behind
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, letter, redriver
@@ -50,7 +50,7 @@ async def test_asking_holds_the_letter_and_approving_replays_it(sf, book):
     assert held.triage is not None
     assert (held.triage.replay_status, held.triage.approver_group) == ("approval_pending", "governance")
     assert held.reason == "max_attempts"
-    assert "waited for an approval from somebody of governance" in await sf.explain(job_id)
+    assert "waited for an approval from a member of governance" in await sf.explain(job_id)
     [waiting] = await sf.approvals.list()
     assert (waiting["id"], waiting["job"], waiting["asked_by"]) == (approval, job_id, "alex")
     assert waiting["approver_groups"] == ["governance"]
@@ -242,8 +242,8 @@ async def test_what_was_approved_and_did_not_start_is_carried_out_by_any_worker(
     broken(sf, "mail")
     govern(sf, book)
     job_id, approval = await asked(sf)
-    said = Said(Answer(approval, Standing.PENDING, Standing.APPROVED, "bea"))
-    assert await sf._store.write(approvals.say, said)  # noqa: SLF001 - as if the approver's process had died right then
+    said = ApprovalAnswer(Answer(approval, ApprovalState.PENDING, ApprovalState.APPROVED, "bea"))
+    assert await sf._store.write(approvals.answer, said)  # noqa: SLF001 - as if the approver's process had died right then
     await redriver(sf).step()
     assert (await job_of(sf, job_id)).state == "held"
     sf.clock.advance(LEAVE_TO_APPROVER + 1)
@@ -257,7 +257,9 @@ async def test_what_was_approved_and_changed_before_it_started_is_void(sf, book)
     broken(sf, "mail")
     govern(sf, book)
     job_id, approval = await asked(sf)
-    await sf._store.write(approvals.say, Said(Answer(approval, Standing.PENDING, Standing.APPROVED, "bea")))  # noqa: SLF001
+    await sf._store.write(  # noqa: SLF001
+        approvals.answer, ApprovalAnswer(Answer(approval, ApprovalState.PENDING, ApprovalState.APPROVED, "bea"))
+    )
     book.snapshot = "second"
     sf.clock.advance(LEAVE_TO_APPROVER + 1)
     await redriver(sf).step()

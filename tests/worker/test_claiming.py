@@ -13,11 +13,11 @@ import pytest
 
 from standfast import ConfigurationError, Standfast, StoreUnavailable, Transient, fixed
 from standfast.clock import SystemClock
-from standfast.spine.orders import Catch, Order
+from standfast.spine.claim_requests import ClaimRequest, ClaimResult
 from standfast.spine.registry import Registry
 from standfast.wings.http.sender import Sender
-from standfast.wings.limits.gatekeeper import Doorkeeper
 from standfast.wings.limits.probes import says_no
+from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.limits.readiness import Readiness
 from standfast.worker import worker as worker_module
 from standfast.worker.claimer import Claimer
@@ -175,10 +175,10 @@ class AskedStore:
     """A store whose claims are answered by the test."""
 
     def __init__(self) -> None:
-        self.orders: list[Order] = []
-        self.answers: asyncio.Queue[Catch | Exception] = asyncio.Queue()
+        self.orders: list[ClaimRequest] = []
+        self.answers: asyncio.Queue[ClaimResult | Exception] = asyncio.Queue()
 
-    async def claim(self, order: Order) -> Catch:
+    async def claim(self, order: ClaimRequest) -> ClaimResult:
         self.orders.append(order)
         answer = await self.answers.get()
         if isinstance(answer, Exception):
@@ -186,11 +186,11 @@ class AskedStore:
         return answer
 
 
-NOTHING = Catch(claims=[], rules={}, next_due=None)
+NOTHING = ClaimResult(claims=[], rules={}, next_due=None)
 
 
 def claimer_of(store: Any) -> Claimer:
-    doors, ready = Doorkeeper({}, Sender().ask), Readiness(Registry(), partial(says_no, sender=Sender()), monotonic)
+    doors, ready = QueueGates({}, Sender().ask), Readiness(Registry(), partial(says_no, sender=Sender()), monotonic)
     lanes: dict[str, tuple[str, ...]] = {"mail": ("mail",)}
     return Claimer(store, "me", lanes, elsewhere=(), slots=4, start=lambda *_: None, doors=doors, readiness=ready)
 
@@ -200,7 +200,7 @@ async def test_a_hint_that_comes_while_a_claim_is_under_way_is_not_lost():
     claimer = claimer_of(store)
     claimer.kick()
     await seen(lambda: len(store.orders) == 1)
-    claimer.heard({"mail": 0.0})
+    claimer.note_hint({"mail": 0.0})
     store.answers.put_nowait(NOTHING)
     await seen(lambda: len(store.orders) == 2)
     store.answers.put_nowait(NOTHING)

@@ -131,7 +131,7 @@ async def test_a_subscriber_of_a_closed_object_is_told(url):
     sf = Standfast(url)
     await sf.open()
     waiting = asyncio.ensure_future(listen(sf))
-    following = sf._followings._of  # noqa: SLF001
+    following = sf._journals._of  # noqa: SLF001
     await seen(lambda: any(each._waiting for each in following.values()))  # noqa: SLF001
     await sf.close()
     with pytest.raises(StoreClosed):
@@ -225,7 +225,7 @@ async def test_where_no_more_threads_can_be_started_an_open_store_still_works(ur
         monkeypatch.setattr(threading.Thread, "start", refuse_to_start)
         receipt = await sf.enqueue("mail", 1)
         found = await sf.status(receipt.id)
-        assert (found is not None, await aside.aside(lambda: 5)) == (True, 5)
+        assert (found is not None, await aside.run_in_thread(lambda: 5)) == (True, 5)
         monkeypatch.undo()
 
 

@@ -436,7 +436,7 @@ async def test_killed_and_over_before_anybody_came_back(deploying, tmp_path):
     worker()
     job = await reached(sf, job_id, "held")
     assert failure_of(job).reason_code == "unknown_commit_state"
-    assert "nobody saw how it ended" in failure_of(job).message
+    assert "its end was not seen" in failure_of(job).message
     assert (tmp_path / "b.done").read_text() == "x\n"
 
 

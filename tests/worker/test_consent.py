@@ -12,10 +12,10 @@ from standfast import ConfigurationError, Standfast, Transient, current_session
 from standfast.testing import drain
 from standfast.wings.audit.words import Decision
 from standfast.wings.consent import scripts as consents
-from standfast.wings.consent.scripts import Given
+from standfast.wings.consent.scripts import GrantRequest
 from standfast.wings.consent.words import Grant
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.waiting import failure_of, job_of, reached, seen
 from tests.worker.governing import redriver
 from tests.worker.processes import children
@@ -162,7 +162,7 @@ async def test_grants_end(sf):
     await sf.consent.grant("s", "pay", mode="always", by="anna")
     sf.clock.advance("31d")
     assert await states(sf, await asked(sf)) == ["held"]
-    await sf._store.write(upkeep.prune, Prune())  # noqa: SLF001
+    await sf._store.write(upkeep.prune, PruneRequest())  # noqa: SLF001
     assert await sf.consent.list() == []
 
 
@@ -198,7 +198,7 @@ async def test_what_was_given_while_a_job_was_on_its_way_to_be_held_is_seen_by_a
     assert entered == [("s", 1)]
 
 
-def _given(sf: Standfast) -> Given:
+def _given(sf: Standfast) -> GrantRequest:
     now = sf._store.now()  # noqa: SLF001
     grant = Grant(
         id="g",
@@ -212,7 +212,7 @@ def _given(sf: Standfast) -> Given:
         expires_at=now + 60,
         uses=1,
     )
-    return Given(grant, Decision(kind="grant"))
+    return GrantRequest(grant, Decision(kind="grant"))
 
 
 async def test_a_policy_does_not_consent_in_the_sessions_place(sf):

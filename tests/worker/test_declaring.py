@@ -14,7 +14,7 @@ import pytest
 
 from standfast import Standfast, UnknownQueue
 from standfast.application import standfast as application
-from standfast.spine.orders import Publication
+from standfast.spine.claim_requests import Publication
 from standfast.store.store import Store
 from standfast.testing import memory
 from standfast.testing.kit import InMemory

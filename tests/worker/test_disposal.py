@@ -15,7 +15,7 @@ from standfast.testing import drain
 from standfast.views import Progress
 from standfast.wings.audit.words import Decision
 from standfast.wings.letters import scripts
-from standfast.wings.letters.scripts import Amendment, Touch
+from standfast.wings.letters.scripts import Amendment, LetterDecision
 from standfast.wings.notices.journal import journal
 from standfast.wings.records import reads
 from standfast.wings.replays.returning import standing
@@ -88,7 +88,7 @@ class TestDiscard:
         job_id = await letter(sf)
         won, lost = await outcomes([sf.dead_letters.discard(job_id, by=f"p{n}", reason="r") for n in range(32)])
         assert (won, {type(error) for error in lost}) == (1, {NotALetter})
-        told = ("somebody else was first", "is no letter: it is cancelled")  # by when each of them read it
+        told = ("another decision came first", "is no letter: it is cancelled")  # by when each of them read it
         assert [error for error in lost if not any(words in str(error) for words in told)] == []
         assert len(await chained(sf, "discard")) == len(await notices(sf, "discarded")) == 1
 
@@ -333,7 +333,7 @@ class TestAmend:
     async def test_of_those_who_read_the_same_one_wins(self, sf):
         broken(sf, "mail")
         row = (await sf._store.read(reads.job(await letter(sf), sf._store.boot()))).row  # noqa: SLF001
-        touch = Touch(standing(row), row.attempts, Decision(kind="amend", job=row.id, queue="mail", **ASKED))
+        touch = LetterDecision(standing(row), row.attempts, Decision(kind="amend", job=row.id, queue="mail", **ASKED))
         amendments = [Amendment(touch, f'{{"n":{n}}}', "{}", 1) for n in range(32)]
         answers = await asyncio.gather(*(store_of(sf).write(scripts.amend, each) for each in amendments))
         assert sum(answers) == 1
@@ -397,7 +397,7 @@ class TestPurge:
         await sf.enqueue_many("mail", [{"n": n} for n in range(5)])
         await drain(sf)
         heard: list[Progress] = []
-        purged = await sf.dead_letters.purge(**ASKED, confirm=5, told=heard.append)
+        purged = await sf.dead_letters.purge(**ASKED, confirm=5, progress=heard.append)
         assert (purged, heard[-1]) == ({"purged": 5}, ("purged", 5, 5))
         assert len(heard) == 3
         assert len(await chained(sf, "purge")) == 6

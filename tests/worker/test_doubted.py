@@ -60,7 +60,7 @@ def declare(sf, receiver: Receiver, mode: str, bad: Any, *, verify: bool = True)
 @pytest.mark.parametrize("bad", [NAMED, False, "absent", {"tickt": "absent"}], ids=str)
 @pytest.mark.parametrize("mode", ["verify_first", "replay"])
 async def test_what_its_handler_could_not_find_is_looked_for_and_done_again(sf, mode, bad):
-    """A name that nobody declared may be a slip for any effect."""
+    """A name that are undeclared may be a slip for any effect."""
     receiver = Receiver()
     declare(sf, receiver, mode, bad)
     receipt = await sf.enqueue("acts")

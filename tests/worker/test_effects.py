@@ -27,7 +27,7 @@ from standfast import (
     fixed,
 )
 from standfast.errors import NotVerified
-from standfast.lifecycle import Standing, State
+from standfast.lifecycle import JobRef, State
 from standfast.spine.apply import apply
 from standfast.spine.settle import given_back
 from standfast.testing import drain
@@ -263,7 +263,7 @@ async def test_a_worker_that_lost_its_job_does_not_begin(sf, world):
         store = store_of(sf)
         record = await store.read(reads.job(job.id, store.boot()))
         assert record is not None
-        standing = Standing(record.row.n, job.token, job.id, job.queue, State.RUNNING)
+        standing = JobRef(record.row.n, job.token, job.id, job.queue, State.RUNNING)
         await store.write_all(apply, [given_back(standing)])
         try:
             await job.once("ticket", world.act, "key")

@@ -362,7 +362,7 @@ async def test_a_collection_with_a_misfit_dies_at_its_first_claim_and_is_never_r
 
 @dataclass
 class Fragile:
-    """An input whose own check fails in a way nobody foresaw."""
+    """An input whose own check fails unexpectedly."""
 
     to: str
 

@@ -10,7 +10,7 @@ from standfast import Cancel, ConfigurationError, Effect, Permanent, Standfast, 
 from standfast.errors import UnknownRequest
 from standfast.testing import drain
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.store.suite import swept
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, redriver
@@ -254,11 +254,11 @@ async def test_read_messages_go_after_a_while_and_no_session_has_too_many(sf, mo
         await ran(sf, "never", session="full")
         sf.clock.advance(1)
     sf.clock.advance("8d")
-    await sf._store.write(upkeep.prune, Prune())  # noqa: SLF001
+    await sf._store.write(upkeep.prune, PruneRequest())  # noqa: SLF001
     left = {name: len(await sf.inbox.list(name, unread=False)) for name in ("old", "unread", "full")}
     assert left == {"old": 0, "unread": 1, "full": 2}
     sf.clock.advance("90d")
-    await sf._store.write(upkeep.prune, Prune())  # noqa: SLF001
+    await sf._store.write(upkeep.prune, PruneRequest())  # noqa: SLF001
     assert await sf.inbox.list("unread", unread=False) == []
 
 

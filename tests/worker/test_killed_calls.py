@@ -51,8 +51,8 @@ async def test_a_killed_callers_job_lapses_and_is_judged_like_any(url, log, mode
     async with application(url, str(log.path), mode) as sf:
         [job] = await sf.jobs()
         assert (job.state, job.attempts) == ("running", 1)
-        assert "nobody is at it" in (await stands_still(sf))["hint"]
-        assert "nobody is at it" in (await sf.retry(job.id))["hint"]
+        assert "no worker runs it" in (await stands_still(sf))["hint"]
+        assert "no worker runs it" in (await sf.retry(job.id))["hint"]
         async with sf.worker():
             job = await ended(sf, job.id)
         assert (job.state, [line.reason_code for line in job.history][:1]) == (state, ["worker_lost"])

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from standfast import Standfast, StoreUnavailable, no_backoff
-from standfast.spine.orders import Catch, Order, Want
-from standfast.worker.upkeep import Beat, Held
+from standfast.spine.claim_requests import ClaimRequest, ClaimResult, QueueDemand
+from standfast.worker.upkeep import Beat, HeldJob
 from tests.waiting import ended, job_of, reached, seen
 from tests.worker.inside import (
     claim_through,
@@ -124,7 +124,7 @@ async def test_a_claim_whose_answer_is_late_is_not_taken_for_a_lost_one(disk):
 
     worker = disk.worker()
 
-    async def claim_slowly(order: Order, claim: Callable[[Order], Awaitable[Catch]]) -> Catch:
+    async def claim_slowly(order: ClaimRequest, claim: Callable[[ClaimRequest], Awaitable[ClaimResult]]) -> ClaimResult:
         catch = await claim(order)
         if catch.claims:
             await answer.wait()
@@ -151,7 +151,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_back_and_run(disk):
 
     worker = disk.worker()
     lost = await disk.enqueue("mail")
-    await store_of(disk).claim(Order(worker.id, (Want("mail", ("mail",), 1),)))
+    await store_of(disk).claim(ClaimRequest(worker.id, (QueueDemand("mail", ("mail",), 1),)))
     async with worker:
         job = await ended(disk, lost.id)
     assert (job.state, job.attempts, job.deferrals, runs) == ("completed", 1, 1, [1])
@@ -165,7 +165,7 @@ async def test_a_stranger_is_handed_in_once(disk):
     worker = disk.worker()
     async with worker:
         await seen(lambda: idle(worker))
-        stranger = Held(7, 1, "id", "mail", None, 0)
+        stranger = HeldJob(7, 1, "id", "mail", None, 0)
         handed: list[Any] = []
         hand_in_to(worker, handed.append)
         for _ in range(4):

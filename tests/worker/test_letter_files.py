@@ -18,7 +18,7 @@ from standfast import ConfigurationError, Effect, Standfast, Uncertain
 from standfast.testing import drain, memory
 from standfast.testing.kit import InMemory
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.waiting import job_of
 from tests.worker.governing import Rulebook, broken, govern, letter
 from tests.worker.importing import AT_ONCE
@@ -121,7 +121,7 @@ async def test_many_letters_come_in_bites(sf, monkeypatch):
     receipts = await sf.enqueue_many("mail", [{"n": n} for n in range(7)])
     await drain(sf)
     file, heard = io.BytesIO(), []
-    await sf.dead_letters.export(file, told=lambda step: heard.append(step.done))
+    await sf.dead_letters.export(file, progress=lambda step: heard.append(step.done))
     assert heard == [3, 6, 7]
     async with memory() as other:
         file.seek(0)
@@ -203,12 +203,12 @@ async def test_a_letter_that_ended_meanwhile_does_not_come_back(sf, how):
         assert (await sf.dead_letters.purge({}, confirm=1, **ASKED))["purged"] == 1
     assert await again(sf, file) == {"imported": 0, "known": 1, "without_key": 0}
     sf.clock.advance("3d")
-    await store_of(sf).write(upkeep.prune, Prune())
+    await store_of(sf).write(upkeep.prune, PruneRequest())
     assert await sf.status(job_id) is None
     assert await again(sf, file) == {"imported": 0, "known": 1, "without_key": 0}
     assert await sf.dead_letters.list() == []
     sf.clock.advance("400d")
-    await store_of(sf).write(upkeep.prune, Prune())
+    await store_of(sf).write(upkeep.prune, PruneRequest())
     assert (await again(sf, file))["imported"] == 1, "nothing is remembered for good"
 
 

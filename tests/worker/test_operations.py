@@ -20,7 +20,7 @@ from standfast.wings.notices.words import Notice
 from standfast.wings.records import reads
 from standfast.worker import upkeep
 from standfast.worker import worker as worker_module
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.store.suite import claim_one, failed
 from tests.store.suite import ended as settled
 from tests.waiting import ended, job_of, reached, seen
@@ -411,8 +411,8 @@ async def test_notices_that_were_pruned_before_they_were_read_are_told_as_a_gap(
     sf.clock.advance(2 * 86400)
     await sf.enqueue("mail", 4)
     assert len(await first(4, sf.subscribe(after=0))) == 4
-    await store_of(sf).write(upkeep.prune, Prune())
-    await sf._followings.close()  # noqa: SLF001 - as in a process that did not see them
+    await store_of(sf).write(upkeep.prune, PruneRequest())
+    await sf._journals.close()  # noqa: SLF001 - as in a process that did not see them
     gap, following = await first(2, sf.subscribe(after=known.seq))
     assert (gap.kind, gap.job, gap.data, following.kind) == (
         *("gap", None),

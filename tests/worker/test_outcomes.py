@@ -15,7 +15,7 @@ from standfast import Cancel, JobView, Permanent, Snooze, Transient, Uncertain, 
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.worker.sweeper import Sweeper
-from standfast.worker.upkeep import Sweep
+from standfast.worker.upkeep import SweepRequest
 from tests.store.suite import claim_one
 from tests.waiting import failure_of, job_of, seen
 from tests.worker.inside import refuse_the_end_of, store_of
@@ -141,7 +141,7 @@ async def test_work_that_nobody_waited_for_is_no_success(sf, plain, unfinished, 
     assert (job.state, job.reason, job.attempts) == ("dead", "forgotten_await", 1)
     failure = failure_of(job)
     assert (failure.cls, failure.landed) == ("permanent", "maybe")
-    assert failure.message == f"the handler returned {told}, which nobody ran or waited for: is an `await` missing?"
+    assert failure.message == f"the handler returned {told}, which was never run or awaited: is an `await` missing?"
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ async def test_an_end_that_cannot_be_written_strands_neither_the_others_nor_the_
     jobs = [await job_of(sf, receipt.id) for receipt in receipts]
     assert [job.state for job in jobs] == ["completed", "running", "completed"]
     assert len(handler.attempts) == 3
-    sweeper = Sweeper(store_of(sf), Sweep(every=1e9, patience=0))
+    sweeper = Sweeper(store_of(sf), SweepRequest(every=1e9, patience=0))
     sf.clock.advance(31)
     await sweeper.sweep()
     job = await job_of(sf, receipts[1].id)
@@ -472,6 +472,6 @@ async def test_the_log_tells_of_a_job_whose_worker_was_lost(sf, caplog):
     receipt = await sf.enqueue("mail")
     await claim_one(store_of(sf))
     sf.clock.advance(60)
-    sweeper = Sweeper(store_of(sf), Sweep(every=1e9, patience=0.0))
+    sweeper = Sweeper(store_of(sf), SweepRequest(every=1e9, patience=0.0))
     await sweeper.sweep()
     assert f"job {receipt.id} of queue mail, handler mail, attempt 1 of 5: worker_lost: " in caplog.text

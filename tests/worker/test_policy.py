@@ -261,7 +261,7 @@ async def test_what_was_set_apart_meanwhile_is_not_replayed_by_itself(sf):
     await redriver(sf).step()
     assert (await job_of(sf, job_id)).state == "dead"
     assert (await job_of(sf, other)).state == "cancelled"
-    assert (await sf._store.read(approvals.business(sf._store.now(), 0.0)))[2] is False  # noqa: SLF001 - nothing is left due
+    assert (await sf._store.read(approvals.pending_work(sf._store.now(), 0.0)))[2] is False  # noqa: SLF001 - nothing is left due
 
 
 async def test_only_a_scheduled_letter_is_replayed_by_itself_whatever_its_row_says(sf):

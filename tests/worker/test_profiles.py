@@ -5,7 +5,7 @@ from __future__ import annotations
 from standfast import Standfast, Transient
 from standfast.application.wings import store_at
 from standfast.spine import intake
-from standfast.spine.orders import Publication
+from standfast.spine.claim_requests import Publication
 from standfast.wings.queues import publishing
 from tests.store.suite import catch, new_job
 from tests.waiting import job_of

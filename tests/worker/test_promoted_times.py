@@ -13,11 +13,11 @@ from standfast.wings.alerts import scripts as alerts
 from standfast.wings.alerts.scripts import Word
 from standfast.wings.promote.verbs import promote as promote_here
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Sweep
+from standfast.worker.upkeep import SweepRequest
 from tests.waiting import job_of
 
 BEHIND = 100_000.0
-SWEEP = Sweep(every=10.0, patience=10.0)
+SWEEP = SweepRequest(every=10.0, patience=10.0)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from standfast import ConfigurationError, Permanent, Standfast, Transient, fixed
 from standfast.testing import drain
 from standfast.wings.limits.readiness import COOLDOWN
 from standfast.worker.sweeper import Sweeper
-from standfast.worker.upkeep import Sweep
+from standfast.worker.upkeep import SweepRequest
 from tests.waiting import ended, job_of, reached, seen
 from tests.worker.inside import store_of
 
@@ -148,7 +148,7 @@ async def test_deferring_ends_at_max_age(sf, bridge):
     receipt = await sf.enqueue("notes", {})
     await drain(sf)
     sf.clock.advance(61)
-    await Sweeper(store_of(sf), Sweep(every=1, patience=0)).sweep()
+    await Sweeper(store_of(sf), SweepRequest(every=1, patience=0)).sweep()
     job = await job_of(sf, receipt.id)
     assert (job.state, job.reason, bridge.calls) == ("dead", "max_age", 0)
 

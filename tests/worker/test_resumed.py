@@ -335,7 +335,7 @@ async def test_the_status_of_a_reply_says_whether_to_look_again(sf, bank, status
             del sender
             reply = Reply()
             reply.status, reply.headers = status, {"retry-after": "40"}
-            return self._judged(reply, job, trace)
+            return self._judge(reply, job, trace)
 
     paying(sf, bank, effects=[Broken("charge", "https://example.org/{key}")])
     receipt = await sf.enqueue("pay")
@@ -376,11 +376,11 @@ async def test_a_worker_that_lost_its_job_while_it_looked_does_not_run_it(sf, ba
         record = await store.read(reads.job(job.id, store.boot()))
         assert record is not None
         if not bank.looked:
-            from standfast.lifecycle import Standing, State  # noqa: PLC0415
+            from standfast.lifecycle import JobRef, State  # noqa: PLC0415
             from standfast.spine.settle import given_back  # noqa: PLC0415 - only here
 
             await store.write_all(
-                apply, [given_back(Standing(record.row.n, job.token, job.id, job.queue, State.RUNNING))]
+                apply, [given_back(JobRef(record.row.n, job.token, job.id, job.queue, State.RUNNING))]
             )
         return bank.find(job, effect)
 

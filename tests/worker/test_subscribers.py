@@ -26,7 +26,7 @@ from standfast.wings.alerts.surfaces import read
 from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.notices.journal import journal
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.doors.processes import PACKAGES, WorkerProcess
 from tests.waiting import seen
 from tests.worker.surfaces import SECRET, Sinks, _receiver, receiver
@@ -72,7 +72,7 @@ def carrier(sf: Standfast) -> Subscriptions:
 
 async def stored(sf: Standfast, queue: str, payload: Any, delay: float = 0.0) -> None:
     """Store what only we may bring to a queue that carries."""
-    [job] = sf._acceptor.own(queue, [payload])  # noqa: SLF001
+    [job] = sf._acceptor.internal(queue, [payload])  # noqa: SLF001
     await sf._reception.accept(msgspec.structs.replace(job, delay=delay))  # noqa: SLF001
 
 
@@ -193,7 +193,7 @@ async def test_a_subscriber_that_is_down_gets_it_later_and_what_was_pruned_is_to
         sf.clock.advance(2 * 86400)
         last = str((await sf.enqueue("mail", 3)).id)
         await journal(sf._store, await sf._store.read(journal_scripts.last_journal_number()) - 1, 1)  # noqa: SLF001
-        await sf._store.write(upkeep.prune, Prune())  # noqa: SLF001
+        await sf._store.write(upkeep.prune, PruneRequest())  # noqa: SLF001
         await carried(sf)
         assert told(receiver)[2:] == [("gap", None), ("enqueued", last)]
 

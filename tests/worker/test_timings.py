@@ -11,7 +11,7 @@ from standfast.wings.health import timings as timings_script
 from standfast.wings.health.timings import Counted
 from standfast.worker import upkeep
 from standfast.worker.stopwatch import GIVEN_UP, Stopwatch
-from standfast.worker.upkeep import Prune, WorkerCard
+from standfast.worker.upkeep import PruneRequest, WorkerCard
 from tests.waiting import seen
 from tests.worker.inside import store_of
 
@@ -23,7 +23,7 @@ def test_a_bucket_holds_what_is_not_longer_than_its_bound(seconds, bucket):
     watch = Stopwatch("me")
     watch.waited([("mail", seconds)])
     watch.ran([("mail", seconds)])
-    timing = watch.counted(0.0).queues["mail"]
+    timing = watch.take(0.0).queues["mail"]
     expected = [int(place == bucket) for place in range(len(BOUNDS) + 1)]
     assert (timing.waits, timing.waited, timing.runs, timing.ran) == (expected, seconds, expected, seconds)
 
@@ -38,25 +38,25 @@ def test_sums_keep_what_another_version_counted():
 def test_a_worker_writes_what_changed_until_it_is_known_to_be_written():
     watch = Stopwatch("me")
     watch.waited([("mail", -0.1)])  # clocks of two hosts differ
-    assert (watch.counted(0.0).queues["mail"].waited, list(watch.counted(1.0).queues)) == (0.0, ["mail"])
-    watch.written(1.0)
-    assert watch.counted(2.0).queues == {}
+    assert (watch.take(0.0).queues["mail"].waited, list(watch.take(1.0).queues)) == (0.0, ["mail"])
+    watch.confirm(1.0)
+    assert watch.take(2.0).queues == {}
     watch.ran([("chat", 1.0)])
-    assert list(watch.counted(3.0).queues) == ["chat"]
+    assert list(watch.take(3.0).queues) == ["chat"]
 
 
 def test_a_worker_that_was_given_up_counts_anew_in_another_part():
     watch = Stopwatch("me")
     watch.ran([("mail", 1.0)])
-    watch.counted(0.0)
-    watch.written(0.0)
+    watch.take(0.0)
+    watch.confirm(0.0)
     watch.ran([("mail", 1.0)])
-    assert sum(watch.counted(GIVEN_UP).queues["mail"].runs) == 2
+    assert sum(watch.take(GIVEN_UP).queues["mail"].runs) == 2
     watch.ran([("mail", 1.0)])
-    counted = watch.counted(GIVEN_UP + 1)
+    counted = watch.take(GIVEN_UP + 1)
     assert (counted.part, sum(counted.queues["mail"].runs)) == (1, 0), "what came between is not counted twice"
     watch.ran([("mail", 1.0)])
-    assert sum(watch.counted(GIVEN_UP + 2).queues["mail"].runs) == 1
+    assert sum(watch.take(GIVEN_UP + 2).queues["mail"].runs) == 1
 
 
 async def test_the_wait_is_from_due_to_claimed(sf):
@@ -86,7 +86,7 @@ async def test_what_the_gone_counted_is_added_up_once_and_what_the_living_count_
     card = WorkerCard("lives", "here", 1, "[]", "{}", None, Counted("lives", 1, {"mail": one}))
     for _ in range(3):
         store.write(upkeep.beat, card).result()
-        await store.write(upkeep.prune, Prune())
+        await store.write(upkeep.prune, PruneRequest())
         timings, _ = await store.read(timings_script.measured())
         assert (sum(timings["mail"].runs), timings["mail"].ran) == (3, 3.0)
 

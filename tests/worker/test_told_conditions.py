@@ -13,14 +13,14 @@ from standfast import Standfast, Transient
 from standfast.concurrency.flows import Answer
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
-from standfast.wings.alerts import phrasing, telling
+from standfast.wings.alerts import announcer, phrasing
 from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.announcer import Announcer, pain_told, tell
 from standfast.wings.alerts.phrasing import pain
 from standfast.wings.alerts.phrasing import told as told_as
 from standfast.wings.alerts.scripts import Word
 from standfast.wings.alerts.sinks import Sinks as NotedSinks
 from standfast.wings.alerts.surfaces import QUEUE
-from standfast.wings.alerts.telling import Teller, pain_told, tell
 from tests.between import between
 from tests.waiting import seen
 from tests.worker.inside import store_of
@@ -33,14 +33,14 @@ __all__ = ["_receiver", "alerting", "receiver"]
 # --- surfaces
 
 
-def teller(sf: Standfast) -> Teller:
-    return Teller(sf._store, sf._acceptor, sf._notify)  # noqa: SLF001 - a worker tells by itself, and drain has no time
+def teller(sf: Standfast) -> Announcer:
+    return Announcer(sf._store, sf._acceptor, sf._notify)  # noqa: SLF001 - a worker tells by itself, and drain has no time
 
 
 async def tried(sf: InMemory, times: int = 1) -> None:
     """Tell, and carry out what is due, so many times, with a minute of looking in between."""
     for _ in range(times):
-        await asyncio.gather(teller(sf).tell(), teller(sf).tell())
+        await asyncio.gather(teller(sf).announce(), teller(sf).announce())
         await drain(sf)
         await looked(sf, 2, apart=30, lookouts=1)
 
@@ -85,9 +85,9 @@ async def test_a_beginning_that_was_written_and_not_told_is_told_by_the_next(ale
         await fill(sf, monkeypatch)
         await looked(sf)
         with monkeypatch.context() as dying:
-            dying.setattr(telling, "stored_together", lambda _round, _jobs: 1 / 0)
+            dying.setattr(announcer, "store_bulk", lambda _round, _jobs: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                await teller(sf).tell()
+                await teller(sf).announce()
         assert await sf.jobs(queue=QUEUE) == []
         await tried(sf, 2)
         assert [each["data"]["kind"] for each in told(receiver)] == ["depth"]
@@ -96,14 +96,14 @@ async def test_a_beginning_that_was_written_and_not_told_is_told_by_the_next(ale
 async def test_what_a_process_without_surfaces_saw_is_told_by_one_that_has_some(alerting, monkeypatch, receiver):
     async with alerting(one_webhook(receiver)) as sf:
         carried(sf)
-        blind = Teller(sf._store, sf._acceptor, type(sf._notify)())  # noqa: SLF001
+        blind = Announcer(sf._store, sf._acceptor, type(sf._notify)())  # noqa: SLF001
         await looked(sf)
         await fill(sf, monkeypatch)
         await looked(sf)
-        await blind.tell()
+        await blind.announce()
         await cancel_all(sf, monkeypatch)
         await looked(sf, 2, apart=61)
-        await blind.tell()
+        await blind.announce()
         await tried(sf, 2)
         assert [each["data"]["state"] for each in told(receiver)] == ["started", "ended"]
 
@@ -279,7 +279,7 @@ async def test_pain_that_ends_and_begins_anew_keeps_its_pace(alerting, monkeypat
         for _ in range(2):
             await fill_disk(sf, monkeypatch)
             await looked(sf)
-            await asyncio.gather(teller(sf).tell(), teller(sf).tell())
+            await asyncio.gather(teller(sf).announce(), teller(sf).announce())
             await drain(sf)
             await free_disk(sf, monkeypatch)
             await looked(sf, 2, apart=61)

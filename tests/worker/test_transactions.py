@@ -57,7 +57,7 @@ EACH_KIND = [
 @pytest.fixture(params=EACH_KIND)
 async def theirs(request: pytest.FixtureRequest, sf: Standfast, postgres_url: str) -> AsyncIterator[Theirs]:
     """Give a connection of every library, to the database of the store, which is open."""
-    assert sf.there()
+    assert sf.exists()
     async with KINDS[request.param](plain(postgres_url)) as opened:
         yield opened
 

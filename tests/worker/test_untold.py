@@ -17,7 +17,7 @@ from standfast.wings.alerts.sinks import Sinks
 from standfast.wings.alerts.surfaces import QUEUE
 from standfast.wings.alerts.words import AlertKind, Condition, OpenAlert
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from tests.worker.inside import store_of
 from tests.worker.surfaces import _receiver, alerting, one_webhook, receiver, told
 from tests.worker.test_alerts import follower, letters
@@ -53,7 +53,7 @@ async def test_alerts_that_the_full_queue_has_no_room_for_are_told_when_it_has(a
         carried(sf)
         store = await begun(sf, *deep("a", "b", "c"))
         for left in (2, 1, 0):
-            await teller(sf).tell()
+            await teller(sf).announce()
             assert len(await store.read(alerts.untold(store_of(sf).now()))) == left
             await drain(sf)
         assert [each["data"]["queue"] for each in told(receiver)] == ["a", "b", "c"]
@@ -64,7 +64,7 @@ async def test_pain_that_the_full_queue_has_no_room_for_hurts_when_it_has(alerti
         carried(sf)
         await begun(sf, *deep("a", "b"))
         for _ in range(3):
-            await teller(sf).tell()
+            await teller(sf).announce()
             await drain(sf)
         assert [each["queue"] for each in told(receiver)] == ["a", "b"]
 
@@ -121,7 +121,7 @@ async def test_a_sink_that_nothing_is_sent_to_any_more_is_forgotten_and_one_that
         for _ in range(2):
             await store.write(alerts.note_sinks, Word("failing", "timeout"))
             sf.clock.advance(alerts.FAILING_FOR * 0.6)
-        await store.write(upkeep.prune, Prune())
+        await store.write(upkeep.prune, PruneRequest())
         [(name, since, _)] = await store.read(alerts.sinks())
         assert name == "failing"
         assert since == pytest.approx(began)
@@ -139,10 +139,10 @@ async def test_an_alert_whose_signal_is_on_its_way_does_not_keep_others_from_hur
     async with alerting('[notify]\npain = "http://127.0.0.1:9/"\n') as sf:
         carried(sf)
         store = await begun(sf, *deep("a", "b"))
-        await teller(sf).tell()
+        await teller(sf).announce()
         sf.clock.advance(301)
         assert [each.queue for each in await hurting(store, sf)] == ["b"]
-        await teller(sf).tell()
+        await teller(sf).announce()
         sf.clock.advance(301)
         assert await hurting(store, sf) == []
 

@@ -1,17 +1,17 @@
-"""What a worker does beside its jobs: pruning, sweeping, and saying what waits for nobody."""
+"""What a worker does beside its jobs: pruning, sweeping, and saying what never waits."""
 
 from __future__ import annotations
 
 from standfast import Transient, fixed
 from standfast.concurrency.loops import Loop
-from standfast.spine.orders import Order, Want
+from standfast.spine.claim_requests import ClaimRequest, QueueDemand
 from standfast.testing import drain
 from standfast.worker import upkeep
 from standfast.worker import worker as worker_module
 from standfast.worker.heartbeat import beat_for
 from standfast.worker.pruner import Pruner
 from standfast.worker.sweeper import Sweeper
-from standfast.worker.upkeep import Sweep, WorkerCard
+from standfast.worker.upkeep import SweepRequest, WorkerCard
 from tests.waiting import ended, job_of, seen
 from tests.worker.inside import store_of
 
@@ -65,7 +65,7 @@ async def test_only_what_ended_well_is_pruned(sf):
 
 async def sweep(sf) -> None:
     """Sweep as a worker does that has swept before: twice, a beat apart."""
-    sweeper = Sweeper(store_of(sf), Sweep(every=1000, patience=0))
+    sweeper = Sweeper(store_of(sf), SweepRequest(every=1000, patience=0))
     await sweeper.sweep()
     sf.clock.advance(1)
     await sweeper.sweep()
@@ -105,9 +105,9 @@ async def test_a_worker_that_is_seen_late_has_one_beat_to_renew(sf):
     receipt = await sf.enqueue("mail")
     store = store_of(sf)
     card = WorkerCard("w", "host", 1, "[]", "{}")
-    sweeper = Sweeper(store, Sweep(every=1e9, patience=0), wait=beat_for)
+    sweeper = Sweeper(store, SweepRequest(every=1e9, patience=0), wait=beat_for)
     store.write(upkeep.beat, card).result()
-    await store.claim(Order("w", (Want("mail", ("mail",), 1),)))
+    await store.claim(ClaimRequest("w", (QueueDemand("mail", ("mail",), 1),)))
 
     async def state_after(seconds: float) -> str:
         sf.clock.advance(seconds)
@@ -138,7 +138,7 @@ async def test_a_loop_goes_on_after_a_failure_and_counts_it():
     assert loop.failures == 2
 
 
-# --- what waits for nobody
+# --- what never waits
 
 
 async def test_a_job_without_a_handler_waits_visibly_and_spends_nothing(sf):

@@ -12,7 +12,7 @@ import pytest
 
 from standfast import PolicyDenied, Standfast
 from standfast.outcome import Succeeded
-from standfast.store.premises import Premises
+from standfast.store.store_location import StoreLocation
 from standfast.testing import drain
 from standfast.testing.kit import InMemory
 from standfast.wings.alerts import scripts as alerts
@@ -122,11 +122,11 @@ async def take(sf: InMemory, _: pytest.MonkeyPatch) -> None:
 
 
 async def fill_disk(_: InMemory, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Premises, "free_bytes", lambda _premises: 1 << 20)
+    patch.setattr(StoreLocation, "free_bytes", lambda _premises: 1 << 20)
 
 
 async def free_disk(_: InMemory, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Premises, "free_bytes", lambda _premises: 1 << 40)
+    patch.setattr(StoreLocation, "free_bytes", lambda _premises: 1 << 40)
 
 
 STORIES: dict[str, tuple[Act, Act]] = {

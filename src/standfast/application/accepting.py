@@ -12,7 +12,7 @@ import msgspec
 from standfast.application.fallback import FALLBACK, Otherwise, check_otherwise
 from standfast.application.parts import Parts
 from standfast.clock import Clock
-from standfast.concurrency.flows import finished
+from standfast.concurrency.flows import run_sync
 from standfast.errors import ConfigurationError
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.rules import Seconds
@@ -54,13 +54,13 @@ class Accepting(Parts):
         """Store one job that came from outside; it is on disk when this returns.
 
         Where `enqueue` refuses a payload that does not fit its handler, this takes it: it dies as `schema_invalid` at
-        its first claim, where somebody here sees it. `body_key` is a second key beside `idempotency_key`: what has
+        its first claim, where operators here see it. `body_key` is a second key beside `idempotency_key`: what has
         either is a duplicate.
         """
         [job] = self._acceptor.jobs(queue, (payload,), from_outside=True, **options)
         return await self._accept(msgspec.structs.replace(job, body_key=body_key), None)
 
-    async def ignored(self, queue: str) -> None:
+    async def count_ignored(self, queue: str) -> None:
         """Count what came from outside for a queue and asked for nothing: `stats` shows how much that was."""
         await self._ready()
         await self._store.write(operations.count_ignored, (queue, 1))
@@ -81,7 +81,7 @@ class Accepting(Parts):
     ) -> Receipt:
         """Store one job from code without an event loop; it is on disk when this returns."""
         [job] = self._acceptor.jobs(queue, (payload,), **options)
-        return finished(self._accept(job, tx) if otherwise is None else self._accept_or(otherwise, job, tx))
+        return run_sync(self._accept(job, tx) if otherwise is None else self._accept_or(otherwise, job, tx))
 
     async def enqueue_http(
         self,
@@ -123,9 +123,9 @@ class Accepting(Parts):
         jobs = self._several_jobs(queue, [*several(payloads)], keys, first_seen_at, options)
         if otherwise is not None:
             check_otherwise(otherwise)
-            stored, instead = self._accept_together(jobs, tx), [FALLBACK] * len(jobs)
+            stored, instead = self._accept_bulk(jobs, tx), [FALLBACK] * len(jobs)
             return await self._fallbacks.unless_stored(queue, otherwise, stored, instead)
-        return await self._accept_together(jobs, tx)
+        return await self._accept_bulk(jobs, tx)
 
     def _several_jobs(
         self, queue: str, payloads: Sequence[Any], keys: Keys | None, ages: Ages | None, options: dict[str, Any]
@@ -142,11 +142,11 @@ class Accepting(Parts):
         pairs = zip(jobs, ages_of(payloads, ages), strict=True)
         return [msgspec.structs.replace(job, first_seen_at=age) for job, age in pairs]
 
-    async def _accept_together(self, jobs: Sequence[NewJob], tx: Any) -> list[Receipt]:
+    async def _accept_bulk(self, jobs: Sequence[NewJob], tx: Any) -> list[Receipt]:
         await self._admission.admit(jobs)
         if tx is not None:
             return await self._transactions.enqueue(tx, jobs)
-        return await self._reception.accept_together(jobs)
+        return await self._reception.accept_bulk(jobs)
 
     def workflow(self, name: str) -> Workflow:
         """Begin to write down a workflow: add its steps with `step`, then `await start()`."""

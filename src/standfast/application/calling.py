@@ -1,4 +1,4 @@
-"""The verbs that call a handler: now and here, later, or again after somebody else's call failed."""
+"""The verbs that call a handler: now and here, later, or again after a call made elsewhere failed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from standfast.application.traced_accept import traced
 from standfast.errors import StoreClosed, StoreUnavailable, UnknownJob
 from standfast.job import Claim, NewJob, Receipt
 from standfast.spine.accept import Duration
-from standfast.spine.orders import Accepted
+from standfast.spine.claim_requests import Accepted
 from standfast.spine.registry import Handler
 from standfast.wings.calls import verbs as calls
-from standfast.wings.calls.hand_over import hand_over, judged
-from standfast.wings.calls.replies import anothers, spooled
+from standfast.wings.calls.hand_over import hand_over, judge
+from standfast.wings.calls.replies import of_other_session, spooled
 from standfast.wings.calls.scripts import Called
-from standfast.wings.calls.verbs import because
+from standfast.wings.calls.verbs import with_queue_reason
 from standfast.wings.queues import handler_names
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.queues.handler_names import Target
@@ -35,7 +35,7 @@ Over = Callable[[float], Awaitable[bool]]
 """Waits so many seconds for the end of a call; tells whether there is nothing more to wait for."""
 
 
-class Begun:
+class StartedCall:
     """A call that is on disk, and under way if it could start. `id` is its job's."""
 
     def __init__(
@@ -84,8 +84,8 @@ class Calling(Looking):
         `idempotency_key` gives the stored result, or where it stands, and never calls twice. Where this process does
         not have the handler, the call is queued and waited for.
         """
-        asked: dict[str, Any] = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
-        return await (await self.begin(handler, params, timeout=timeout, **asked)).reply()
+        options: dict[str, Any] = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
+        return await (await self.begin(handler, params, timeout=timeout, **options)).reply()
 
     async def begin(
         self,
@@ -96,22 +96,24 @@ class Calling(Looking):
         idempotency_key: str | None = None,
         timeout: Duration | None = None,
         requester: str | None = None,
-    ) -> Begun:
+    ) -> StartedCall:
         """Do what `run` does up to the handler's start, and wait for its end apart: for who cannot wait that long."""
         within = calls.checked_timeout(timeout)
-        target = await self.meant(handler)
-        asked = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
-        job = because(await self._laid_out(target, params, **asked), "retry")
+        target = await self.resolve_handler(handler)
+        options = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
+        job = with_queue_reason(await self._new_job(target, params, **options), "retry")
         if self._registry.find(*target) is None:
-            return await self._left_to_others(job, within, requester)
-        caller = self._callers.here()
+            return await self._queue_for_others(job, within, requester)
+        caller = self._callers.of_this_loop()
         calling = asyncio.ensure_future(self._call(caller, job, within))
-        receipt, called = await asyncio.shield(calling)  # whoever is cancelled: what is stored must also start
+        receipt, called = await asyncio.shield(
+            calling
+        )  # even if the caller is cancelled: a stored call must also start
         claim = None if called is None else called.claim
         within = math.inf if claim is None or claim.timeout is None else claim.timeout
         recovered = claim is not None and self._readiness.take_recovered(*target)
         answer = partial(self._reply, receipt, job, requester, recovered=recovered)
-        return Begun(receipt, _Ending(caller, claim), within, answer, self._callers.replying)
+        return StartedCall(receipt, _CallEnd(caller, claim), within, answer, self._callers.replying)
 
     async def submit(
         self,
@@ -125,9 +127,11 @@ class Calling(Looking):
         requester: str | None = None,
     ) -> dict[str, Any]:
         """Have a worker call a handler, once; the Reply comes at once, `queued`, with the id to ask by."""
-        target = await self.meant(handler)
-        asked = {"session": session, "priority": priority, "lease": lease, "idempotency_key": idempotency_key}
-        job = because(await self._laid_out(target, params, attempts=1, requester=requester, **asked), "deferred_submit")
+        target = await self.resolve_handler(handler)
+        options = {"session": session, "priority": priority, "lease": lease, "idempotency_key": idempotency_key}
+        job = with_queue_reason(
+            await self._new_job(target, params, attempts=1, requester=requester, **options), "deferred_submit"
+        )
         return await self._reply(await self._reception.accept(job), job, requester)
 
     async def hand_over(
@@ -146,10 +150,10 @@ class Calling(Looking):
         backoff, unless the handler is `manual`; what may not, or must not be repeated, is a letter for a person. The
         same `idempotency_key` takes a call over once, however often it is handed over: the Reply says where it stands.
         """
-        failed = judged(error)
-        target = await self.meant(handler)
-        asked = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
-        job = because(await self._laid_out(target, params, **asked), "retry")
+        failed = judge(error)
+        target = await self.resolve_handler(handler)
+        options = {"session": session, "idempotency_key": idempotency_key, "requester": requester}
+        job = with_queue_reason(await self._new_job(target, params, **options), "retry")
         await self._ready()
         await self.policy.refresh()
         store = partial(hand_over, self._store, self.policy.known, settle, failed=failed)
@@ -157,7 +161,7 @@ class Calling(Looking):
 
     # --- how
 
-    async def meant(self, handler: Handler | str, *, queues: Collection[str] | None = None) -> Target:
+    async def resolve_handler(self, handler: Handler | str, *, queues: Collection[str] | None = None) -> Target:
         """Find the queue and the handler that a name means; see `run`. With `queues`, among those of these."""
         return await handler_names.meant(handler, self._registry, self._declared_elsewhere, queues)
 
@@ -165,7 +169,7 @@ class Calling(Looking):
         await self._ready()
         return await self._store.read(queue_scripts.places(name))
 
-    async def _laid_out(self, target: Target, params: Any, **options: Any) -> NewJob:
+    async def _new_job(self, target: Target, params: Any, **options: Any) -> NewJob:
         [job] = self._acceptor.jobs(target.queue, (params,), handler=target.handler, **options)
         await self._admission.admit([job])
         return job
@@ -181,21 +185,21 @@ class Calling(Looking):
         receipt = await self._reception.accept(job, call)
         return receipt, begun[-1] if begun else None
 
-    async def _left_to_others(self, job: NewJob, within: float | None, requester: str | None) -> Begun:
+    async def _queue_for_others(self, job: NewJob, within: float | None, requester: str | None) -> StartedCall:
         """Queue a call for a process that has the handler, to wait until it is settled or the time is up."""
         receipt = await self._reception.accept(job)
         with _known_to_be_stored(receipt):
             found = await self.status(receipt.id) if receipt.outcome == "duplicate" else None
             if within is None:
                 within = (await self._store.read(queue_scripts.rules(job.queue))).timeout or math.inf
-        theirs = found is not None and calls.is_theirs(found, job, requester)
+        theirs = found is not None and calls.belongs_to_other(found, job, requester)
 
         async def settled(seconds: float) -> bool:
             with suppress(TimeoutError), _known_to_be_stored(receipt):
                 return theirs or (await self.wait(receipt.id, seconds)).settled
             return False
 
-        return Begun(receipt, settled, within, partial(self._reply, receipt, job, requester))
+        return StartedCall(receipt, settled, within, partial(self._reply, receipt, job, requester))
 
     async def _reply(
         self, receipt: Receipt, job: NewJob, requester: str | None, *, recovered: bool = False
@@ -209,16 +213,16 @@ class Calling(Looking):
             )
         if receipt.outcome == "spooled":
             return spooled(found)
-        if calls.is_theirs(found, job, requester):
-            return anothers(found)
+        if calls.belongs_to_other(found, job, requester):
+            return of_other_session(found)
         with _known_to_be_stored(receipt):
-            said = await calls.worded(found, self._operations.explain)
-        return {**said, "registry_auto_recovered": True} if recovered else said
+            answer = await calls.reply_of(found, self._operations.explain)
+        return {**answer, "registry_auto_recovered": True} if recovered else answer
 
 
 @contextmanager
 def _known_to_be_stored(receipt: Receipt) -> Iterator[None]:
-    """Have nobody believe that nothing was written, where a call is stored and only its reply cannot be given."""
+    """Mark the error as indefinite where a call is stored and only its reply cannot be given."""
     try:
         yield
     except StoreUnavailable as error:
@@ -230,7 +234,7 @@ def _known_to_be_stored(receipt: Receipt) -> Iterator[None]:
         ) from error
 
 
-class _Ending:
+class _CallEnd:
     """Waits for the end of a call that was started here; one that was not has nothing to wait for."""
 
     def __init__(self, caller: Caller, claim: Claim | None) -> None:
@@ -242,10 +246,10 @@ class _Ending:
         claim = self._claim
         if claim is None:
             return True
-        ending = asyncio.ensure_future(self._caller.ended(claim))
+        ending = asyncio.ensure_future(self._caller.wait_ended(claim))
         try:
             await asyncio.wait([ending], timeout=None if seconds == math.inf else seconds)
-            if not ending.done() and seconds == claim.timeout and not self._caller.goes_on(claim):
+            if not ending.done() and seconds == claim.timeout and not self._caller.is_unstoppable(claim):
                 await asyncio.wait([ending], timeout=AFTERWARDS)
             return ending.done()
         finally:

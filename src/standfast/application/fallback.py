@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from standfast.concurrency.flows import of_loop
+from standfast.concurrency.flows import run_on_loop
 from standfast.concurrency.locks import ForkableLock
 from standfast.errors import Backpressure, ConfigurationError, StoreClosed, StoreMoved, StoreUnavailable
 from standfast.job import Receipt
@@ -57,13 +57,13 @@ class Fallbacks:
             self._go_on(queue, error)
         answer = otherwise()
         if inspect.isawaitable(answer):
-            await of_loop(answer)
+            await run_on_loop(answer)
         return instead
 
     def _go_on(self, queue: str, error: StoreUnavailable | Backpressure) -> None:
         """Count and log a fallback; raise instead if the job may be stored: both would then happen.
 
-        A store that has moved, or was closed here, will not be back: whoever still calls it must hear of it.
+        A store that has moved, or was closed here, will not be back: its callers must see the error.
         """
         if isinstance(error, StoreMoved | StoreClosed) or (isinstance(error, StoreUnavailable) and not error.definite):
             raise error

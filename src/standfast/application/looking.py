@@ -29,7 +29,7 @@ from standfast.wings.health import verbs as overview
 from standfast.wings.health.measures import Measures
 from standfast.wings.jobs import search
 from standfast.wings.notices import words as notices
-from standfast.wings.notices.following import Reader
+from standfast.wings.notices.journal_reader import Reader
 from standfast.wings.notices.words import Notice
 from standfast.wings.records import listing, reads
 from standfast.wings.records.view import Page, job_view
@@ -64,15 +64,15 @@ class Looking(Parts):
         q: str | None = None,
         limit: int = 50,
         cursor: int | None = None,
-        reach: Reach = Reach(),  # noqa: B008 - a value that nobody changes
+        reach: Reach = Reach(),  # noqa: B008 - an immutable value
     ) -> Page:
         """List jobs, newest first; the page's `next_cursor` leads to the older ones.
 
         `label` is `name` or `name:value`. `q` is looked for, as it is written, in ids, keys, payloads and failures.
         """
-        asked = {"queue": queue, "reason_code": reason_code, "error_kind": error_kind, "thread_key": thread_key}
-        named = {**asked, "state": state, "view": view, "session": session, "label": label, "q": q}
-        wanted = search.wanted(named, limit, cursor, reach)
+        filters = {"queue": queue, "reason_code": reason_code, "error_kind": error_kind, "thread_key": thread_key}
+        named = {**filters, "state": state, "view": view, "session": session, "label": label, "q": q}
+        wanted = search.checked_filter(named, limit, cursor, reach)
         await self._ready()
         found = await self._store.read(listing.jobs(wanted, self._store.now()))
         return search.page(found, now=self._store.now(), skew=self._store.skew(), q=q)
@@ -84,7 +84,7 @@ class Looking(Parts):
         while True:
             found = await self.status(id)
             if found is None:
-                raise UnknownJob.named(id)
+                raise UnknownJob.for_id(id)
             if found.settled:
                 return found
             left = give_up - time.monotonic()
@@ -97,34 +97,34 @@ class Looking(Parts):
         """Give a job's whole result, or one key of it; a job that is not done has none."""
         found = await self.status(id)
         if found is None:
-            raise UnknownJob.named(id)
+            raise UnknownJob.for_id(id)
         return found.result if key is None else part_of(found, key)
 
-    def there(self) -> bool:
+    def exists(self) -> bool:
         """Tell whether there is a store to open; the first use makes one that is not."""
-        return self._store.premises.there()
+        return self._store.location.exists()
 
     async def health(self) -> dict[str, Any]:
         """Judge the store by what it holds; while it is away, by what waits for it on this host."""
         try:
-            return await self._judged()
+            return await self._judge()
         except (StoreUnavailable, WrongAddress) as error:
-            spooled = await self._reception.held()
+            spooled = await self._reception.spool_status()
             if spooled is None and not isinstance(error, StoreDamaged | SchemaTooNew):
                 raise
-            return overview.away(error, spooled)
+            return overview.store_away(error, spooled)
 
-    async def _judged(self) -> dict[str, Any]:
+    async def _judge(self) -> dict[str, Any]:
         await self._ready()
         await self._fallbacks.tell()
-        return await overview.health(self._store, await self._reception.held())
+        return await overview.health(self._store, await self._reception.spool_status())
 
     async def ready(self) -> None:
         """Return if work is taken right now: the store answers, is not in trouble and has room. Else raise why."""
         await self._ready()
         if self._store.trouble:
             raise StoreUnavailable(self._store.trouble, definite=True)
-        if self._store.premises.disk_low():
+        if self._store.location.disk_low():
             raise LowDisk("the disk is low", definite=True)
 
     async def doctor(self, *, full: bool = False) -> dict[str, Any]:
@@ -132,35 +132,37 @@ class Looking(Parts):
 
         It is read once as a whole; `full` also compares every index with its table, which takes longer.
         """
-        return await doctor.examine(self._store, self._judged, self._reception.held, self.audit.verify, full=full)
+        return await doctor.examine(
+            self._store, self._judge, self._reception.spool_status, self.audit.verify, full=full
+        )
 
     async def migrate(self) -> tuple[int, int]:
         """Bring the store's schema forward, as every opening does; give its number before and after."""
-        before = self._store.premises.schema_version()
+        before = self._store.location.schema_version()
         await self._ready()
-        return before, self._store.premises.schema_version()
+        return before, self._store.location.schema_version()
 
     async def stats(self) -> dict[str, Any]:
         """Count what is there, and what happened so far."""
         try:
             await self._ready()
-            return await overview.stats(self._store, await self._reception.held())
+            return await overview.stats(self._store, await self._reception.spool_status())
         except (StoreUnavailable, WrongAddress) as error:
-            spooled = await self._reception.held()
+            spooled = await self._reception.spool_status()
             if spooled is not None and spooled.issue:
                 error.add_note(spooled.issue)
             raise
 
     async def measures(self) -> Measures:
         """Measure everything, for `/metrics`; while the store is away, what waits for it on this host."""
-        spooled = await self._reception.held()
+        spooled = await self._reception.spool_status()
         try:
             await self._ready()
-            return await measures.measured(self._store, spooled)
+            return await measures.measure(self._store, spooled)
         except StoreUnavailable as error:
             if spooled is None and not isinstance(error, StoreUnusable):
                 raise
-            return measures.away(spooled)
+            return measures.measure_away(spooled)
 
     async def explain(self, id: str | None) -> str:
         """Say in one sentence, with evidence, why a job is where it is."""
@@ -172,7 +174,7 @@ class Looking(Parts):
     ) -> AsyncIterator[Notice]:
         """Give notices of what happens to jobs, in commit order, from every process; `after` resumes behind a `seq`."""
         await self._ready()
-        async for notice in self._followings.subscribe(kinds, queue, after):
+        async for notice in self._journals.subscribe(kinds, queue, after):
             yield notice
 
     async def reader(
@@ -183,7 +185,7 @@ class Looking(Parts):
     ) -> Reader:
         """Give what reads notices bit by bit, for those who do something else meanwhile; `subscribe` has no end."""
         await self._ready()
-        return await self._followings.reader(kinds, queues, after)
+        return await self._journals.reader(kinds, queues, after)
 
     def as_event(self, notice: Notice) -> dict[str, Any]:
         """Give a notice as it is told outside: as CloudEvents 1.0 has it."""

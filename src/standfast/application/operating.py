@@ -24,7 +24,7 @@ class Operating(Parts):
         by: str | None = None,
         session: str | None = None,
     ) -> dict[str, Any]:
-        """Run a job again as soon as may be: a waiting one now, a letter by replay. A running one is left alone.
+        """Run a job again as soon as possible: a waiting one now, a letter by replay. A running one is left alone.
 
         With `probe`, a function or a URL, once that says yes (True, or 2xx); if it does not within `timeout`,
         not at all, and the Reply says why as `probe`. Only this call waits; nothing of the waiting is stored.
@@ -36,7 +36,7 @@ class Operating(Parts):
         return await self._operations.retry(id, by=who, session=session, probe=probe, timeout=timeout)
 
     async def cancel(self, id: str | None, *, by: str | None = None) -> JobView:
-        """End a job that is not wanted any more. A running one is asked, and ends cancelled unless it succeeds.
+        """End a job that is no longer wanted. A running one is asked, and ends cancelled unless it succeeds.
 
         `by` is who asks, where that is not the operating system's user; the job's history keeps it.
         """

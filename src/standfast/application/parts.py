@@ -15,13 +15,13 @@ from standfast.clock import Clock, SystemClock
 from standfast.spine.accept import Acceptor
 from standfast.spine.registry import Registry
 from standfast.store.store import Store
+from standfast.wings.alerts.announcer import Announcer
 from standfast.wings.alerts.cursors import Cursors
 from standfast.wings.alerts.follower import Follower
 from standfast.wings.alerts.lookout import Lookout
 from standfast.wings.alerts.sinks import Sinks
 from standfast.wings.alerts.subscribers import Subscriptions
 from standfast.wings.alerts.surfaces import read as read_notify
-from standfast.wings.alerts.telling import Teller
 from standfast.wings.audit.verbs import Audit
 from standfast.wings.consent.verbs import Consent
 from standfast.wings.effects.verbs import Verifier
@@ -29,10 +29,10 @@ from standfast.wings.health.verbs import wrong_now
 from standfast.wings.http.sender import Sender
 from standfast.wings.jobs.verbs import Operations, Queues
 from standfast.wings.letters.verbs import DeadLetters
-from standfast.wings.limits.gatekeeper import Doorkeeper
 from standfast.wings.limits.probes import says_no
+from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.limits.readiness import Readiness
-from standfast.wings.notices.following import Followings
+from standfast.wings.notices.journal_reader import JournalReaders
 from standfast.wings.policy.verbs import Policies
 from standfast.wings.queues.checks import Admission
 from standfast.wings.queues.declarations import Declarations
@@ -92,7 +92,7 @@ class Parts:
         self._callers = Callers(self._new_caller)
 
     def publish_nothing(self) -> None:
-        """Leave every rule in the store as it is, whatever file or code is here: for whoever looks or decides."""
+        """Leave every rule in the store as it is, whatever file or code is here: for a process that only looks."""
         self._declared.publish_nothing()
 
     def _new_store(self) -> Store:
@@ -110,10 +110,10 @@ class Parts:
         """Make what tells of what happens, here and outside."""
         self._notify = read_notify(self.settings.notify, self.settings.config.value)
         cursors = Cursors(self._store, self._notify)
-        self._declared.besides(cursors.begin)
-        self._followings = Followings(self._store)
-        self._teller = Teller(self._store, self._acceptor, self._notify)
-        self._follower = Follower(self._store, self._notify, cursors, self._teller)
+        self._declared.add_publisher(cursors.begin)
+        self._journals = JournalReaders(self._store)
+        self._announcer = Announcer(self._store, self._acceptor, self._notify)
+        self._follower = Follower(self._store, self._notify, cursors, self._announcer)
         self._subscriptions = Subscriptions(self._store, self._acceptor, self._notify, cursors)
         self._sinks = Sinks(self._store, self.clock)
         self._lookout = Lookout(self._store, self.clock, wrong_now)
@@ -157,7 +157,7 @@ class Parts:
             self._store,
             self._registry,
             verifier=self._verifier,
-            doors=Doorkeeper(self._registry.gates, self._sender.ask),
+            doors=QueueGates(self._registry.gates, self._sender.ask),
             readiness=self._readiness,
             policy=self.policy,
             declared=self._declared,

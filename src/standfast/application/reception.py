@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from standfast.application.fallback import Fallbacks
-from standfast.concurrency.flows import EitherWay, beside
+from standfast.concurrency.flows import SyncOrAsync, run_off_loop
 from standfast.concurrency.locks import ForkableLock
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import StoreGone, StoreUnavailable, WrongAddress
 from standfast.job import NewJob, Receipt
 from standfast.spine import bulk, intake
 from standfast.spine.accept import receipt
-from standfast.spine.orders import Accepted
+from standfast.spine.claim_requests import Accepted
 from standfast.store import store as store_module
 from standfast.store.spool import Spool
 from standfast.store.store import Store
@@ -24,7 +24,7 @@ from standfast.views import JobView
 from standfast.wings.queues.declarations import Declarations
 from standfast.wings.relay import verbs as spooled
 from standfast.wings.relay.forwarder import Forwarder
-from standfast.wings.relay.verbs import Held
+from standfast.wings.relay.verbs import SpoolStatus
 
 log = logging.getLogger("standfast.queue")
 
@@ -33,7 +33,7 @@ LET_PASS = 1.0
 """Seconds that a call waits for the jobs before it while they are being brought."""
 
 
-class Behind(StoreUnavailable):
+class SpoolFirst(StoreUnavailable):
     """The store may be there, but other jobs come first."""
 
 
@@ -47,7 +47,7 @@ class Reception:
         self._fallbacks = fallbacks
         self._making = ForkableLock()
         self._forwarder_of: tuple[int, Forwarder] | None = None
-        self._asked: asyncio.Future[StoreUnavailable | None] | None = None
+        self._asking: asyncio.Future[StoreUnavailable | None] | None = None
 
     # --- accepting
 
@@ -61,16 +61,16 @@ class Reception:
             await self._fallbacks.tell()
         return receipt(answer, job)
 
-    async def accept_together(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+    async def accept_bulk(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Take in all of these jobs, or none."""
-        answers = await self._stored(jobs, self._enqueue_together)
+        answers = await self._stored(jobs, self._enqueue_bulk)
         return [receipt(answer, job) for answer, job in zip(answers, jobs, strict=True)]
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
         return self._store.write_all(intake.enqueue, jobs)
 
-    def _enqueue_together(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
-        return self._store.write(bulk.enqueue_together, jobs)
+    def _enqueue_bulk(self, jobs: Sequence[NewJob]) -> Awaitable[list[Accepted]]:
+        return self._store.write(bulk.enqueue_bulk, jobs)
 
     async def _stored(self, jobs: Sequence[NewJob], enqueue: Enqueue) -> list[Accepted]:
         spool = self._spool
@@ -80,7 +80,7 @@ class Reception:
             return await enqueue(jobs)
         refused = None
         while refused is None and (spool.waiting is not False or self._declared.unpublished):
-            refused = await EitherWay(partial(self._asked_for_all, spool), partial(self._refusal, spool))
+            refused = await SyncOrAsync(partial(self._ask_once, spool), partial(self._refusal, spool))
         if refused is None:
             try:
                 return await enqueue(jobs)
@@ -88,13 +88,13 @@ class Reception:
                 raise
             except StoreUnavailable as error:
                 refused = error
-        return await beside(self._put, spool, jobs, refused)
+        return await run_off_loop(self._put, spool, jobs, refused)
 
-    def _asked_for_all(self, spool: Spool) -> asyncio.Future[StoreUnavailable | None]:
+    def _ask_once(self, spool: Spool) -> asyncio.Future[StoreUnavailable | None]:
         """Ask once for all calls of this loop that wait: they go on in the order they came."""
-        asked = self._asked
+        asked = self._asking
         if asked is None or asked.done() or asked.get_loop() is not asyncio.get_running_loop():
-            asked = self._asked = aside(self._refusal, spool)
+            asked = self._asking = run_in_thread(self._refusal, spool)
         return asyncio.shield(asked)
 
     def _refusal(self, spool: Spool) -> StoreUnavailable | None:
@@ -106,7 +106,7 @@ class Reception:
             if isinstance(forwarder.refusal, WrongAddress):
                 raise WrongAddress(str(forwarder.refusal))
             if not emptied:
-                return Behind("it waits behind jobs that came before it", definite=True)
+                return SpoolFirst("it waits behind jobs that came before it", definite=True)
         try:
             forwarder.wait_until_open(store_module.PATIENCE)
         except StoreGone:
@@ -118,11 +118,11 @@ class Reception:
     def _put(self, spool: Spool, jobs: Sequence[NewJob], refused: StoreUnavailable) -> list[Accepted]:
         """Write jobs down here; where that fails too, tell their caller whether they can be in either place."""
         try:
-            spool.put(jobs, self._store.moment(), spooled.said(refused), unsure=not refused.definite)
+            spool.put(jobs, self._store.moment(), spooled.server_message(refused), unsure=not refused.definite)
         except StoreUnavailable as error:
             raise StoreUnavailable(f"{refused}; {error}", definite=refused.definite and error.definite) from error
         forwarder = self._forwarder(spool)
-        if not isinstance(refused, Behind):
+        if not isinstance(refused, SpoolFirst):
             forwarder.met(refused)
         forwarder.wake()
         return [Receipt(job.id, "spooled", None) for job in jobs]
@@ -134,18 +134,18 @@ class Reception:
         self._store.check_not_closed()
         if self._spool is None or (self._spool.waiting is False and not self._spool.refuses):
             return None
-        entry = await aside(self._spool.find, job_id or "")
-        return None if entry is None else spooled.view(entry, self._refused)
+        entry = await run_in_thread(self._spool.find, job_id or "")
+        return None if entry is None else spooled.view(entry, self._current_refusal)
 
-    async def held(self) -> Held | None:
+    async def spool_status(self) -> SpoolStatus | None:
         """Tell what waits in the spool; None for a store that needs none."""
         self._store.check_not_closed()
         if self._spool is None:
             return None
-        return await aside(spooled.held, self._spool, self._store.moment(), self._refused)
+        return await run_in_thread(spooled.spool_status, self._spool, self._store.moment(), self._current_refusal)
 
     @property
-    def _refused(self) -> Exception | None:
+    def _current_refusal(self) -> Exception | None:
         return None if self._forwarder_of is None else self._forwarder_of[1].refusal
 
     # --- life

@@ -16,7 +16,7 @@ from standfast.application.looking import Looking
 from standfast.application.operating import Operating
 from standfast.concurrency.locks import ForkableLock
 from standfast.concurrency.loops import Loop
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.profiles import rules_for
 from standfast.rules import QueueRules, Seconds
 from standfast.spine.registry import Handler, declare
@@ -25,18 +25,18 @@ from standfast.wings.alerts.follower import EVERY as FOLLOW_EVERY
 from standfast.wings.alerts.lookout import EVERY as LOOK_EVERY
 from standfast.wings.alerts.surfaces import QUEUE
 from standfast.wings.effects.declared import Effects, checked_effects
-from standfast.wings.limits.gatekeeper import Doorkeeper
 from standfast.wings.limits.probes import Requires, checked_probes
+from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.relay.outbox import RELAY_EVERY, Connect, Outbox
 from standfast.worker.service import run_suspects_until_none, work_until_signalled
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 from standfast.worker.worker import GRACE, SLOTS, Worker, drain_all
 
 
 class Standfast(Accepting, Calling, Looking, Operating):
     """A durable queue on one store. Opens itself on first use; `await sf.close()` or `async with` to let go.
 
-    Once closed, it says so to whoever uses it, and opens nothing: neither a store nor a file.
+    Once closed, every use raises, and nothing is opened: neither a store nor a file.
     """
 
     # --- declaring
@@ -83,13 +83,13 @@ class Standfast(Accepting, Calling, Looking, Operating):
         """
         given: dict[str, Any] = {"replay": replay, "risk": risk, "timeout": timeout}
         declaration = declare(queue, name, consent=consent, when_landed=when_landed, **given)
-        asked: dict[str, Any] = {
+        options: dict[str, Any] = {
             "effects": checked_effects(declaration, effects),
             "requires": checked_probes(requires),
         }
 
         def register(function: Callable[..., Any]) -> Handler:
-            handler = Handler(function, declaration, self, input=input, soft=soft, **asked)
+            handler = Handler(function, declaration, self, input=input, soft=soft, **options)
             self._registry.add(handler)
             self._declared.changed()
             return handler
@@ -128,13 +128,13 @@ class Standfast(Accepting, Calling, Looking, Operating):
             self._store,
             self._registry,
             verifier=self._verifier,
-            doors=Doorkeeper(self._registry.gates, self._sender.ask),
+            doors=QueueGates(self._registry.gates, self._sender.ask),
             readiness=self._readiness,
             letters=self.dead_letters,
             policy=self.policy,
             consent=self.consent,
             tracing=self.tracing,
-            prune=Prune(keep_messages=self.settings.keep_inbox.value),
+            prune=PruneRequest(keep_messages=self.settings.keep_inbox.value),
             beside=beside,
             declared=self._declared,
             ready=self._ready,
@@ -148,7 +148,7 @@ class Standfast(Accepting, Calling, Looking, Operating):
         return made
 
     def _with_carrier(self, queues: Sequence[str] | None) -> Sequence[str] | None:
-        """Have a worker of named queues carry out what it finds, too: nobody else may serve the queues that do."""
+        """Have a worker of named queues also serve the internal queues: no other worker may do so."""
         carriers = [each for each in (QUEUE, subscribers.QUEUE) if self._registry.find(each, each) is not None]
         return queues if queues is None else [*queues, *(each for each in carriers if each not in queues)]
 
@@ -163,7 +163,7 @@ class Standfast(Accepting, Calling, Looking, Operating):
             rules = delivery.with_room(self.settings.over(QUEUE, delivery.RULES), self._notify)
             self._declared.declare(QUEUE, delivery.RULES, rules)
         following = Loop("alerts", FOLLOW_EVERY, self._follower.follow) if self._notify.surfaces else None
-        return [looking, Loop("teller", FOLLOW_EVERY, self._teller.tell), *([following] if following else [])]
+        return [looking, Loop("teller", FOLLOW_EVERY, self._announcer.announce), *([following] if following else [])]
 
     def _subscribing(self) -> list[Loop]:
         """Carry notices to those who subscribed, where `[notify]` names any."""
@@ -190,7 +190,7 @@ class Standfast(Accepting, Calling, Looking, Operating):
             yield
 
     async def _look_alone(self, stack: AsyncExitStack) -> None:
-        """Look for alerts that there is nobody to tell of, until the stack ends."""
+        """Look for alerts where no surface is configured, until the stack ends."""
         loops = self._alerting()
         await self._ready()
         for loop in loops:
@@ -245,11 +245,11 @@ class Standfast(Accepting, Calling, Looking, Operating):
         """
         await drain_all(self._workers)
         await self._callers.close()
-        await self._followings.close()
+        await self._journals.close()
         await self._sender.close()
-        await aside(self._reception.close)
+        await run_in_thread(self._reception.close)
         await self._fallbacks.tell()
-        await aside(self._store.close)
+        await run_in_thread(self._store.close)
         self._declared.forget()
 
     async def __aenter__(self) -> Self:

@@ -9,7 +9,7 @@ import msgspec
 
 from standfast.application.reception import Enqueue, Reception
 from standfast.job import Details, NewJob, Receipt
-from standfast.telemetry import BATCH, HANDLER, JOB, OUTCOME, QUEUE, Producing, Tracing
+from standfast.telemetry import BATCH, HANDLER, JOB, OUTCOME, QUEUE, EnqueueSpan, Tracing
 from standfast.wings.relay.transactions import Transactions
 
 _details = msgspec.json.Decoder(Details).decode
@@ -25,7 +25,7 @@ def about(jobs: Sequence[NewJob]) -> tuple[str, dict[str, str | int]]:
     return first.queue, {QUEUE: first.queue, HANDLER: first.handler, **alone}
 
 
-def stamped(job: NewJob, span: Producing) -> NewJob:
+def stamped(job: NewJob, span: EnqueueSpan) -> NewJob:
     """Have a job carry the span it is enqueued in."""
     details = msgspec.structs.replace(_details(job.details), trace=span.traceparent)
     return msgspec.structs.replace(job, details=_text(details).decode())
@@ -35,11 +35,11 @@ async def traced(tracing: Tracing | None, job: NewJob, store: Callable[[NewJob],
     """Store a job, inside a span where traces are on."""
     if tracing is None:
         return await store(job)
-    with tracing.producing(*about([job])) as span:
-        return _told(span, await store(stamped(job, span)))
+    with tracing.enqueue_span(*about([job])) as span:
+        return _name_job(span, await store(stamped(job, span)))
 
 
-def _told(span: Producing, receipt: Receipt) -> Receipt:
+def _name_job(span: EnqueueSpan, receipt: Receipt) -> Receipt:
     """Say which job it is now: a duplicate has the id of the first."""
     span.say({OUTCOME: receipt.outcome, **({} if receipt.id is None else {JOB: receipt.id})})
     return receipt
@@ -54,13 +54,13 @@ class TracedReception(Reception):
 
     async def accept(self, job: NewJob, enqueue: Enqueue | None = None) -> Receipt:
         """Take one job in."""
-        with self._tracing.producing(*about([job])) as span:
-            return _told(span, await super().accept(stamped(job, span), enqueue))
+        with self._tracing.enqueue_span(*about([job])) as span:
+            return _name_job(span, await super().accept(stamped(job, span), enqueue))
 
-    async def accept_together(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+    async def accept_bulk(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Take in all of these jobs, or none."""
-        with self._tracing.producing(*about(jobs)) as span:
-            return await super().accept_together([stamped(job, span) for job in jobs])
+        with self._tracing.enqueue_span(*about(jobs)) as span:
+            return await super().accept_bulk([stamped(job, span) for job in jobs])
 
 
 class TracedTransactions(Transactions):
@@ -72,5 +72,5 @@ class TracedTransactions(Transactions):
 
     async def enqueue(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Write all of these jobs, or none."""
-        with self._tracing.producing(*about(jobs)) as span:
+        with self._tracing.enqueue_span(*about(jobs)) as span:
             return await super().enqueue(tx, [stamped(job, span) for job in jobs])

@@ -5,7 +5,7 @@ the head of the audit chain last of all.
 
 A round runs several scripts in one transaction. The threads of all of them are locked before the first touches a row,
 in the order of their names. Then the scripts take their turns: queues, keys and jobs are locked in one order, and a
-claim comes last, because it waits for nobody and nothing waits after it. The first script that locks jobs locks those
+claim comes last, because it never waits and nothing waits after it. The first script that locks jobs locks those
 of all others too, by number (`steps.lock_jobs`): two that lock one after the other could meet two that do it in turn.
 
 Limits, rates, breakers and admission gates are locked by name as threads are, but after everything else: an end gives
@@ -29,7 +29,7 @@ from standfast.spine.riders import Riders
 from standfast.store.scripts import RoundScripts, Write
 from standfast.store.store import Store
 from standfast.wings.alerts import scripts as alerts
-from standfast.wings.alerts.telling import tell as tell_alerts
+from standfast.wings.alerts.announcer import tell as tell_alerts
 from standfast.wings.approvals import scripts as approvals
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.anchor import Anchor
@@ -38,7 +38,7 @@ from standfast.wings.consent import scripts as consent
 from standfast.wings.effects import scripts as effects
 from standfast.wings.jobs import scripts as jobs
 from standfast.wings.keys import scripts as keys
-from standfast.wings.letters import arrivals, births
+from standfast.wings.letters import arrivals, insert_dead
 from standfast.wings.letters import scripts as letters
 from standfast.wings.limits import probe_scripts as probes
 from standfast.wings.limits import scripts as limits
@@ -56,7 +56,7 @@ from standfast.wings.tokens import scripts as tokens
 from standfast.wings.tokens import session_scripts, settings_scripts
 from standfast.wings.workflows import graphs
 from standfast.wings.workflows import scripts as workflows
-from standfast.worker import losses, upkeep
+from standfast.worker import lost_workers, upkeep
 
 RIDERS = Riders(
     names=threads.lock_names,
@@ -69,10 +69,10 @@ RIDERS = Riders(
     joins=(threads.admit_due,),
     admits=claim_regulated,
     brings=(workflows.with_parents,),
-    informs=policy.kept,
+    informs=policy.stored_policy,
     locks=(threads.lock_moved,),
     revises=(jobs.unless_unwanted, threads.make_way),
-    guards=(approvals.groundless, policy.groundless, redrives.groundless),
+    guards=(approvals.without_approval, policy.under_old_policy, redrives.of_stopped_redrives),
     writes=(
         audit.record_moves,
         effects.write_moves,
@@ -102,13 +102,13 @@ ORDER: tuple[Write[Any, Any], ...] = (
     sessions.keep_replies,
     letters.stamp,
     arrivals.bring_in,
-    births.hold_restored,
+    insert_dead.hold_restored,
     intake.enqueue,
-    bulk.enqueue_together,
+    bulk.enqueue_bulk,
     graphs.start,
     relay.forward,
     relay.bring,
-    births.bury,
+    insert_dead.insert_dead,
     alerts.observe,
     alerts.note_sinks,
     alerts.follow,
@@ -122,7 +122,7 @@ ORDER: tuple[Write[Any, Any], ...] = (
     letters.amend,
     letters.quarantine,
     approvals.ask,
-    approvals.say,
+    approvals.answer,
     letters.refuse,
     policy.tidy,
     redrives.plan,
@@ -132,18 +132,18 @@ ORDER: tuple[Write[Any, Any], ...] = (
     redrives.advance,
     redrives.withdraw,
     redrives.carry_out,
-    redrives.steer,
+    redrives.change_state,
     sessions.read,
     consent.enter,
     consent.give,
     consent.take_back,
     jobs.ask_to_stop,
     jobs.hurry,
-    probes.insist,
+    probes.override_disabled,
     jobs.count_fallbacks,
     jobs.count_ignored,
-    losses.stand_apart,
-    losses.stand_back,
+    lost_workers.take_suspect_turn,
+    lost_workers.release_suspect_turn,
     upkeep.sweep,
     upkeep.prune,
     upkeep.beat,

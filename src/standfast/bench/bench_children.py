@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from standfast.bench.child import Order
-from standfast.concurrency.threads import within
+from standfast.bench.child import BenchTask
+from standfast.concurrency.threads import with_timeout
 
 START_AND_STOP = 30.0
 """Seconds a child may take beyond what it was ordered to do."""
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Child:
     """A running worker process."""
 
-    def __init__(self, process: Process, order: Order) -> None:
+    def __init__(self, process: Process, order: BenchTask) -> None:
         self._process = process
         self._patience = order.seconds + START_AND_STOP
 
@@ -32,7 +32,7 @@ class Child:
         """Wait for the child's next line."""
         if self._process.stdout is None:
             raise RuntimeError("a bench worker was started without a pipe to answer through")
-        line = await within(self._process.stdout.readline(), self._patience)
+        line = await with_timeout(self._process.stdout.readline(), self._patience)
         if not line:
             code = await self._process.wait()
             raise RuntimeError(f"a bench worker ended early, with code {code}; its own words stand above")
@@ -47,21 +47,21 @@ class Child:
 
 
 @asynccontextmanager
-async def child(order: Order) -> AsyncIterator[Child]:
+async def child(order: BenchTask) -> AsyncIterator[Child]:
     """Run a worker process for as long as the block lasts."""
     text = msgspec.json.encode(order).decode()
     arguments = (sys.executable, "-m", "standfast.bench.child", text)
     process = await asyncio.create_subprocess_exec(*arguments, stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE)
     try:
         yield Child(process, order)
-        await within(process.wait(), START_AND_STOP)
+        await with_timeout(process.wait(), START_AND_STOP)
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
 
 
-async def ask(order: Order, kind: type[T]) -> T:
+async def ask(order: BenchTask, kind: type[T]) -> T:
     """Run a worker process that answers once."""
     async with child(order) as worker:
         return await worker.answer(kind)

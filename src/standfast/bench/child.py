@@ -20,7 +20,7 @@ SLOTS = 512
 """Slots of the draining worker: jobs that do nothing are bound by transactions, and each takes what fits."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class BenchTask(msgspec.Struct, frozen=True, kw_only=True):
     """Which program to run, on which queue of which store, for how many jobs or seconds."""
 
     program: Program
@@ -97,7 +97,7 @@ class Drain:
         self._late = memory("VmRSS")
         self._over.set()
 
-    async def run(self, order: Order) -> Drained:
+    async def run(self, order: BenchTask) -> Drained:
         """Work until the count is reached or the time is up."""
         sf = Standfast(order.url)
         sf.handler(order.queue)(self.noop)
@@ -110,12 +110,12 @@ class Drain:
         return Drained(self._ran, seconds, *self._steady, cpu, self._early, self._late, memory("VmHWM"))
 
 
-async def drain(order: Order) -> None:
+async def drain(order: BenchTask) -> None:
     """Run jobs that do nothing, and tell how fast."""
     tell(await Drain(order.count).run(order))
 
 
-async def probe(order: Order) -> None:
+async def probe(order: BenchTask) -> None:
     """Note when each probe starts, until the parent says how many it sent."""
     probes = Probes()
     sf = Standfast(order.url)
@@ -126,7 +126,7 @@ async def probe(order: Order) -> None:
         tell(await probes.wait(int(sent or 0)))
 
 
-async def idle(order: Order) -> None:
+async def idle(order: BenchTask) -> None:
     """Wait for work that never comes, and tell what the waiting cost."""
     sf = Standfast(order.url)
     sf.handler(order.queue)(Drain(1).noop)
@@ -142,7 +142,7 @@ PROGRAMS = {"drain": drain, "probe": probe, "idle": idle}
 
 def main() -> None:
     """Run the program that the first argument orders."""
-    order = msgspec.json.decode(sys.argv[1], type=Order)
+    order = msgspec.json.decode(sys.argv[1], type=BenchTask)
     asyncio.run(PROGRAMS[order.program](order))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from standfast.bench.bench_children import ask
-from standfast.bench.child import Drained, Order
+from standfast.bench.child import BenchTask, Drained
 from standfast.bench.figure import Figure, Figures
 from standfast.bench.stores import BACKLOG, BenchStore
 
 
 async def _drain(store: BenchStore, queue: str, count: int, seconds: float) -> Drained:
-    return await ask(Order(program="drain", url=store.url, queue=queue, count=count, seconds=seconds), Drained)
+    return await ask(BenchTask(program="drain", url=store.url, queue=queue, count=count, seconds=seconds), Drained)
 
 
 async def to_empty(store: BenchStore, queue: str, count: int, seconds: float) -> Figure:

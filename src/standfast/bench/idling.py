@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from standfast.bench.bench_children import ask
-from standfast.bench.child import Idled, Order
+from standfast.bench.child import BenchTask, Idled
 from standfast.bench.figure import Figure, Figures
 from standfast.bench.stores import WORK, opened
 
@@ -13,5 +13,5 @@ from standfast.bench.stores import WORK, opened
 async def idle(place: Path, seconds: float) -> Figures:
     """Give the share of one core that an idle worker process takes, in percent."""
     async with opened(place) as store:
-        idled = await ask(Order(program="idle", url=store.url, queue=WORK, seconds=seconds), Idled)
+        idled = await ask(BenchTask(program="idle", url=store.url, queue=WORK, seconds=seconds), Idled)
     return {"idle_cpu": Figure(idled.cpu / idled.seconds * 100, 0, idled.seconds)}

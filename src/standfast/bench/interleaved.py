@@ -15,7 +15,7 @@ from standfast.bench.figure import Figure, Figures
 from standfast.bench.idling import idle
 from standfast.bench.raw import RawQueue
 from standfast.bench.sizes import BULK, CALLERS, Sizes
-from standfast.bench.stores import WORK, BenchStore, Say, opened, standing
+from standfast.bench.stores import WORK, BenchStore, Say, opened, with_backlog
 
 
 class Bench(msgspec.Struct, frozen=True):
@@ -42,9 +42,9 @@ Rounds = dict[str, list[Figure]]
 async def prepared(place: Path, sizes: Sizes, say: Say) -> AsyncIterator[Bench]:
     """Fill the standing backlogs."""
     async with (
-        standing(place, sizes.small, sizes.fill_seconds, say) as small,
-        standing(place, sizes.middle, sizes.fill_seconds, say) as middle,
-        standing(place, sizes.large, sizes.fill_seconds, say) as large,
+        with_backlog(place, sizes.small, sizes.fill_seconds, say) as small,
+        with_backlog(place, sizes.middle, sizes.fill_seconds, say) as middle,
+        with_backlog(place, sizes.large, sizes.fill_seconds, say) as large,
     ):
         yield Bench(place, sizes, small, middle, large)
 

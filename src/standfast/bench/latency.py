@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from standfast.concurrency.threads import within
+from standfast.concurrency.threads import with_timeout
 from standfast.wings.effects.handler_job import Job
 
 LONGEST_WAIT = 5.0
@@ -39,7 +39,7 @@ class Probes:
 async def wait_for(event: asyncio.Event, seconds: float) -> bool:
     """Wait for an event, not for ever; tell whether it came."""
     try:
-        await within(event.wait(), seconds)
+        await with_timeout(event.wait(), seconds)
     except TimeoutError:
         return False
     return True

@@ -22,5 +22,5 @@ class ProgressLine:
             self._stream.flush()
 
     def clear(self) -> None:
-        """Leave an empty line to whoever writes next."""
+        """Clear the line for the next writer."""
         self("")

@@ -8,7 +8,7 @@ import time
 
 from standfast.application import Standfast
 from standfast.bench.bench_children import child
-from standfast.bench.child import Order
+from standfast.bench.child import BenchTask
 from standfast.bench.figure import Figure, Figures
 from standfast.bench.sizes import PAYLOAD, Sizes
 from standfast.bench.stores import PROBE, BenchStore
@@ -29,7 +29,7 @@ async def in_the_process(store: BenchStore, sizes: Sizes) -> Figures:
 
 async def across_processes(store: BenchStore, sizes: Sizes) -> Figures:
     """Enqueue here, run in another process. Both read the same monotonic clock."""
-    order = Order(program="probe", url=store.url, queue=PROBE, seconds=sizes.seconds)
+    order = BenchTask(program="probe", url=store.url, queue=PROBE, seconds=sizes.seconds)
     async with child(order) as worker:
         await worker.answer(str)
         calls = await _probe(store.sf, sizes)

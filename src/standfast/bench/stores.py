@@ -58,7 +58,7 @@ async def opened(place: Path) -> AsyncIterator[BenchStore]:
 
 
 @asynccontextmanager
-async def standing(place: Path, waiting: int, seconds: float, say: Say) -> AsyncIterator[BenchStore]:
+async def with_backlog(place: Path, waiting: int, seconds: float, say: Say) -> AsyncIterator[BenchStore]:
     """Give a store in which so many jobs wait."""
     async with opened(place) as store:
         await fill_backlog(store, waiting, seconds, say)

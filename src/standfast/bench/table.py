@@ -98,7 +98,7 @@ def bar_text(bar: Bar, unit: Unit) -> str:
 
 
 def digits(value: float) -> str:
-    """Keep three digits: nobody measures more here."""
+    """Keep three significant digits."""
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004
 
 

@@ -24,7 +24,7 @@ def filter_options(shape: type[msgspec.Struct]) -> Callable[[Command], Command]:
     return decorate
 
 
-def chosen(shape: type[msgspec.Struct], options: dict[str, Any]) -> dict[str, Any]:
+def filter_from(shape: type[msgspec.Struct], options: dict[str, Any]) -> dict[str, Any]:
     """Give the filter that these options make."""
     found = {field.name: options[field.attribute] for field in fields_of(shape)}
     return {name: value for name, value in found.items() if value is not None}

@@ -79,7 +79,7 @@ class CommandGroup(click.Group):
         try:
             return super().invoke(ctx)
         except StandfastError as error:
-            click.echo(f"standfast: {told(error)}", err=True)
+            click.echo(f"standfast: {error_line(error)}", err=True)
             ctx.exit(exit_code(error))
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
@@ -90,7 +90,7 @@ def exit_code(error: StandfastError) -> int:
     return next((code for kind, code in CODES.items() if isinstance(error, kind)), FAILED)
 
 
-def told(error: StandfastError) -> str:
+def error_line(error: StandfastError) -> str:
     """Say in one line what happened, what is safe, and what to do next."""
     parts = [escaped(str(error))]
     if isinstance(error, HARMLESS) and "nothing was" not in parts[0]:
@@ -126,7 +126,7 @@ def look(url: str | None, question: Question[Answer]) -> Answer:
 
 def look_into(sf: Standfast, question: Question[Answer]) -> Answer:
     """Ask an application whose store is there."""
-    if not sf.there():
+    if not sf.exists():
         raise NoStore(f"no store at {without_password(sf.settings.url.value)}")
     _log(sf)
     return asyncio.run(_ask(sf, question))

@@ -20,7 +20,7 @@ AUDIT = "standfast.audit"
 """Its lines are hashes, to be compared with the chain, and hold nothing of anybody's."""
 
 
-def _shown(text: str, logger: str = "") -> str:
+def _redacted(text: str, logger: str = "") -> str:
     """Give a text without the secrets in it: what raises quotes addresses and arguments."""
     return text if logger == AUDIT else redacted_text(text, longest=len(text))
 
@@ -33,11 +33,11 @@ class TextLines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         """Keep a message on its line, whatever is in it."""
-        return escaped(_shown(super().formatMessage(record), record.name))
+        return escaped(_redacted(super().formatMessage(record), record.name))
 
     def formatException(self, ei: Raised) -> str:  # noqa: N802 - logging's own name
         """Keep a traceback's lines, and nothing else that acts."""
-        return "\n".join(escaped(line) for line in _shown(super().formatException(ei)).split("\n"))
+        return "\n".join(escaped(line) for line in _redacted(super().formatException(ei)).split("\n"))
 
 
 class JsonLines(logging.Formatter):
@@ -49,13 +49,13 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _shown(record.getMessage(), record.name),
+            "message": _redacted(record.getMessage(), record.name),
         }
         traceparent = getattr(record, "traceparent", None) or current()
         if traceparent is not None:
             line["trace_id"] = trace_id(traceparent)
         if record.exc_info:
-            line["error"] = _shown(self.formatException(record.exc_info))
+            line["error"] = _redacted(self.formatException(record.exc_info))
         return escaped(msgspec.json.encode(line).decode(errors="replace"))
 
 

@@ -54,7 +54,7 @@ def mcp(*, app: str | None, session: str | None, worker: bool, url: str | None, 
 
 
 async def _serve(sf: Standfast, served: Any, who: Identity, *, worker: bool) -> None:
-    """Serve until the client hangs up or somebody stops us; what runs is finished or given back."""
+    """Serve until the client hangs up or a signal arrives; running jobs are finished or given back."""
     task = asyncio.current_task()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, _stop, task)

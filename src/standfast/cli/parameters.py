@@ -19,13 +19,13 @@ def duration(text: str | float) -> float:
     try:
         span = float(text)
     except ValueError:
-        span = _worded(str(text))
+        span = _parse_words(str(text))
     if not 0 <= span < math.inf:
         raise click.BadParameter(f"{text} is no length of time")
     return span
 
 
-def _worded(text: str) -> float:
+def _parse_words(text: str) -> float:
     try:
         return seconds(text) or 0.0
     except ConfigurationError as error:

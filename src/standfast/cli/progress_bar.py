@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-class Unwatched:
+class NoBars:
     """Where no person looks, nothing is shown."""
 
-    def hear(self, words: str) -> None:
+    def announce(self, words: str) -> None:
         """Say nothing."""
 
-    def see(self, accepted: int, settled: int) -> None:
+    def update(self, accepted: int, settled: int) -> None:
         """Show nothing."""
 
 
@@ -30,21 +30,21 @@ class Bars:
         self._accepted = progress.add_task("accepted", total=total)
         self._settled = progress.add_task("settled", total=total)
 
-    def hear(self, words: str) -> None:
+    def announce(self, words: str) -> None:
         """Say what happens, above the bars."""
         self._progress.console.print(f"  {words}", markup=False, highlight=False)
 
-    def see(self, accepted: int, settled: int) -> None:
+    def update(self, accepted: int, settled: int) -> None:
         """Move the bars."""
         self._progress.update(self._accepted, completed=accepted)
         self._progress.update(self._settled, completed=settled)
 
 
 @contextmanager
-def bars(total: int) -> Iterator[Bars | Unwatched]:
+def bars(total: int) -> Iterator[Bars | NoBars]:
     """Show progress while the block lasts."""
     if not _is_looked_at():
-        yield Unwatched()
+        yield NoBars()
         return
     with _progress() as progress:
         yield Bars(progress, total)

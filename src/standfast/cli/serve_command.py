@@ -142,7 +142,7 @@ class Listener(socket.socket):
 
 
 def _listening(host: str, port: int) -> Listener:
-    """Take an address before anything else is begun: whoever is told of it may use it at once."""
+    """Bind the address before anything else starts, so that it can be used as soon as it is announced."""
     taken = Listener(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

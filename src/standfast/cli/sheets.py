@@ -62,7 +62,7 @@ def sheet(job: JobView, now: datetime, longest: int = LONGEST_VALUE) -> list[Tab
     if job.failure is not None:
         tables.append(Table(list(_failure(job, job.failure, longest)), title="Failure"))
     if job.effects:
-        rows = [(each["name"], _verdict(each), _cut(as_text(each["receipt"]), longest)) for each in job.effects]
+        rows = [(each["name"], _verdict(each), _truncate(as_text(each["receipt"]), longest)) for each in job.effects]
         tables.append(Table(rows, ("effect", "verdict", "receipt"), title="Effects"))
     if job.history:
         columns = ("attempt", "when", "class", "landed", "reason", "repeat", "error")
@@ -98,7 +98,7 @@ def _note(job: JobView, now: datetime) -> str:
 
 
 def _reason(failure: Failure) -> str:
-    return ": ".join(part for part in (failure.reason_code, failure.told) if part)
+    return ": ".join(part for part in (failure.reason_code, failure.summary) if part)
 
 
 def _facts(job: JobView, now: datetime, longest: int) -> Iterator[tuple[str, str | Cell]]:
@@ -116,9 +116,9 @@ def _facts(job: JobView, now: datetime, longest: int) -> Iterator[tuple[str, str
         value = getattr(job, name)
         if value:
             yield name.replace("_", " "), as_text(value)
-    yield "payload", _cut(as_text(job.payload), longest)
+    yield "payload", _truncate(as_text(job.payload), longest)
     if job.result is not None:
-        yield "result", _cut(as_text(job.result), longest)
+        yield "result", _truncate(as_text(job.result), longest)
     if job.warning:
         yield "warning", Cell(job.warning, "yellow")
 
@@ -131,7 +131,7 @@ def _failure(job: JobView, failure: Failure, longest: int) -> Iterator[tuple[str
     if failure.error_kind:
         yield "error", failure.error_kind
     if failure.message:
-        yield "message", _cut(failure.message, longest)
+        yield "message", _truncate(failure.message, longest)
     if failure.advice:
         yield "advice", Cell(failure.advice, "bold")
     if job.triage is not None:
@@ -176,12 +176,12 @@ def _line(line: Attempt, now: datetime, longest: int) -> tuple[str, ...]:
     words = (line.cls, line.landed, line.reason_code)
     after = None if line.delay is None else f"after {span(line.delay)}"
     repeat = ", ".join(part for part in (after, line.possible_duplicate and "possible duplicate") if part)
-    asked = line.by and f"by {line.by}"
-    said = ": ".join(part for part in (line.error_kind, line.message, asked, line.reason) if part)
-    return (str(line.attempt), ago(line.at, now), *(word or "" for word in words), repeat, _cut(said, longest))
+    who = line.by and f"by {line.by}"
+    text = ": ".join(part for part in (line.error_kind, line.message, who, line.reason) if part)
+    return (str(line.attempt), ago(line.at, now), *(word or "" for word in words), repeat, _truncate(text, longest))
 
 
-def _cut(text: str, longest: int) -> str:
+def _truncate(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters; --json gives all)"
 
 

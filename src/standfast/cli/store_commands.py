@@ -82,12 +82,12 @@ def _effective(found: Settings) -> dict[str, dict[str, Any]]:
 
 
 def _written(tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Setting]]:
-    """Lay tables out as the file has them; a secret that somebody wrote there is hidden."""
+    """Lay tables out as the file has them; secrets written there are hidden."""
     return {
-        name: {key: Setting(_shown(key, value), "file") for key, value in of.items()} for name, of in tables.items()
+        name: {key: Setting(_display(key, value), "file") for key, value in of.items()} for name, of in tables.items()
     }
 
 
-def _shown(key: str, value: Any) -> Any:
+def _display(key: str, value: Any) -> Any:
     """Show a setting; `secret_env` names a variable, and is no secret."""
     return redacted(value) if key == "secret_env" else redacted({key: value})[key]

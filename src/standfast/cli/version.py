@@ -16,9 +16,9 @@ def version() -> str:
         return "from source, not installed"
 
 
-def tell(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:  # noqa: FBT001 - click's own signature
+def tell(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's own signature
     """Print it and end, if asked."""
-    if asked:
+    if wanted:
         click.echo(f"standfast, version {version()}")
         ctx.exit()
 

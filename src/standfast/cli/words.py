@@ -23,7 +23,7 @@ def span(seconds: float) -> str:
     return f"{int(seconds)} s" if seconds >= 1 else f"{round(seconds, 1):g} s"
 
 
-def counted(number: int, what: str) -> str:
+def count_of(number: int, what: str) -> str:
     """Say how many there are: `1 job`, `2 jobs`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 

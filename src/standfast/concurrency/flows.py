@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -29,16 +29,16 @@ MODE = _Mode()
 
 
 class Answer(ABC, Generic[T_co]):
-    """What somebody will say. It is asked for once: when this is awaited, or when `result()` is called."""
+    """An answer to come. The question is asked once: when this is awaited, or when `result()` is called."""
 
     __slots__ = ()
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         """Wait for it on this loop, or in this thread if a flow runs without a loop."""
-        return at_once(self.result()) if MODE.blocks else self.waiting()
+        return at_once(self.result()) if MODE.blocks else self.wait_on_loop()
 
     @abstractmethod
-    def waiting(self) -> Generator[Any, Any, T_co]:
+    def wait_on_loop(self) -> Generator[Any, Any, T_co]:
         """Wait for it on this loop."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ def at_once(result: T) -> Generator[Any, Any, T]:
     return result
 
 
-class EitherWay(Answer[T_co]):
+class SyncOrAsync(Answer[T_co]):
     """What two functions do the same way: one on the loop, one in the thread that asks."""
 
     __slots__ = ("_awaited", "_blocking")
@@ -61,7 +61,7 @@ class EitherWay(Answer[T_co]):
         self._awaited = awaited
         self._blocking = blocking
 
-    def waiting(self) -> Generator[Any, Any, T_co]:
+    def wait_on_loop(self) -> Generator[Any, Any, T_co]:
         """Wait for it on this loop."""
         return self._awaited().__await__()
 
@@ -70,14 +70,14 @@ class EitherWay(Answer[T_co]):
         return self._blocking()
 
 
-def beside(work: Callable[..., T], *given: object) -> Answer[T]:
+def run_off_loop(work: Callable[..., T], *given: object) -> Answer[T]:
     """Do blocking work: on a thread beside the loop, or in the thread that asks."""
-    return EitherWay(partial(aside, work, *given), partial(work, *given))
+    return SyncOrAsync(partial(run_in_thread, work, *given), partial(work, *given))
 
 
-def of_loop(awaitable: Awaitable[T]) -> Answer[T]:
+def run_on_loop(awaitable: Awaitable[T]) -> Answer[T]:
     """Wait for what only a loop can give; code without one makes a loop for it."""
-    return EitherWay(lambda: awaitable, lambda: _in_a_loop(awaitable))
+    return SyncOrAsync(lambda: awaitable, lambda: _in_a_loop(awaitable))
 
 
 def _in_a_loop(awaitable: Awaitable[T]) -> T:
@@ -88,7 +88,7 @@ def _in_a_loop(awaitable: Awaitable[T]) -> T:
         return asyncio.run(wait())
 
 
-def finished(flow: Coroutine[Any, Any, T]) -> T:
+def run_sync(flow: Coroutine[Any, Any, T]) -> T:
     """Run a flow in this thread, for a caller without a loop."""
     with _blocks(on=True):
         try:

@@ -1,4 +1,4 @@
-"""Code of somebody else's, called where whatever it raises must not do harm."""
+"""Call foreign code where whatever it raises must do no harm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 Answer = TypeVar("Answer")
 
 
-def asked(question: Callable[[], Answer], otherwise: Callable[[Exception], Answer]) -> Answer:
+def call_guarded(question: Callable[[], Answer], otherwise: Callable[[Exception], Answer]) -> Answer:
     """Give the answer, or what is to be said of the exception that came instead.
 
     An exit or another BaseException is one of these; only KeyboardInterrupt goes on, which may have come from a person.

@@ -16,7 +16,7 @@ class ForkableLock:
         _locks.add(self)
 
     def renew(self) -> None:
-        """Be free, whoever holds it."""
+        """Become free, even if it is held."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:

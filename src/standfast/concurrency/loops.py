@@ -11,7 +11,7 @@ log = logging.getLogger("standfast.worker")
 
 
 class Guard:
-    """Keeps going what may fail in a way nobody foresaw: a failure is counted, logged, and tried again."""
+    """Keeps a task going that may fail unexpectedly: a failure is counted, logged, and tried again."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -17,27 +17,27 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import StoreClosed, StoreUnavailable
 
 Answer = TypeVar("Answer")
 Task = Callable[[], None]
 
 
-def aside(work: Callable[..., Answer], *given: object) -> asyncio.Future[Answer]:
+def run_in_thread(work: Callable[..., Answer], *given: object) -> asyncio.Future[Answer]:
     """Do the work on a new thread; its answer comes to the running loop."""
     future: Future[Answer] = Future()
     task = _task(future, work, given)
-    if not started(threading.Thread(target=task, name="standfast-aside")):
+    if not try_start(threading.Thread(target=task, name="standfast-aside")):
         task()
     return asyncio.wrap_future(future)
 
 
-async def within(work: Awaitable[Answer], seconds: float) -> Answer:
+async def with_timeout(work: Awaitable[Answer], seconds: float) -> Answer:
     """Await the work for so many seconds, or raise TimeoutError.
 
     Unlike `asyncio.wait_for` of Python 3.11, this never swallows a cancellation that comes just as the work is done:
-    the task would go on, and whoever cancelled it would wait for good.
+    the task would go on, and its canceller would wait for ever.
     """
     async with asyncio.timeout(seconds):
         return await work
@@ -45,13 +45,13 @@ async def within(work: Awaitable[Answer], seconds: float) -> Answer:
 
 def start(thread: threading.Thread) -> None:
     """Start a thread that nothing can do without."""
-    if not started(thread):
+    if not try_start(thread):
         raise StoreUnavailable(
             "no thread can be started: this process is ending, or has too many; nothing was written", definite=True
         )
 
 
-def started(thread: threading.Thread) -> bool:
+def try_start(thread: threading.Thread) -> bool:
     """Start a thread; tell whether there is one: an interpreter that is ending may refuse."""
     try:
         thread.start()
@@ -96,7 +96,7 @@ class Threads:
         with self._growing:
             if len(self._threads) < self._most:
                 thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
-                if started(thread):
+                if try_start(thread):
                     self._threads.append(thread)
             return bool(self._threads)
 
@@ -120,4 +120,4 @@ def _task(future: Future[Any], work: Callable[..., Any], given: tuple[object, ..
 
 def _do(future: Future[Any], work: Callable[[], Any]) -> None:
     if future.set_running_or_notify_cancel():
-        asked(lambda: future.set_result(work()), future.set_exception)
+        call_guarded(lambda: future.set_result(work()), future.set_exception)

@@ -1,4 +1,4 @@
-"""Call code of the application's, plain or async, from the loop: plain code runs in a thread that nobody waits for.
+"""Call the application's code, plain or async, from the loop: plain code runs in a thread that is never joined.
 
 A plain check that hangs is left behind: its thread must neither hold up the loop nor the end of the process.
 """
@@ -13,12 +13,12 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 
 Answer = TypeVar("Answer")
 
 
-async def called(function: Callable[..., Any], *given: Any) -> Any:
+async def call_user_code(function: Callable[..., Any], *given: Any) -> Any:
     """Call a function and give its answer, awaited if it is to be."""
     if _is_async(function):
         return await function(*given)
@@ -26,7 +26,7 @@ async def called(function: Callable[..., Any], *given: Any) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def staying(code: Awaitable[Answer]) -> Answer:
+async def in_own_task(code: Awaitable[Answer]) -> Answer:
     """Await code in a task of its own: an exit out of one would stop the loop, and every other job with it."""
     try:
         return await code
@@ -49,4 +49,4 @@ def _in_thread(function: Callable[..., Any], *given: Any) -> asyncio.Future[Any]
 
 def _answer(answer: Future[Any], function: Callable[..., Any], *given: Any) -> None:
     if answer.set_running_or_notify_cancel():
-        asked(lambda: answer.set_result(function(*given)), answer.set_exception)
+        call_guarded(lambda: answer.set_result(function(*given)), answer.set_exception)

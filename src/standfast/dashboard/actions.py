@@ -12,15 +12,15 @@ from starlette.responses import Response
 from standfast.application import Standfast
 from standfast.dashboard.drawing import part
 from standfast.dashboard.forms import body, entries, read_ours
-from standfast.dashboard.page import Drawn, Elsewhere, served
+from standfast.dashboard.page import Redirect, RenderedPage, page_endpoint
 from standfast.errors import StandfastError
 from standfast.server.api import checked_path
 from standfast.server.auth import Gatekeeper, check_right
 from standfast.server.problems import Problem, of_error
-from standfast.server.route import Call, Route, done
+from standfast.server.route import Call, Route, perform
 from standfast.wings.access.words import Grant
 
-Ends = Callable[[Call, Any], Drawn | Elsewhere]
+Ends = Callable[[Call, Any], RenderedPage | Redirect]
 MISFIT = 422
 ASKED = "asked"
 ASKED_FOR = "Nothing ran yet: the policy wants a person to approve it first. The approval was asked for; this is it."
@@ -35,23 +35,23 @@ class Action(NamedTuple):
     ends: Ends
 
 
-class Back(msgspec.Struct, frozen=True):
+class ReturnTo(msgspec.Struct, frozen=True):
     """Leads to a page, which says what was done: the address names the message, and never has its words."""
 
     page: str
     name: str
     says: str
 
-    def __call__(self, call: Call, said: Any) -> Elsewhere:
+    def __call__(self, call: Call, said: Any) -> Redirect:
         """Give the page, with what the call and its answer name in it."""
         named = {name: part(value) for name, value in {**_names(said), **call.path}.items()}
-        return Elsewhere(f"{self.page.format_map(named)}?done={self.name}")
+        return Redirect(f"{self.page.format_map(named)}?done={self.name}")
 
 
 def messages(actions: Iterable[Action]) -> dict[str, str]:
     """Give what pages say after something was done, by the name that an address has for it."""
     ends = (each.ends for each in actions)
-    return {ASKED: ASKED_FOR, **{each.name: each.says for each in ends if isinstance(each, Back)}}
+    return {ASKED: ASKED_FOR, **{each.name: each.says for each in ends if isinstance(each, ReturnTo)}}
 
 
 def _names(said: Any) -> dict[str, Any]:
@@ -59,28 +59,30 @@ def _names(said: Any) -> dict[str, Any]:
 
 
 def endpoint(sf: Standfast, gate: Gatekeeper, action: Action, route: Route) -> Callable[[Request], Awaitable[Response]]:
-    """Give what serves a form: it has what the API's verb has done, as whoever is signed in."""
+    """Return the endpoint of a form: it performs the API's verb as the signed-in person."""
 
-    async def did(request: Request, grant: Grant) -> Drawn | Elsewhere:
+    async def did(request: Request, grant: Grant) -> RenderedPage | Redirect:
         fields = await read_ours(request)
         check_right(grant, route.right, route.also)
         try:
             given = None if route.body is None else body(fields, route.body)
             call = Call(sf, grant, checked_path(request), None, given, request)
-            return action.ends(call, (await done(route, call)).value)
+            return action.ends(call, (await perform(route, call)).value)
         except Problem as problem:
-            return _instead(problem, route, fields)
+            return _after_problem(problem, route, fields)
         except StandfastError as error:
-            return _instead(of_error(error), route, fields)
+            return _after_problem(of_error(error), route, fields)
 
-    return served(gate, did)
+    return page_endpoint(gate, did)
 
 
-def _instead(problem: Problem, route: Route, fields: Mapping[str, str]) -> Drawn | Elsewhere:
+def _after_problem(problem: Problem, route: Route, fields: Mapping[str, str]) -> RenderedPage | Redirect:
     """Lead to the approval that was asked for, or show the form again as it was filled in."""
     if "approval" in problem.more:
-        return Elsewhere(f"/approvals/{part(problem.more['approval'])}?done={ASKED}")
+        return Redirect(f"/approvals/{part(problem.more['approval'])}?done={ASKED}")
     if problem.status != MISFIT or route.body is None:
         raise problem
     kept = {name: text for name, text in fields.items() if name.startswith("filter.")}
-    return Drawn("again.html", {"problem": problem, "asked": entries(route.body, fields), "kept": kept}, problem.status)
+    return RenderedPage(
+        "again.html", {"problem": problem, "asked": entries(route.body, fields), "kept": kept}, problem.status
+    )

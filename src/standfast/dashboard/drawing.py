@@ -42,7 +42,7 @@ def _environment() -> Environment:
         loader=_templates(),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=shown,
+        finalize=without_invisible,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -58,7 +58,7 @@ def _environment() -> Environment:
         "whole_json": whole_json,
         "words": words,
     }
-    made.globals |= {"counted": counted, "static": versioned, "longest_shown": LONGEST_SHOWN}
+    made.globals |= {"counted": count_text, "static": versioned, "longest_shown": LONGEST_SHOWN}
     return made
 
 
@@ -69,7 +69,7 @@ def _templates() -> BaseLoader:
     return ChoiceLoader([PackageLoader("standfast.dashboard"), *nouns])
 
 
-def shown(value: Any) -> Any:
+def without_invisible(value: Any) -> Any:
     """Have nothing invisible on a page, wherever a value stands there."""
     return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
@@ -119,7 +119,7 @@ def number(value: float | None) -> str:
     return NOTHING if value is None else f"{value:,}".replace(",", "\N{NO-BREAK SPACE}")
 
 
-def counted(value: int, what: str, bounded: Iterable[str]) -> str:
+def count_text(value: int, what: str, bounded: Iterable[str]) -> str:
     """Write a count; one whose counting stopped at its bound says so."""
     return f"≥ {number(value)}" if what in bounded else number(value)
 
@@ -130,7 +130,7 @@ def as_json(value: Any) -> str:
 
 
 def whole_json(value: Any) -> str:
-    """Write a value with nothing left out, for somebody who answers for all of it."""
+    """Write a value with nothing left out, for a person who must approve all of it."""
     raw = msgspec.json.encode(value)
     indented = msgspec.json.format(raw, indent=2)
     return visible((indented if len(indented) <= MOST_INDENTED else raw).decode())

@@ -43,7 +43,7 @@ async def read(request: Request, largest: int = LARGEST_BODY) -> dict[str, str]:
 
 
 async def read_ours(request: Request) -> dict[str, str]:
-    """Read the fields of a form; refuse one that somebody else made."""
+    """Read the fields of a form; refuse one that another site made."""
     fields = await read(request)
     check_ours(request, fields.get(CSRF_FIELD, ""))
     return fields

@@ -24,7 +24,7 @@ NOT_KEPT = {"Cache-Control": "no-store"}
 
 
 class Visit(NamedTuple):
-    """Somebody who looks at a page."""
+    """One visit to a page."""
 
     sf: Standfast
     grant: Grant
@@ -38,13 +38,13 @@ class Visit(NamedTuple):
         """Where the dashboard is mounted: what every address of it begins with."""
         return root_of(self.request)
 
-    async def counted(self) -> CachedAnswer:
+    async def cached_stats(self) -> CachedAnswer:
         """Give the counts of the whole, of now or a moment ago, and how old they are."""
         return await self.cache.get("stats", self.sf.stats)
 
     async def stats(self) -> dict[str, Any]:
         """Give the counts of the whole, of now or a moment ago."""
-        return cast("dict[str, Any]", (await self.counted()).value)
+        return cast("dict[str, Any]", (await self.cached_stats()).value)
 
     async def health(self) -> dict[str, Any]:
         """Give how the whole is doing, of now or a moment ago."""
@@ -54,7 +54,7 @@ class Visit(NamedTuple):
         """Give every queue with its rules, of now or a moment ago."""
         return cast("dict[str, dict[str, Any]]", (await self.cache.get("queues", self.sf.queues.describe)).value)
 
-    def asked(self, *names: str) -> dict[str, str]:
+    def form_values(self, *names: str) -> dict[str, str]:
         """Give what a form of ours asked for; an empty field asks for nothing."""
         return {name: self.query[name].strip() for name in names if self.query.get(name, "").strip()}
 
@@ -68,7 +68,7 @@ def read_cursor(given: str) -> int | None:
     return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None  # noqa: PLR2004 - 64 bits
 
 
-class Drawn(NamedTuple):
+class RenderedPage(NamedTuple):
     """What a page shows: a template, and what stands in it."""
 
     template: str
@@ -76,14 +76,14 @@ class Drawn(NamedTuple):
     status: int = 200
 
 
-class Elsewhere(NamedTuple):
+class Redirect(NamedTuple):
     """Another page that shows it."""
 
     address: str
 
 
-Shows = Callable[[Visit], Awaitable[Drawn | Elsewhere]]
-Serves = Callable[[Request, Grant], Awaitable[Drawn | Elsewhere]]
+Shows = Callable[[Visit], Awaitable[RenderedPage | Redirect]]
+Serves = Callable[[Request, Grant], Awaitable[RenderedPage | Redirect]]
 
 
 class Page(NamedTuple):
@@ -100,37 +100,37 @@ def endpoint(
 ) -> Callable[[Request], Awaitable[Response]]:
     """Give what serves a page."""
 
-    async def shown(request: Request, grant: Grant) -> Drawn | Elsewhere:
+    async def shown(request: Request, grant: Grant) -> RenderedPage | Redirect:
         check_right(grant, page.right, page.also)
         return await page.shows(Visit(sf, grant, request.path_params, request.query_params, request, cache))
 
-    return served(gate, shown)
+    return page_endpoint(gate, shown)
 
 
-def served(gate: Gatekeeper, shows: Serves) -> Callable[[Request], Awaitable[Response]]:
-    """Give what serves whoever is signed in; a refusal, also while the store is away, is said on a page."""
+def page_endpoint(gate: Gatekeeper, shows: Serves) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint for signed-in people; a refusal, also while the store is away, is shown as a page."""
 
     async def serve(request: Request) -> Response:
         grant = None
         try:
             grant = await gate.signed_in(request)
-            return ask_to_sign_in(request) if grant is None else answered(request, grant, await shows(request, grant))
+            return ask_to_sign_in(request) if grant is None else respond(request, grant, await shows(request, grant))
         except Problem as problem:
-            return refused(request, grant, problem)
+            return refusal_page(request, grant, problem)
         except StandfastError as error:
-            return refused(request, grant, of_error(error))
+            return refusal_page(request, grant, of_error(error))
 
     return serve
 
 
-def answered(request: Request, grant: Grant, found: Drawn | Elsewhere) -> Response:
-    """Draw a page for somebody, or send them to another."""
-    if isinstance(found, Elsewhere):
+def respond(request: Request, grant: Grant, found: RenderedPage | Redirect) -> Response:
+    """Render a page, or redirect to another."""
+    if isinstance(found, Redirect):
         return RedirectResponse(f"{root_of(request)}{found.address}", SEE_OTHER, NOT_KEPT)
-    return drawn(request, found, grant)
+    return render(request, found, grant)
 
 
-def drawn(request: Request, found: Drawn, grant: Grant | None = None) -> Response:
+def render(request: Request, found: RenderedPage, grant: Grant | None = None) -> Response:
     """Draw a page."""
     about = {
         "root": root_of(request),
@@ -139,16 +139,16 @@ def drawn(request: Request, found: Drawn, grant: Grant | None = None) -> Respons
         "grant": grant,
         "may": frozenset() if grant is None else frozenset(str(right) for right in Right if grant.may(right)),
         "csrf": cookies.csrf_of(request),
-        "signs_out": cookies.shown(request) is not None,
+        "signs_out": cookies.session_secret(request) is not None,
         "done": request.app.state.messages.get(request.query_params.get("done", "")),
     }
     text = draw(found.template, {**about, **found.context})
     return Response(text, found.status, NOT_KEPT, media_type="text/html")
 
 
-def refused(request: Request, grant: Grant | None, problem: Problem) -> Response:
+def refusal_page(request: Request, grant: Grant | None, problem: Problem) -> Response:
     """Say on a page what was refused, and what to do next."""
-    response = drawn(request, Drawn("problem.html", {"problem": problem}, problem.status), grant)
+    response = render(request, RenderedPage("problem.html", {"problem": problem}, problem.status), grant)
     response.headers.update(problem.headers or {})
     return response
 
@@ -157,7 +157,7 @@ def ask_to_sign_in(request: Request, *, wrong: str | None = None) -> Response:
     """Ask who it is; the page that was wanted comes after."""
     wanted = _address(request) if request.method == "GET" else ""
     context = {"wrong": wrong, "wanted": wanted.removeprefix(root_of(request))}
-    return drawn(request, Drawn("sign_in.html", context, UNAUTHENTICATED))
+    return render(request, RenderedPage("sign_in.html", context, UNAUTHENTICATED))
 
 
 def root_of(request: Request) -> str:

@@ -44,27 +44,27 @@ class SharedCache:
 
     async def get(self, key: object, ask: Ask) -> CachedAnswer:
         """Give the answer: a fresh one, or an old one where a fresh one takes long; the first is waited for."""
-        found = await self._looked(key, ask, None if self._recent(key) is None else PATIENCE)
+        found = await self._get(key, ask, None if self._recent(key) is None else PATIENCE)
         while found is None:
-            found = await self._looked(key, ask, None)
+            found = await self._get(key, ask, None)
         return found
 
     async def get_soon(self, key: object, ask: Ask, patience: float | None = PATIENCE) -> CachedAnswer | None:
-        """Give the answer and its age; None if there is none yet and it takes longer than somebody would wait.
+        """Give the answer and its age; None if there is none yet and it takes longer than a visitor would wait.
 
         While many others are under way it is not asked at all, and a page that is drawn anew tries again.
         """
         if key not in self._going and len(self._going) >= MOST_GOING:
             return self._recent(key)
-        return await self._looked(key, ask, patience)
+        return await self._get(key, ask, patience)
 
-    async def _looked(self, key: object, ask: Ask, patience: float | None) -> CachedAnswer | None:
+    async def _get(self, key: object, ask: Ask, patience: float | None) -> CachedAnswer | None:
         known = self._recent(key)
         if known is None or not known.fresh:
-            await self._asked(key, ask, patience)
+            await self._refresh(key, ask, patience)
         return self._recent(key)
 
-    async def _asked(self, key: object, ask: Ask, patience: float | None) -> None:
+    async def _refresh(self, key: object, ask: Ask, patience: float | None) -> None:
         going = self._going.get(key)
         if going is None:
             going = self._going[key] = asyncio.ensure_future(ask())

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from standfast.application import Standfast
 from standfast.dashboard.forms import read
-from standfast.dashboard.page import NOT_KEPT, SEE_OTHER, Drawn, ask_to_sign_in, drawn, refused, root_of
+from standfast.dashboard.page import NOT_KEPT, SEE_OTHER, RenderedPage, ask_to_sign_in, refusal_page, render, root_of
 from standfast.errors import StandfastError
 from standfast.server import cookies
 from standfast.server.auth import CSRF_FIELD, Gatekeeper
@@ -18,9 +18,9 @@ from standfast.server.problems import Problem, of_error
 Serves = Callable[[Request], Awaitable[Response]]
 LONGEST_TOKEN = 200
 LONGEST_FORM = 16 << 10
-"""Bytes of a form that are read of somebody who has shown nothing yet."""
+"""How many bytes of a form are read before the sender is known."""
 ASIDE = ("//", "/\\", "/sign-in", "/sign-out")
-"""Where nobody who just signed in is led: to another site, or round in a circle."""
+"""Where a sign-in never redirects: to another site, or back to signing in."""
 
 
 def by_link(gate: Gatekeeper) -> Serves:
@@ -39,11 +39,11 @@ def by_link(gate: Gatekeeper) -> Serves:
 
 
 async def _too_late(request: Request, gate: Gatekeeper) -> Response:
-    """Say that a link counts no more; whoever is signed in needs none."""
+    """Say that a link has expired; a signed-in person needs none."""
     try:
         known = await gate.signed_in(request) is not None
     except StandfastError as error:
-        return refused(request, None, of_error(error))
+        return refusal_page(request, None, of_error(error))
     if known:
         return RedirectResponse(f"{root_of(request)}/", SEE_OTHER, NOT_KEPT)
     return ask_to_sign_in(request, wrong="This link was used before, or is older than ten minutes.")
@@ -58,9 +58,9 @@ def by_token(sf: Standfast, gate: Gatekeeper) -> Serves:
             token = fields.get("token", "").strip()[:LONGEST_TOKEN]
             known = await sf.tokens.grant(token) if token.isascii() else None
         except Problem as problem:
-            return refused(request, None, problem)
+            return refusal_page(request, None, problem)
         except StandfastError as error:
-            return refused(request, None, of_error(error))
+            return refusal_page(request, None, of_error(error))
         if known is None:
             return ask_to_sign_in(request, wrong="This token does not count: it is mistyped, revoked or expired.")
         return await _welcomed(gate, request, known.id, fields.get("wanted", ""))
@@ -68,7 +68,7 @@ def by_token(sf: Standfast, gate: Gatekeeper) -> Serves:
     return serve
 
 
-def out(gate: Gatekeeper) -> Serves:
+def sign_out(gate: Gatekeeper) -> Serves:
     """End the session of a browser."""
 
     async def serve(request: Request) -> Response:
@@ -77,9 +77,9 @@ def out(gate: Gatekeeper) -> Serves:
             if cookies.is_ours(request, (await read(request, LONGEST_FORM)).get(CSRF_FIELD, "")):
                 await gate.sign_out(request, response)
         except Problem as problem:
-            return refused(request, None, problem)
+            return refusal_page(request, None, problem)
         except StandfastError as error:
-            return refused(request, None, of_error(error))
+            return refusal_page(request, None, of_error(error))
         return response
 
     return serve
@@ -91,9 +91,9 @@ async def _welcomed(gate: Gatekeeper, request: Request, token: str, wanted: str)
     Not by a redirect: to a browser that came from another site, it would still be that site's request.
     """
     local = wanted if wanted.startswith("/") and wanted.isprintable() and not wanted.startswith(ASIDE) else "/"
-    response = drawn(request, Drawn("signed_in.html", {"onward": f"{root_of(request)}{local}"}))
+    response = render(request, RenderedPage("signed_in.html", {"onward": f"{root_of(request)}{local}"}))
     try:
         await gate.sign_in(request, response, token)
     except StandfastError as error:
-        return refused(request, None, of_error(error))
+        return refusal_page(request, None, of_error(error))
     return response

@@ -41,7 +41,7 @@ class Site:
             Path("/static/{name:path}", statics.serve, methods=["GET"]),
             Path("/sign-in", signing_in.by_link(gate), methods=["GET"]),
             Path("/sign-in", signing_in.by_token(sf, gate), methods=["POST"]),
-            Path("/sign-out", signing_in.out(gate), methods=["POST"]),
+            Path("/sign-out", signing_in.sign_out(gate), methods=["POST"]),
             Path("/live/series", self._lines, methods=["GET"]),
             Path("/jobs/many", many.endpoint(sf, gate), methods=["POST"]),
             *forms,
@@ -63,10 +63,10 @@ class Site:
         """Say on a page that an address leads nowhere, and where the dashboard begins."""
         try:
             grant = await self._gate.signed_in(request)
-        except StoreUnavailable:  # then nobody is known, and it is said to anybody
+        except StoreUnavailable:  # then no one can be identified, so everyone is told
             grant = None
         hint = "Check the address, or begin at the overview."
-        return pages.refused(request, grant, Problem(404, "not-found", "Nothing is at this address.", hint))
+        return pages.refusal_page(request, grant, Problem(404, "not-found", "Nothing is at this address.", hint))
 
     async def close(self) -> None:
         """Let go of what samples and asks."""

@@ -43,7 +43,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     dead_without_record: int
     """Dead jobs whose effect exists although their history says it cannot."""
     never_asked_for: int
-    """Effects of jobs that nobody enqueued."""
+    """Effects of jobs that were never enqueued."""
 
     @property
     def balances(self) -> bool:
@@ -82,6 +82,6 @@ def settle(accepted: Sequence[str], endings: Mapping[str, Ending], entries: Sequ
     )
 
 
-def _unrecorded(effects: int, told: Ending | None) -> int:
+def _unrecorded(effects: int, ending: Ending | None) -> int:
     """Count the doubled effects that no line of the job's history announces."""
-    return max(0, effects - 1 - (told.repeats_noted if told else 0))
+    return max(0, effects - 1 - (ending.repeats_noted if ending else 0))

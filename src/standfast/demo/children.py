@@ -1,6 +1,6 @@
 """The processes of the demo: started here, and ended here by their own handle.
 
-Each has a session of its own, so that Ctrl-C reaches whoever ends them, and not them.
+Each has a session of its own, so that Ctrl-C reaches their parent, and not them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ async def receiver(books: Path) -> AsyncIterator[int]:
         if process.stdout is None:
             raise DemoFailed("the receiver was started without a pipe to tell its port through")
         async with asyncio.timeout(START):  # wait_for of 3.11 swallows a cancellation that comes with the answer
-            told = await process.stdout.readline()
-        if not told:
+            line = await process.stdout.readline()
+        if not line:
             raise DemoFailed("the receiver ended early; its own words stand above")
-        yield int(told)
+        yield int(line)
     finally:
         await end(process)
 

@@ -26,7 +26,7 @@ MOODS = {
     "stumbles": 40,  # does it, then answers 500
     "drops": 20,  # resets the connection, and nothing was done
     "hangs_up": 20,  # does it, then resets the connection
-    "dawdles": 10,  # does it, and answers when nobody waits any more
+    "dawdles": 10,  # does it, and answers after the caller has given up
 }
 """How many of a thousand requests meet each mood; the others are served well."""
 REFUSED = 10
@@ -139,7 +139,7 @@ class Server(ThreadingHTTPServer):
 
 
 def main(path: str) -> None:
-    """Receive until standard input ends, so that it never outlives whoever started it."""
+    """Receive until standard input ends, so that it never outlives its parent."""
     Flaky.ledger = Ledger(path)
     with Server(("127.0.0.1", 0), Flaky) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

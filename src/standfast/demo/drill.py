@@ -1,4 +1,4 @@
-"""A drill: a letter that nobody needs goes through a denied replay, end to end, in a store of its own."""
+"""A drill: a throwaway letter goes through a denied replay, end to end, in a store of its own."""
 
 from __future__ import annotations
 

@@ -43,12 +43,12 @@ PATIENCE = (45.0, 0.03)
 
 
 class Audience(Protocol):
-    """Whoever watches."""
+    """Shows the demo's progress."""
 
-    def hear(self, words: str) -> None:
+    def announce(self, words: str) -> None:
         """Be told what happens."""
 
-    def see(self, accepted: int, settled: int) -> None:
+    def update(self, accepted: int, settled: int) -> None:
         """Be shown how far it is."""
 
 
@@ -78,9 +78,9 @@ class Show:
 
     async def run(self) -> Report:
         """Go through with it; every process is ended, come what may."""
-        async with receiver(self._books) as port, _ended(self._crew):
-            self._audience.hear(f"a flaky receiver listens on port {port}")
-            self._audience.hear(f"worker {await self._crew.start()} starts")
+        async with receiver(self._books) as port, _ending(self._crew):
+            self._audience.announce(f"a flaky receiver listens on port {port}")
+            self._audience.announce(f"worker {await self._crew.start()} starts")
             async with _meanwhile(self._enqueue(f"http://127.0.0.1:{port}")) as accepting:
                 running = await self._kill_in_the_middle(accepting)
                 await accepting
@@ -109,8 +109,8 @@ class Show:
                 accepting.result()  # what went wrong there ends it here
         await self._crew.kill()
         running: int = (await self._sf.stats())["total_processing"]
-        self._audience.hear(f"the worker is killed with SIGKILL, {running} jobs in its hands")
-        self._audience.hear(f"worker {await self._crew.start()} starts")
+        self._audience.announce(f"the worker is killed with SIGKILL, {running} jobs in its hands")
+        self._audience.announce(f"worker {await self._crew.start()} starts")
         return running
 
     async def _until_settled(self) -> None:
@@ -125,7 +125,7 @@ class Show:
         self._crew.check()
         queue = (await self._sf.stats())["queues"].get(QUEUE) or _nothing()
         ended: int = queue["counters"].get(NoticeKind.COMPLETED, 0) + queue["counters"].get(NoticeKind.DEAD_LETTER, 0)
-        self._audience.see(len(self._accepted), ended)
+        self._audience.update(len(self._accepted), ended)
         if any(queue[what] for what in ("due", "running", "scheduled", "parked")):
             self._quiet_since = time.monotonic()
         return ended
@@ -150,11 +150,11 @@ class Show:
 
 def perform(jobs: int, directory: Path | None, audience: Audience) -> Report:
     """Run the demo in a temporary directory, by default where those are."""
-    with _made(directory) as name, _surroundings(Path(name)):
+    with _temporary_directory(directory) as name, _surroundings(Path(name)):
         return asyncio.run(_perform(Path(name), jobs, audience))
 
 
-def _made(directory: Path | None) -> tempfile.TemporaryDirectory[str]:
+def _temporary_directory(directory: Path | None) -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix="standfast-demo-", dir=directory)
     except OSError as error:
@@ -184,7 +184,7 @@ async def _meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.T
 
 
 @asynccontextmanager
-async def _ended(crew: Crew) -> AsyncIterator[None]:
+async def _ending(crew: Crew) -> AsyncIterator[None]:
     try:
         yield
     finally:

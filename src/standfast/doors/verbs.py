@@ -73,7 +73,17 @@ _WORK = (
     Verb("hand_over", "POST /hand-over", Why.PROGRAM, Why.PROGRAM, Why.PROGRAM),
     Verb("run_worker", Why.SHELL, "worker", Why.SHELL, Why.SHELL),
     *_nowhere(Why.CODE, "queue", "handler", "workflow", "worker", "outbox", "alerting", "enqueue_sync"),
-    *_nowhere(Why.PART, "open", "close", "begin", "meant", "there", "ignored", "publish_nothing", "run_suspects"),
+    *_nowhere(
+        Why.PART,
+        "open",
+        "close",
+        "begin",
+        "resolve_handler",
+        "exists",
+        "count_ignored",
+        "publish_nothing",
+        "run_suspects",
+    ),
 )
 _JOBS = (
     Verb("status", "GET /jobs/{id}", "status", "GET /jobs/{id}", "status"),
@@ -150,7 +160,7 @@ _GOVERNANCE = (
     Verb("tokens.create", "POST /tokens", "token create", "POST /tokens", Why.PERSON),
     Verb("tokens.list", "GET /tokens", "token list", "GET /tokens", Why.PERSON),
     Verb("tokens.revoke", "DELETE /tokens/{name}", "token revoke", "POST /tokens/{name}/revoke", Why.PERSON),
-    *_nowhere(Why.PART, "tokens.grant", "tokens.standing", "tokens.bounded"),
+    *_nowhere(Why.PART, "tokens.grant", "tokens.current_grant", "tokens.bounded"),
     *_nowhere(Why.PART, "browser_sessions.open", "browser_sessions.grant", "browser_sessions.close"),
     *_nowhere(Why.PART, "shared_settings.put_in_force", "shared_settings.look", "shared_settings.groups_of"),
 )

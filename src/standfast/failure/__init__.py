@@ -8,7 +8,7 @@ import msgspec
 
 
 class Class(StrEnum):
-    """Can repeating help? `unknown` means nobody classified it; it is repeated like transient."""
+    """Can repeating help? `unknown` means unclassified; it is repeated like transient."""
 
     TRANSIENT = "transient"
     PERMANENT = "permanent"
@@ -50,12 +50,12 @@ class Reason(msgspec.Struct, frozen=True):
 
     @property
     def loud(self) -> bool:
-        """Whether somebody is to be woken for a letter of this reason, unless its queue says otherwise."""
+        """Whether a letter of this reason raises an alert, unless its queue says otherwise."""
         return self.code not in QUIET
 
 
 QUIET = frozenset({"max_age", "expired", "cancelled", "restored", "denied", "consent_denied"})
-"""Reasons nobody is woken for: somebody decided it so, or nobody waits for it any more."""
+"""Reasons that raise no alert: a person decided it so, or the work is no longer wanted."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         return (self.reason_code,) if self.cause is None else (self.reason_code, self.cause)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What a person reads of it: its kind and its message. A KeyError says no more than the key, others nothing.
 
         A reply's message begins with its status, which is its kind too.
@@ -133,7 +133,7 @@ CATALOGUE: dict[str, Reason] = {
         _stopped("denied", "The policy or the receiver refused it; change the permission, then ask again."),
         _stopped("approval_required", "A person must approve it first."),
         _stopped("consent_required", "Its session must consent first; once it has, this goes on by itself."),
-        _stopped("consent_denied", "Its session was denied this; replay it only once somebody has consented."),
+        _stopped("consent_denied", "Its session was denied this; replay it only after someone has consented."),
         _stopped("policy_snapshot_mismatch", "The policy changed meanwhile; decide again under the present one."),
         _stopped("idempotency_conflict", "Another job holds this key with another payload; decide which one is right."),
         _unknown("partial_external_write", "Some effects landed and some did not; check each before replaying."),
@@ -155,8 +155,8 @@ CATALOGUE: dict[str, Reason] = {
         ),
         _stopped("too_many_steps", "One job keeps only so many steps; enqueue the rest as jobs of their own."),
         _unknown("unverified", "The handler could not confirm its own effect; look whether it landed."),
-        _unknown("unclassified_error", "Nobody classified this error; read it, then raise Transient or Permanent."),
-        _stopped("cancelled", "Somebody cancelled it."),
+        _unknown("unclassified_error", "This error is unclassified; read it, then raise Transient or Permanent."),
+        _stopped("cancelled", "It was cancelled."),
         _stopped("restored", "It came back from a backup and may have run since; check before replaying."),
     )
 }

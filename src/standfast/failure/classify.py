@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import HandlerFailure
 from standfast.failure import Class, Failure, Landed, known_code, reason
 from standfast.failure.error_reply import (
@@ -56,15 +56,15 @@ def of_exception(error: BaseException) -> Failed:
     """Judge what a handler raised: by itself, by its members if it is a group, then by what it wraps.
 
     The nearest exception that says anything decides, by (in this order) `Transient`, `Permanent` or `Uncertain`,
-    its `error_kind`, its HTTP status, its type. If none does, nobody classified it: unknown, and it may have landed.
+    its `error_kind`, its HTTP status, its type. If none does, it is unclassified: unknown, and it may have landed.
     """
     found = _ask(lambda: _evidence(error, iter(range(MOST_LOOKED_AT))), None)
     found = found or _failed(UNCLASSIFIED, _name(error), wait_of(error))
-    found = _refused(found, refusal_in(error))
+    found = _with_refusal(found, refusal_in(error))
     return replace(found, failure=replace(found.failure, message=_message(error)))
 
 
-def _refused(failed: Failed, wait: float | None) -> Failed:
+def _with_refusal(failed: Failed, wait: float | None) -> Failed:
     """Have a receiver that refused for now, and said when, be heard; what the handler itself said of the time holds."""
     if wait is None or failed.failure.cls is Class.PERMANENT:
         return failed
@@ -76,7 +76,7 @@ def of_http(status: int, retry_after: float | None = None) -> Failed | None:
     if status in _SUCCESS:
         return None
     failed = _failed(judge_status(status), f"http_{status}", as_wait(retry_after), f"HTTP {status}")
-    return _refused(failed, failed.retry_after if status in REFUSES_FOR_NOW else None)
+    return _with_refusal(failed, failed.retry_after if status in REFUSES_FOR_NOW else None)
 
 
 TELLING = frozenset({"error_kind", "error", "success", "verified"})
@@ -96,15 +96,15 @@ def _of_dict(result: dict[Any, Any]) -> Failed | None:
     judgement = _judge_result(result, kind, unverified=bool(unverified))
     if judgement is None:
         return None
-    told = (result.get("error"), result.get("message"), unverified)
-    message = next((_text(words) for words in told if _truthy(words)), "")
+    texts = (result.get("error"), result.get("message"), unverified)
+    message = next((_text(words) for words in texts if _truthy(words)), "")
     failed = _failed(judgement, kind, as_wait(result.get("retry_after")), message)
-    failed = _refused(failed, failed.retry_after if judgement.reason_code == RATE_LIMITED.reason_code else None)
+    failed = _with_refusal(failed, failed.retry_after if judgement.reason_code == RATE_LIMITED.reason_code else None)
     return replace(failed, said=True, doubts=_doubted(result)) if unverified else failed
 
 
 def of_unfinished(result: object) -> Failed | None:
-    """Judge a result that is work nobody has done or waited for: a forgotten `await`, or a generator. None is none.
+    """Judge a result that is unfinished work: a forgotten `await`, or a generator. None if it is finished.
 
     The handler itself was entered, and a task may be under way, so it may have landed.
     """
@@ -117,7 +117,7 @@ def of_unfinished(result: object) -> Failed | None:
             each.close()  # or Python warns of what is told here
     kind = type(unfinished[0]).__name__
     name = _text(attribute(unfinished[0], "__qualname__") or kind)
-    message = f"the handler returned {kind} {name}, which nobody ran or waited for: is an `await` missing?"
+    message = f"the handler returned {kind} {name}, which was never run or awaited: is an `await` missing?"
     return _failed(FORGOTTEN, kind, message=message)
 
 
@@ -159,7 +159,7 @@ def _by_kind(error: BaseException) -> Failed | None:
 
 def _by_status(error: BaseException) -> Failed | None:
     status = status_of(error)
-    # A success that raised all the same was answered: its type may say more. Below 100 nobody answered.
+    # A success that raised all the same was answered: its type may say more. Below 100 there was no answer.
     if status is None or status in _SUCCESS or status < _LOWEST or _is_made_up(error):
         return None
     return _failed(judge_service(error) or judge_status(status), _name(error))
@@ -174,7 +174,7 @@ def _of_members(error: BaseException, looks: Iterator[int], path: tuple[int, ...
     """Judge a group by its worst member: repeating helps unless it helps none, and any `maybe` stays one."""
     if not isinstance(error, BaseExceptionGroup):
         return None
-    # One more than may be looked at is enough: nobody classified it, and nothing is worse.
+    # One more than may be looked at is enough: it is unclassified, and nothing is worse.
     some = error.exceptions[: MOST_LOOKED_AT + 1]
     members = [_evidence(member, looks, path) or _failed(UNCLASSIFIED, _name(member)) for member in some]
     worst = min(members, key=_badness)
@@ -189,7 +189,7 @@ def _of_wrapped(error: BaseException, looks: Iterator[int], path: tuple[int, ...
     if error.__context__ is None or error.__suppress_context__:
         return None
     found = _evidence(error.__context__, looks, path)
-    # Raised while handling the other, which nobody named as its cause: the handling may have done something.
+    # Raised while handling the other, which was not named as its cause: the handling may have done something.
     return found and _hedged(found)
 
 
@@ -255,8 +255,8 @@ def _message(error: BaseException) -> str:
     """Give what the exception says; a group says nothing itself, so its members are told."""
     if not isinstance(error, BaseExceptionGroup):
         return _text(error)
-    told: tuple[BaseException, ...] = _ask(lambda: error.exceptions[:MEMBERS_TOLD], ())
-    members = "; ".join(f"{_name(member)}: {_text(member)}" for member in told)
+    shown: tuple[BaseException, ...] = _ask(lambda: error.exceptions[:MEMBERS_TOLD], ())
+    members = "; ".join(f"{_name(member)}: {_text(member)}" for member in shown)
     return f"{_text(error)}: {members}"[:LONGEST_MESSAGE]
 
 
@@ -287,4 +287,4 @@ def _truthy(value: object) -> bool:
 
 def _ask(question: Callable[[], T], otherwise: T) -> T:
     """Ask an object of someone else's, whose properties and text may raise: the failure must be told all the same."""
-    return asked(question, lambda _error: otherwise)
+    return call_guarded(question, lambda _error: otherwise)

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import HandlerFailure
 from standfast.failure.evidence import STATUS_ATTRIBUTES, attribute, is_rate_limit, type_names
-from standfast.failure.retry_after import honour_retry_after, read_retry_after, wait_asked_for
+from standfast.failure.retry_after import honour_retry_after, read_retry_after, requested_wait
 
 REFUSES_FOR_NOW = frozenset({429, 503})
 """Statuses that say "not now": with a time to come back they are no failure."""
@@ -31,7 +31,7 @@ def status_of(error: BaseException) -> int | None:
     """Give the status of the reply that an exception carries, if it carries one."""
     named = next((STATUS_ATTRIBUTES[name] for name in type_names(error) if name in STATUS_ATTRIBUTES), "status_code")
     response = attribute(error, "response")
-    for status in (attribute(error, named), attribute(response, "status_code"), _within(_metadata(error), _STATUS)):
+    for status in (attribute(error, named), attribute(response, "status_code"), _dig(_metadata(error), _STATUS)):
         if isinstance(status, int) and not isinstance(status, bool):
             return int(status)
     return None
@@ -42,7 +42,7 @@ def wait_of(error: BaseException) -> float | None:
     own = as_wait(attribute(error, "retry_after"))
     if own is not None:
         return own
-    found = wait_asked_for(lambda name: _header(error, name))
+    found = requested_wait(lambda name: _header(error, name))
     return _retry_info(error) if found is None else found
 
 
@@ -64,7 +64,7 @@ def refusal_in(error: BaseException) -> float | None:
 
     The chain is what the exception was raised from, or else while handling, and the members of groups in it.
     """
-    return asked(lambda: _refusal(error, iter(range(MOST_LOOKED_AT))), lambda _error: None)
+    return call_guarded(lambda: _refusal(error, iter(range(MOST_LOOKED_AT))), lambda _error: None)
 
 
 def _refusal(error: BaseException, looks: Iterator[int], path: tuple[int, ...] = ()) -> float | None:
@@ -95,10 +95,10 @@ _HEADERS = ("HTTPHeaders",)
 
 def _metadata(error: BaseException) -> object:
     """Give what botocore keeps of a reply, which is a dict."""
-    return _within(attribute(error, "response"), ("ResponseMetadata",))
+    return _dig(attribute(error, "response"), ("ResponseMetadata",))
 
 
-def _within(found: object, path: tuple[str, ...]) -> Any:
+def _dig(found: object, path: tuple[str, ...]) -> Any:
     """Look into dicts in dicts."""
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
@@ -108,7 +108,7 @@ def _within(found: object, path: tuple[str, ...]) -> Any:
 def _header(error: BaseException, name: str) -> str | None:
     """Read a header of the reply an exception carries. Most clients' headers ignore case; plain dicts do not."""
     kept = [attribute(reply, "headers") for reply in (attribute(error, "response"), error)]
-    values = (_look_up(headers, name) for headers in (*kept, _within(_metadata(error), _HEADERS)))
+    values = (_look_up(headers, name) for headers in (*kept, _dig(_metadata(error), _HEADERS)))
     return next((str(value) for value in values if isinstance(value, str | int)), None)
 
 
@@ -116,12 +116,12 @@ def _look_up(headers: object, name: str) -> object:
     if isinstance(headers, dict):
         return next((value for key, value in headers.items() if str(key).lower() == name.lower()), None)
     get = attribute(headers, "get")
-    return asked(lambda: get(name), lambda _error: None) if callable(get) else None
+    return call_guarded(lambda: get(name), lambda _error: None) if callable(get) else None
 
 
 def _retry_info(error: BaseException) -> float | None:
     """Read `RetryInfo` in the body that Google's clients keep: their 429 rarely has a header."""
-    details = _within(attribute(error, "details"), ("error", "details"))
-    delays = (_within(each, ("retryDelay",)) for each in details) if isinstance(details, list) else ()
+    details = _dig(attribute(error, "details"), ("error", "details"))
+    delays = (_dig(each, ("retryDelay",)) for each in details) if isinstance(details, list) else ()
     found = next((match for each in delays if isinstance(each, str) and (match := _DELAY.fullmatch(each))), None)
     return honour_retry_after(float(found[1])) if found else None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import HandlerFailure, Permanent, Transient, Uncertain
 from standfast.failure import CATALOGUE, Class, Landed
 
@@ -327,7 +327,7 @@ def _carried(error: BaseException) -> BaseException | None:
 
 def attribute(owner: object, name: str) -> object:
     """Read an attribute of an object of someone else's, whose properties may raise; None if there is none."""
-    return asked(lambda: getattr(owner, name, None), lambda _error: None)
+    return call_guarded(lambda: getattr(owner, name, None), lambda _error: None)
 
 
 def judge_status(status: int) -> Judgement:
@@ -340,8 +340,8 @@ def judge_service(error: BaseException) -> Judgement | None:
     if "botocore.ClientError" not in type_names(error):
         return None
     response = attribute(error, "response")
-    told = response.get("Error") if isinstance(response, dict) else None
-    return SERVICE_CODES.get(str(told.get("Code"))) if isinstance(told, dict) else None
+    details = response.get("Error") if isinstance(response, dict) else None
+    return SERVICE_CODES.get(str(details.get("Code"))) if isinstance(details, dict) else None
 
 
 def is_rate_limit(error: BaseException) -> bool:

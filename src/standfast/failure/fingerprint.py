@@ -121,7 +121,7 @@ def fingerprint(queue: str, handler: str, failure: Failure) -> str:
     """Give the name of a cause: version, dash, 16 hexadecimal digits.
 
     What spent its attempts is known by what the last of them failed of. Secrets in its message are taken out first:
-    whoever may not read them could otherwise try words until the fingerprint fits.
+    a person who may not read them could otherwise try words until the fingerprint fits.
     """
     code = failure.cause or failure.reason_code
     message = failure.message[:LONGEST_MESSAGE]

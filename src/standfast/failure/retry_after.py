@@ -35,14 +35,14 @@ def read_retry_after(header: str, replied_at: str | None = None) -> float | None
     return honour_retry_after((until - since).total_seconds())
 
 
-def wait_asked_for(header: Callable[[str], str | None]) -> float | None:
+def requested_wait(header: Callable[[str], str | None]) -> float | None:
     """Read how long a reply asks its caller to wait; `header` looks one up. What is exact to the millisecond wins."""
     for name in MILLISECONDS:
         exact = (header(name) or "").strip()
         if _SECONDS.fullmatch(exact):
             return honour_retry_after(float(exact) / 1000)
-    asked = header("Retry-After")
-    return read_retry_after(asked, header("Date")) if asked else None
+    value = header("Retry-After")
+    return read_retry_after(value, header("Date")) if value else None
 
 
 def _http_date(text: str) -> datetime | None:

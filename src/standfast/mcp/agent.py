@@ -14,7 +14,7 @@ from standfast.lifecycle import FINAL
 from standfast.mcp.agent_identity import Identity
 from standfast.mcp.outside import answer
 from standfast.server import visible as reached
-from standfast.server.seen import left_out
+from standfast.server.token_view import left_out
 from standfast.views import JobView
 from standfast.wings.access.words import Right
 
@@ -56,15 +56,15 @@ class Agent:
         """Find what a name means, and refuse what this connection may not call."""
         self.who.check(Right.ENQUEUE)
         grant = self.who.grant
-        target = await self.sf.meant(handler, queues=None if grant is None else grant.queues)
+        target = await self.sf.resolve_handler(handler, queues=None if grant is None else grant.queues)
         self.who.check_queue(target.queue)
         if grant is not None and not await reached.takes_work(self.sf, grant, target.queue):
             raise PolicyDenied(f"no process has published queue {target.queue}; nothing was done: correct the name")
         return f"{target.queue}/{target.handler}"
 
-    async def found(self, id: str) -> JobView:
+    async def find_job(self, id: str) -> JobView:
         """Find a job that must be there for this connection."""
-        return self.who.seen(await self.sf.status(id), id)
+        return self.who.visible(await self.sf.status(id), id)
 
     async def look(self, id: str) -> JobView | None:
         """Look at a job, if it is there for this connection."""
@@ -72,14 +72,14 @@ class Agent:
         return job if job is not None and self.who.sees(job) else None
 
     async def cancel(self, id: str) -> bool:
-        """End a job of this connection's own that is not wanted any more; False if it is another's."""
-        job = await self.found(id)
+        """End a job of this connection's own that is no longer wanted; False if it is another's."""
+        job = await self.find_job(id)
         if self.who.owns(job) and job.state not in FINAL:
             await self.sf.cancel(job.id, by=self.who.person)
         return self.who.owns(job)
 
     async def keep_reply(self, id: str | None) -> None:
-        """Have the end of a call be in the inbox, because nobody received its reply."""
+        """Keep the end of a call in the inbox, because its reply was not received."""
         job = None if id is None else await self.sf.status(id)
         if job is not None and self.who.owns(job):
             await self.sf.inbox.keep_reply(job.id)

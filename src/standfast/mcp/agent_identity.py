@@ -11,7 +11,7 @@ from standfast.views import JobView
 from standfast.wings.access.words import Grant, Right
 
 UNNAMED = "mcp-"
-"""How the session of a connection begins that nobody named."""
+"""How the session name of an unnamed connection begins."""
 LONGEST = 200
 
 
@@ -48,10 +48,10 @@ class Identity(msgspec.Struct, frozen=True):
         own = self.owns(job) or self.person in job.requesters
         return self.grant.reaches(job.queue) and (own or self.grant.may(Right.READ))
 
-    def seen(self, job: JobView | None, named: str) -> JobView:
+    def visible(self, job: JobView | None, named: str) -> JobView:
         """Give a job that may be seen; to everybody else there is none."""
         if job is None or not self.sees(job):
-            raise UnknownJob.named(named)
+            raise UnknownJob.for_id(named)
         return job
 
 

@@ -11,7 +11,7 @@ from standfast.mcp.agent import Agent
 from standfast.mcp.agent_identity import Identity
 from standfast.mcp.resources import add_resources
 from standfast.mcp.tasks import Tasks
-from standfast.mcp.tool import AgentTool, offered
+from standfast.mcp.tool import AgentTool, tools_for
 from standfast.wings.calls import tools as calls
 from standfast.wings.health import tools as health
 from standfast.wings.jobs import tools as jobs
@@ -35,7 +35,7 @@ def agent_server(sf: Standfast, who: Identity, *, version: str) -> MCPServer[Any
         title="standfast",
         version=version,
         instructions=INSTRUCTIONS,
-        tools=offered(agent, TOOLS),
+        tools=tools_for(agent, TOOLS),
         extensions=[Tasks(agent)],
     )
     add_resources(server, sf, who)

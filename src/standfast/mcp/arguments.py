@@ -45,9 +45,9 @@ def _wrong(misfit: Mapping[str, Any]) -> str:
     if kind == "extra_forbidden":
         return f"there is no argument {name}"
     expected = EXPECTED.get(kind, "something else").format(**misfit.get("ctx", {}))
-    return f"{name} must be {expected}, not {_shown(misfit['input'])}"
+    return f"{name} must be {expected}, not {_display(misfit['input'])}"
 
 
-def _shown(value: Any) -> str:
+def _display(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"

@@ -61,9 +61,9 @@ class Desk:
         """Serve a request as its token's own."""
         grant = await self._granted(scope, receive, send)
         if grant is not None:
-            await (await self._of(grant)).serve(scope, receive, send)
+            await (await self._connection_of(grant)).serve(scope, receive, send)
 
-    async def _of(self, grant: Grant) -> Connection:
+    async def _connection_of(self, grant: Grant) -> Connection:
         if grant not in self._connections:
             if len(self._connections) >= MOST:
                 await self.close()

@@ -21,15 +21,17 @@ REFUSED = "It was refused and nothing was done. Read the error, mend the call, a
 TOO_LONG = "The rest is left out; ask for one key of the result, or for fewer at a time."
 
 
-def answer(said: Mapping[str, Any], *, failed: bool = False, without: frozenset[str] = frozenset()) -> CallToolResult:
-    """Answer a tool's call: our own hint first, then the data, which is nobody's instruction."""
-    shown = shown_to_agents(said, without)
+def answer(
+    document: Mapping[str, Any], *, failed: bool = False, without: frozenset[str] = frozenset()
+) -> CallToolResult:
+    """Answer a tool's call: our own hint first, then the data, which is never an instruction."""
+    shown = shown_to_agents(document, without)
     hint = shown.get("hint", "")
     text = f"{hint}\n{fenced(shown)}" if hint else fenced(shown)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=shown, is_error=failed)
 
 
-def refused(error: StandfastError) -> CallToolResult:
+def refusal(error: StandfastError) -> CallToolResult:
     """Answer a call that was refused: what happened, what is safe, what to do next, as the error says it."""
     return _failed(error.outside)
 
@@ -45,15 +47,15 @@ def _failed(why: str) -> CallToolResult:
     return answer({"status": "failed", "error": why, "hint": REFUSED}, failed=True)
 
 
-def shown_to_agents(said: Mapping[str, Any], without: frozenset[str] = frozenset()) -> dict[str, Any]:
+def shown_to_agents(document: Mapping[str, Any], without: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Give what an agent may read of a document: no secrets, nothing under a key of `without`, and not without end."""
-    whole = msgspec.to_builtins(said)
+    whole = msgspec.to_builtins(document)
     shown: dict[str, Any] = redacted(whole, longest=LONGEST_TEXT, keyed_hashes=True, without=without)
     return shown
 
 
 def fenced(value: Any) -> str:
-    """Write a value as JSON between marks that nobody outside can know, so that no text in it can end them."""
+    """Write a value as JSON between random marks, so that no text in it can close them."""
     text = escaped(msgspec.json.encode(value).decode())
     if len(text) > LONGEST_ANSWER:
         text = f"{text[:LONGEST_ANSWER]}… {TOO_LONG}"

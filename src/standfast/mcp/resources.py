@@ -14,7 +14,7 @@ from standfast.errors import StandfastError
 from standfast.mcp.agent_identity import Identity
 from standfast.mcp.outside import fenced, shown_to_agents
 from standfast.server import visible as reached
-from standfast.server.seen import left_out
+from standfast.server.token_view import left_out
 from standfast.views import JobView
 from standfast.wings.access.words import Right
 
@@ -25,35 +25,35 @@ def add_resources(server: MCPServer[Any], sf: Standfast, who: Identity) -> None:
     """Offer the resources."""
 
     def of_job(what: str, job: JobView) -> str:
-        return _shown(what, job, left_out(who.grant, job))
+        return _render(what, job, left_out(who.grant, job))
 
     @server.resource("standfast://jobs/{id}", title="A job", mime_type="text/plain")
-    @_found
+    @_or_missing
     async def job(id: str) -> str:
         """Give a job as it stands."""
-        return of_job("job", who.seen(await sf.status(id), id))
+        return of_job("job", who.visible(await sf.status(id), id))
 
     @server.resource("standfast://letters/{id}", title="A dead letter", mime_type="text/plain")
-    @_found
+    @_or_missing
     async def letter(id: str) -> str:
         """Give a letter, whole: what it was to do, how it failed, what the policy says."""
-        seen = who.seen(await sf.status(id), id)
+        seen = who.visible(await sf.status(id), id)
         return of_job("letter", await sf.dead_letters.get(seen.id))
 
     @server.resource("standfast://workflows/{id}", title="A workflow", mime_type="text/plain")
-    @_found
+    @_or_missing
     async def workflow(id: str) -> str:
         """Give a workflow: its state, and each step's."""
         who.check(Right.READ)
         found = sf.workflows.get(id) if who.grant is None else reached.workflow(sf, who.grant, id)
-        return _shown("workflow", await found, left_out(who.grant))
+        return _render("workflow", await found, left_out(who.grant))
 
 
-def _shown(what: str, value: Any, without: frozenset[str]) -> str:
+def _render(what: str, value: Any, without: frozenset[str]) -> str:
     return fenced(shown_to_agents({what: value}, without)[what])
 
 
-def _found(read: Reads) -> Reads:
+def _or_missing(read: Reads) -> Reads:
     """Have what is refused be told as something that is not there."""
 
     @functools.wraps(read)

@@ -1,6 +1,6 @@
 """MCP's Tasks extension, backed by the store: a task is a job, so a long call outlives its client and its server.
 
-A task's id is its job's. Nothing is kept here: whoever asks, of whichever server on this store, reads the same job.
+A task's id is its job's. Nothing is kept here: every server on this store reads the same job.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Task(Result):
     result: dict[str, Any] | None = None
 
 
-class Wanted(RequestParams):
+class TaskParams(RequestParams):
     """The parameters of every method here: which task is meant."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
@@ -64,7 +64,7 @@ class Tasks(Extension):
     def methods(self) -> Sequence[MethodBinding]:
         """Give the methods a task is followed by."""
         bound = {"tasks/get": self._get, "tasks/update": self._update, "tasks/cancel": self._cancel}
-        return [MethodBinding(method, Wanted, handler) for method, handler in bound.items()]
+        return [MethodBinding(method, TaskParams, handler) for method, handler in bound.items()]
 
     async def intercept_tool_call(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
@@ -84,21 +84,21 @@ class Tasks(Extension):
         job = await self._agent.look(said["operation_id"])
         return answered if job is None else _task(job, self._agent.left_out, created=True)
 
-    async def _get(self, _: ServerRequestContext[Any, Any], wanted: Wanted) -> HandlerResult:
+    async def _get(self, _: ServerRequestContext[Any, Any], wanted: TaskParams) -> HandlerResult:
         return _task(await self._job(wanted), self._agent.left_out)
 
-    async def _update(self, _: ServerRequestContext[Any, Any], wanted: Wanted) -> HandlerResult:
+    async def _update(self, _: ServerRequestContext[Any, Any], wanted: TaskParams) -> HandlerResult:
         """Take note of answers to questions that were never asked: what a job waits for is a person's to give."""
         await self._job(wanted)
         return EmptyResult(result_type="complete")
 
-    async def _cancel(self, _: ServerRequestContext[Any, Any], wanted: Wanted) -> HandlerResult:
+    async def _cancel(self, _: ServerRequestContext[Any, Any], wanted: TaskParams) -> HandlerResult:
         job = await self._job(wanted)
         if not await self._agent.cancel(job.id):
             raise MCPError(code=INVALID_PARAMS, message="the task is another session's; nothing was cancelled")
         return EmptyResult(result_type="complete")
 
-    async def _job(self, wanted: Wanted) -> JobView:
+    async def _job(self, wanted: TaskParams) -> JobView:
         job = await self._agent.look(wanted.task_id)
         if job is None:
             raise MCPError(code=INVALID_PARAMS, message="there is no such task; it may have been pruned")
@@ -106,7 +106,7 @@ class Tasks(Extension):
 
 
 async def _went_away(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Tell whether whoever called hung up: over HTTP a connection is one call."""
+    """Tell whether the caller hung up: over HTTP a connection is one call."""
     return ctx.request is not None and await ctx.request.is_disconnected()
 
 
@@ -117,15 +117,15 @@ def _knows_tasks(ctx: ServerRequestContext[Any, Any]) -> bool:
 
 def _task(job: JobView, without: frozenset[str], *, created: bool = False) -> Task:
     """Word a job as a task. What stopped for a person is an answer too: the reply says so, and what to do."""
-    said = reply(job)
+    worded = reply(job)
     settled = job.settled and not created
     cancelled = settled and job.state == State.CANCELLED
-    answered = answer(said, failed=said["status"] == "failed", without=without)
+    answered = answer(worded, failed=worded["status"] == "failed", without=without)
     ended = answered.model_dump(by_alias=True, mode="json")
     return Task(
         task_id=job.id,
         status="cancelled" if cancelled else "completed" if settled else "working",
-        status_message=said["hint"],
+        status_message=worded["hint"],
         created_at=job.created_at,
         last_updated_at=job.finished_at or job.claimed_at or job.created_at,
         result_type="task" if created else "complete",

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from standfast.errors import StandfastError
 from standfast.mcp.agent import Agent
 from standfast.mcp.arguments import misfits
-from standfast.mcp.outside import refused
+from standfast.mcp.outside import refusal
 
 LOOKS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
@@ -37,7 +37,7 @@ class AgentTool(NamedTuple):
     annotations: ToolAnnotations
 
 
-class Offered(Tool):
+class CheckedTool(Tool):
     """A tool whose refusals are ours: the library's words about arguments are its own code's."""
 
     async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:  # noqa: FBT001, FBT002 - the library has it so
@@ -51,10 +51,10 @@ class Offered(Tool):
             raise ToolError(misfits(self.name, self.parameters, found)) from error
 
 
-def offered(agent: Agent, tools: Iterable[AgentTool]) -> list[Tool]:
+def tools_for(agent: Agent, tools: Iterable[AgentTool]) -> list[Tool]:
     """Give the tools, each with what a client may know of it beforehand."""
     return [
-        _strict(Offered.from_function(_answered(agent, call), annotations=annotations, structured_output=True))
+        _strict(CheckedTool.from_function(_guarded(agent, call), annotations=annotations, structured_output=True))
         for call, annotations in tools
     ]
 
@@ -68,7 +68,7 @@ def _strict(tool: Tool) -> Tool:
     return tool
 
 
-def _answered(agent: Agent, tool: Call) -> Call:
+def _guarded(agent: Agent, tool: Call) -> Call:
     """Have what is refused answered as the tool's own error: an agent reads what is safe and what to do next."""
 
     @functools.wraps(tool)
@@ -76,7 +76,7 @@ def _answered(agent: Agent, tool: Call) -> Call:
         try:
             return await tool(agent, *args, **kwargs)
         except StandfastError as error:
-            return refused(error)
+            return refusal(error)
 
     signature = inspect.signature(tool, eval_str=True)
     _, *parameters = signature.parameters.values()  # the agent is the connection's, never an argument

@@ -14,8 +14,8 @@ from standfast.errors import PayloadRejected, StandfastError
 from standfast.printable import printable
 from standfast.server.auth import Gatekeeper, check_right
 from standfast.server.problems import Problem, misfit, of_error
-from standfast.server.route import Answer, Call, Nothing, Route, done
-from standfast.server.shown import header
+from standfast.server.request_headers import header
+from standfast.server.route import Answer, Call, Nothing, Route, perform
 from standfast.spine.payload import parse
 
 LARGEST_BODY = 1 << 20
@@ -28,7 +28,7 @@ _TOLD = ((b"cache-control", b"no-store"), (b"content-type", b"application/json")
 _NOTHING = Nothing()
 
 
-class Told(Response):
+class PlainResponse(Response):
     """An answer, put together without what Starlette does for those of other kinds: most requests are small ones."""
 
     def __init__(self, answer: Answer) -> None:
@@ -53,7 +53,7 @@ def endpoint(sf: Standfast, gate: Gatekeeper, route: Route) -> Callable[[Request
         except StandfastError as error:
             return of_error(error).response()
         except ClientDisconnect:
-            return Response(status_code=GONE)  # nobody reads it
+            return Response(status_code=GONE)  # the client is gone
 
     return serve
 
@@ -66,12 +66,12 @@ async def _served(sf: Standfast, gate: Gatekeeper, route: Route, request: Reques
     query = _read_query(request, route)
     body = None if route.body is None else fitted(await whole_body(request), route.body)
     call = Call(sf, grant, checked_path(request), query, body, request)
-    answer = await done(route, call)
-    return answer.whole or Told(answer)
+    answer = await perform(route, call)
+    return answer.whole or PlainResponse(answer)
 
 
 def _check_kind(request: Request) -> None:
-    """Refuse a browser's form: what it holds is for pages, and no JSON. Whoever shows a token may call it anything."""
+    """Refuse a browser's form: what it holds is for pages, and no JSON. With a token, any type is fine."""
     if header(request, b"authorization") is None and (header(request, b"content-type") or "").startswith(FORMS):
         raise Problem(415, "not-json", "the body is a form", "Send JSON, with Content-Type: application/json.")
 

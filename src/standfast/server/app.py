@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 API = "/api/v1"
 
 
-class Chosen(PathConvertor):
-    """A name that somebody chose, as part of an address: a line break in it is refused in words, not unknown."""
+class NameConvertor(PathConvertor):
+    """A user-chosen name as part of an address: a line break in it is refused in words, not unknown."""
 
     regex = r"[\s\S]*"
 
 
-register_url_convertor("chosen", Chosen())
+register_url_convertor("chosen", NameConvertor())
 
 
 def address(route: Route) -> str:
@@ -52,7 +52,7 @@ def address(route: Route) -> str:
 
 
 class Server:
-    """An ASGI application over one Standfast. Whoever serves it opens and closes the queue."""
+    """An ASGI application over one Standfast. Its host opens and closes the queue."""
 
     def __init__(self, sf: Standfast, *, hosts: tuple[str, ...] = (), auth: HostAuth | None = None) -> None:
         self.gate = Gatekeeper(sf, auth)

@@ -12,10 +12,10 @@ from starlette.responses import Response
 from standfast.application import Standfast
 from standfast.server import cookies
 from standfast.server.connections import prove
+from standfast.server.grant_cache import GrantCache
 from standfast.server.origin import SAFE
 from standfast.server.problems import Problem
-from standfast.server.remembered import Remembered
-from standfast.server.shown import header
+from standfast.server.request_headers import header
 from standfast.wings.access.words import Grant, Right
 
 CSRF_HEADER = "x-csrf-token"
@@ -38,7 +38,7 @@ class Gatekeeper:
     def __init__(self, sf: Standfast, host: HostAuth | None = None) -> None:
         self._sf = sf
         self._host = host
-        self._remembered = Remembered(lambda: sf.tokens.revocations + sf.browser_sessions.closed)
+        self._remembered = GrantCache(lambda: sf.tokens.revocations + sf.browser_sessions.closed)
         self._links: dict[str, tuple[float, str]] = {}
 
     async def grant(self, request: Request) -> Grant:
@@ -47,7 +47,7 @@ class Gatekeeper:
             _check_page(request)
             prove(request.scope)
             return known
-        token, session = _bearer(request), cookies.shown(request)
+        token, session = _bearer(request), cookies.session_secret(request)
         if token is None and session is None:
             raise Problem(401, "unauthenticated", "no token was shown", SIGN_IN, headers=CHALLENGE)
         found = await self._look_up(request, token, session)
@@ -62,14 +62,14 @@ class Gatekeeper:
         """Tell who is asking, if anybody we know."""
         if self._host is not None and (known := await self._by_host(request, self._host)) is not None:
             return known
-        found = await self._look_up(request, _bearer(request), cookies.shown(request))
+        found = await self._look_up(request, _bearer(request), cookies.session_secret(request))
         if found is not None:
             prove(request.scope)
         return found
 
     async def _by_host(self, request: Request, host: HostAuth) -> Grant | None:
-        said = host(request)
-        grant = await said if isinstance(said, Awaitable) else said
+        granted = host(request)
+        grant = await granted if isinstance(granted, Awaitable) else granted
         return None if grant is None else self._sf.tokens.bounded(grant)
 
     async def _look_up(self, request: Request, token: str | None, session: str | None) -> Grant | None:
@@ -97,24 +97,24 @@ class Gatekeeper:
 
     async def sign_in(self, request: Request, response: Response, token: str) -> None:
         """Sign a browser in with the token of an id. Its session is always a new one; the one it had before ends."""
-        before = cookies.shown(request)
+        before = cookies.session_secret(request)
         secret = await self._sf.browser_sessions.open(token, cookies.audience(request), replaces=before)
         cookies.keep(request, response, secret)
 
     async def sign_out(self, request: Request, response: Response) -> None:
         """End a browser's session here and at every other server of the store."""
-        session = cookies.shown(request)
+        session = cookies.session_secret(request)
         if session is not None:
             await self._sf.browser_sessions.close(session)
         cookies.forget(request, response)
 
 
 def check_ours(request: Request, given: str) -> None:
-    """Refuse a change that no page of ours asks for, of somebody who is known.
+    """Refuse a change by a signed-in person that no page of ours asks for.
 
     Without a cookie of ours, they are known by the host's session or by a header: the page is then told by its origin.
     """
-    if cookies.shown(request) is None:
+    if cookies.session_secret(request) is None:
         _check_page(request)
     elif not cookies.is_ours(request, given):
         hint = "Load the page again and repeat; nothing was changed."
@@ -138,12 +138,12 @@ def check_queue(grant: Grant, queue: str) -> None:
         raise Problem(403, "forbidden", "the token does not reach this queue", "Ask for a token for this queue.")
 
 
-def own_session(grant: Grant, asked: str | None) -> str:
+def own_session(grant: Grant, wanted: str | None) -> str:
     """Give the session that something is done in: the token's, or the one of its own that was asked for."""
-    if asked is not None and not grant.works_in(asked):
+    if wanted is not None and not grant.works_in(wanted):
         hint = "Leave the session out, or ask for a token made with --sessions."
         raise Problem(403, "forbidden", "the session is not the token's own; nothing was done", hint)
-    return grant.session if asked is None else asked
+    return grant.session if wanted is None else wanted
 
 
 def agent_session(grant: Grant) -> str | None:
@@ -169,7 +169,7 @@ def _bearer(request: Request) -> str | None:
 
 
 def _check_page(request: Request) -> None:
-    """Refuse a change that a browser may have been led to: whoever asks shows a header of its own, or a page of ours.
+    """Refuse a change that a browser may have been led to: it must carry a header, or come from our page.
 
     A foreign origin got no further than the front.
     """

@@ -1,8 +1,8 @@
-"""How many connections a server keeps open, how much it holds for whoever has shown nothing, and for how long.
+"""How many connections a server keeps open, how much it buffers for unauthenticated clients, and for how long.
 
 A connection is proven once a request on it showed a token or a session that counts. When there are too many, a
 newcomer takes the place of the oldest unproven one that is not being answered: a crowd of slow connections loses its
-own places, and keeps nobody out. All deadlines are looked after by one timer, so that a request costs no timer.
+own places, and keeps no one else out. All deadlines are looked after by one timer, so that a request costs no timer.
 """
 
 from __future__ import annotations

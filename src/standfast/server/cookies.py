@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from standfast.server.origin import SAFE
-from standfast.server.shown import header
+from standfast.server.request_headers import header
 
 PREFIX = "standfast_session_"
 HOST_ONLY = "__Host-"
@@ -23,7 +23,7 @@ def audience(request: Request) -> str:
     return f"{request.scope['scheme']}://{(header(request, b'host') or '').lower()}{root}"
 
 
-def shown(request: Request) -> str | None:
+def session_secret(request: Request) -> str | None:
     """Give the secret that a browser shows for this address."""
     return request.cookies.get(name_at(audience(request))) or None
 
@@ -42,12 +42,12 @@ def forget(request: Request, response: Response) -> None:
 
 def csrf_of(request: Request) -> str:
     """Give what a form of ours must carry: only a page that this very session was given can know it."""
-    return csrf(shown(request) or "")
+    return csrf(session_secret(request) or "")
 
 
 def is_ours(request: Request, given: str) -> bool:
     """Tell whether something comes from a page that was given to this very session."""
-    return shown(request) is not None and hmac.compare_digest(given.encode(), csrf_of(request).encode())
+    return session_secret(request) is not None and hmac.compare_digest(given.encode(), csrf_of(request).encode())
 
 
 def csrf(secret: str) -> str:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from standfast.server.api import LARGEST_BODY, too_large
 from standfast.server.origin import SAFE, is_foreign, wrong_origin
 from standfast.server.problems import Problem
-from standfast.server.shown import headers
+from standfast.server.request_headers import headers
 from standfast.wings.ingest.sources import LARGEST_OF_GITHUB
 
 DELIVERIES = "/api/v1/ingest/"
@@ -25,7 +25,7 @@ ECHOED = frozenset({"TRACE", "TRACK", "CONNECT"})
 """Methods that give a request back, or lead elsewhere: no route has them."""
 ALLOWED = {"Allow": "GET, HEAD, POST, DELETE"}
 SAID_ONCE = frozenset({b"host", b"authorization", b"idempotency-key"})
-"""Headers of which nobody can tell which counts where one comes twice: a proxy may have read the other."""
+"""Headers that are ambiguous when sent twice: a proxy may have read the other one."""
 LONGEST_LENGTH = 12
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 POLICY = (
@@ -48,7 +48,7 @@ Serves = Callable[[Request], Awaitable[Response]]
 
 
 class Front:
-    """The outermost layer. A name that leads here by somebody else's DNS, or a page elsewhere, gets no further.
+    """The outermost layer. A foreign host name that points here, or a page of another site, gets no further.
 
     What most requests ask for goes `straight` to what serves it, and not past every route. Where the server is mounted
     into another application, the path is another one, and all go the long way.

@@ -85,7 +85,7 @@ def _ingest() -> dict[str, Any]:
 
 
 def _operation(route: Route, of: dict[Any, Any], components: dict[str, Any]) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "summary": route.summary,
         "operationId": f"{route.method.lower()}{route.path.replace('/', '_').replace('{', '').replace('}', '')}",
         "description": f"Needs the right to {route.right.replace('_', ' ')}.",
@@ -100,8 +100,8 @@ def _operation(route: Route, of: dict[Any, Any], components: dict[str, Any]) -> 
         },
     }
     if route.body is not None:
-        said["requestBody"] = {"required": True, "content": {"application/json": {"schema": of[route.body]}}}
-    return said
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": of[route.body]}}}
+    return operation
 
 
 def _path_parameters(route: Route) -> list[dict[str, Any]]:

@@ -70,7 +70,7 @@ class Problem(Exception):
         return Response(msgspec.json.encode(document), self.status, headers, media_type=MEDIA_TYPE)
 
 
-class Known(msgspec.Struct, frozen=True):
+class ErrorMapping(msgspec.Struct, frozen=True):
     """How an error of ours is told over HTTP."""
 
     status: int
@@ -79,30 +79,36 @@ class Known(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] | None = None
 
 
-KNOWN: dict[type[StandfastError], Known] = {
-    IdempotencyConflict: Known(422, "idempotency-conflict", "Use a new key for a new job; nothing was written."),
-    PayloadRejected: Known(422, "payload-rejected", "Mend the request and send it again; nothing was written."),
-    LowDisk: Known(507, "low-disk", "The store's disk is nearly full. Wait until space is freed.", RETRY_AFTER),
-    Backpressure: Known(429, "backpressure", "The queue is full. Wait, then send the same key again.", RETRY_AFTER),
-    StoreUnavailable: Known(
+KNOWN: dict[type[StandfastError], ErrorMapping] = {
+    IdempotencyConflict: ErrorMapping(422, "idempotency-conflict", "Use a new key for a new job; nothing was written."),
+    PayloadRejected: ErrorMapping(422, "payload-rejected", "Mend the request and send it again; nothing was written."),
+    LowDisk: ErrorMapping(507, "low-disk", "The store's disk is nearly full. Wait until space is freed.", RETRY_AFTER),
+    Backpressure: ErrorMapping(
+        429, "backpressure", "The queue is full. Wait, then send the same key again.", RETRY_AFTER
+    ),
+    StoreUnavailable: ErrorMapping(
         503, "store-unavailable", "Send the same request with the same Idempotency-Key again.", RETRY_AFTER
     ),
-    WrongAddress: Known(
+    WrongAddress: ErrorMapping(
         503, "store-misconfigured", "The server's own settings must be corrected first; nothing was written."
     ),
-    NotALetter: Known(409, "not-a-letter", "Look at the job: it is not, or no longer, dead or held."),
-    UnknownJob: Known(404, "unknown-job", "Check the id; finished jobs are pruned after a while."),
-    UnknownQueue: Known(404, "unknown-queue", "List the queues with GET /api/v1/queues."),
-    UnknownRequest: Known(404, "unknown-request", "Check the id; it never existed here, or it is long over."),
-    ApprovalRefused: Known(403, "approval-refused", "Another person must answer, or it must be asked for anew."),
-    PolicyDenied: Known(403, "policy-denied", "Do not ask again; the policy's owners can say more."),
-    ApprovalRequired: Known(409, "approval-required", "A person must approve this first; see /api/v1/approvals."),
-    PlanDrifted: Known(409, "plan-drifted", "Plan again and look at what changed; nothing was started."),
-    NotVerified: Known(409, "not-verified", "The check says it did not happen; give a result if you know better."),
-    ConfigurationError: Known(422, "bad-request", "Mend the request and send it again; nothing was changed."),
+    NotALetter: ErrorMapping(409, "not-a-letter", "Look at the job: it is not, or no longer, dead or held."),
+    UnknownJob: ErrorMapping(404, "unknown-job", "Check the id; finished jobs are pruned after a while."),
+    UnknownQueue: ErrorMapping(404, "unknown-queue", "List the queues with GET /api/v1/queues."),
+    UnknownRequest: ErrorMapping(404, "unknown-request", "Check the id; it never existed here, or it is long over."),
+    ApprovalRefused: ErrorMapping(403, "approval-refused", "Another person must answer, or it must be asked for anew."),
+    PolicyDenied: ErrorMapping(403, "policy-denied", "Do not ask again; the policy's owners can say more."),
+    ApprovalRequired: ErrorMapping(
+        409, "approval-required", "A person must approve this first; see /api/v1/approvals."
+    ),
+    PlanDrifted: ErrorMapping(409, "plan-drifted", "Plan again and look at what changed; nothing was started."),
+    NotVerified: ErrorMapping(
+        409, "not-verified", "The check says it did not happen; give a result if you know better."
+    ),
+    ConfigurationError: ErrorMapping(422, "bad-request", "Mend the request and send it again; nothing was changed."),
 }
 """Each of our errors, the first that fits."""
-UNFORESEEN = Known(500, "refused", "This is our mistake; the server's log has the details.")
+UNFORESEEN = ErrorMapping(500, "refused", "This is our mistake; the server's log has the details.")
 
 
 def of_error(error: StandfastError) -> Problem:

@@ -1,4 +1,4 @@
-"""What a connection is told before it is closed, worded once; nobody is known yet."""
+"""What a connection is told before it is closed, worded once; the client is not authenticated yet."""
 
 from __future__ import annotations
 

@@ -71,15 +71,15 @@ class Route(NamedTuple):
         return self.method != "GET" and self.right in ACTING
 
 
-async def done(route: Route, call: Call) -> Answer:
+async def perform(route: Route, call: Call) -> Answer:
     """Have done what a route does; who did what is in the log, also where no record of its own keeps it."""
     answer = await route.does(call)
     if route.acts:
-        noted(call.grant, f"{route.method} {route.path}", *call.path.values())
+        log_action(call.grant, f"{route.method} {route.path}", *call.path.values())
     return answer
 
 
-def noted(grant: Grant, verb: str, *what: str) -> None:
+def log_action(grant: Grant, verb: str, *what: str) -> None:
     """Have the log say who did what."""
     who = (printable(grant.person), printable(grant.name))
     log.info("%s %s: done by %s, with token %s", verb, " ".join(map(printable, what)), *who)

@@ -48,10 +48,10 @@ class Shutdown:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Hear the signals that end the process, beside whoever handles them: it may wait for connections to close."""
+        """Hear the signals that end the process, beside existing handlers, which may wait for connections."""
         loop = asyncio.get_running_loop()
         before = {number: signal.getsignal(number) for number in ENDING} if _is_main_thread() else {}
-        heard = {number: _also(loop, self.begin, then) for number, then in before.items() if callable(then)}
+        heard = {number: _chained_handler(loop, self.begin, then) for number, then in before.items() if callable(then)}
         for number, handler in heard.items():
             signal.signal(number, handler)
         try:
@@ -96,11 +96,11 @@ def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _also(
+def _chained_handler(
     loop: asyncio.AbstractEventLoop, begin: Callable[[], None], then: Callable[[int, FrameType | None], Any]
 ) -> Callable[[int, FrameType | None], Any]:
     def handle(number: int, frame: FrameType | None) -> None:
-        with suppress(RuntimeError):  # the loop is closed, and nobody is left to be let go
+        with suppress(RuntimeError):  # the loop is closed, and no request is left
             loop.call_soon_threadsafe(begin)
         then(number, frame)
 

@@ -10,8 +10,8 @@ from msgspec import UNSET
 from standfast.server import visible as reached
 from standfast.server.auth import check_queue, own_session
 from standfast.server.problems import Problem
+from standfast.server.request_headers import header
 from standfast.server.route import Call
-from standfast.server.shown import header
 from standfast.spine.accept import LONGEST_NAME
 from standfast.views import JobView
 
@@ -20,13 +20,13 @@ SAID = ("Idempotency-Key", "traceparent")
 
 
 async def found_job(call: Call, named: str | None = None) -> JobView:
-    """Find the job a path names, if whoever asks may know of it: to everybody else there is none."""
+    """Find the job a path names, if the caller may see it; for everyone else it does not exist."""
     return await reached.job(call.sf, call.grant, named or call.path["id"])
 
 
 async def handler_named(call: Call, handler: str) -> str:
     """Find what a name means, and refuse a queue that the token does not reach."""
-    target = await call.sf.meant(handler, queues=call.grant.queues)
+    target = await call.sf.resolve_handler(handler, queues=call.grant.queues)
     await check_takes_work(call, target.queue)
     return f"{target.queue}/{target.handler}"
 
@@ -58,6 +58,6 @@ def key_of(call: Call) -> str | None:
     return key
 
 
-def given(body: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:
+def set_options(body: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:
     """Give the options that a body sets."""
     return {name: value for name in names if (value := getattr(body, name)) is not None and value is not UNSET}

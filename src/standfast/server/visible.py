@@ -7,7 +7,7 @@ from typing import Any
 from standfast.application import Standfast
 from standfast.errors import UnknownJob, UnknownRequest
 from standfast.server.auth import reaches
-from standfast.server.seen import health_for, own
+from standfast.server.token_view import health_for, may_read
 from standfast.views import JobView
 from standfast.wings.access.words import Grant
 
@@ -15,14 +15,14 @@ from standfast.wings.access.words import Grant
 async def perhaps_job(sf: Standfast, grant: Grant, named: str) -> JobView | None:
     """Find a job."""
     job = await sf.status(named)
-    return job if job is not None and grant.reaches(job.queue) and own(job, grant) else None
+    return job if job is not None and grant.reaches(job.queue) and may_read(job, grant) else None
 
 
 async def job(sf: Standfast, grant: Grant, named: str) -> JobView:
     """Find a job that must be there."""
     found = await perhaps_job(sf, grant, named)
     if found is None:
-        raise UnknownJob.named(named)
+        raise UnknownJob.for_id(named)
     return found
 
 
@@ -35,7 +35,7 @@ async def approval(sf: Standfast, grant: Grant, named: str) -> dict[str, Any]:
     """Find an approval; one of a whole redrive may be of no one queue."""
     found = await sf.approvals.get(named)
     if not reaches(grant, found["queue"]):
-        raise UnknownRequest.named("approval", named)
+        raise UnknownRequest.for_id("approval", named)
     return found
 
 
@@ -43,7 +43,7 @@ async def workflow(sf: Standfast, grant: Grant, named: str) -> dict[str, Any]:
     """Find a workflow all of whose steps are within reach."""
     found = await sf.workflows.get(named)
     if not all(grant.reaches(step["queue"]) for step in found["steps"].values()):
-        raise UnknownRequest.named("workflow", named)
+        raise UnknownRequest.for_id("workflow", named)
     return found
 
 

@@ -31,10 +31,10 @@ MOST_AHEAD = 16
 MOST_AROUND = 8
 """Bytes that may come for each byte of a body: chunks of one byte have six."""
 LARGE = 1 << 16
-"""Bytes that are not gathered: whoever writes so much must learn when the other side does not read."""
+"""Bytes that are not gathered: a writer of so much must learn when the other side does not read."""
 
 
-class Gathering:
+class BatchingTransport:
     """A transport that sends what was written to it in one turn of the loop at once.
 
     Whenever a thread sends, it lets another one run; with a head and a body apart, the loop of a busy server waited for
@@ -72,7 +72,7 @@ class Gathering:
     def write_eof(self) -> None:
         """Send what there is, and that it was all."""
         self.flush()
-        with suppress(OSError):  # nobody is there any more
+        with suppress(OSError):  # the client is gone
             if not self._transport.is_closing():
                 self._transport.write_eof()
 
@@ -97,11 +97,11 @@ ALLOWED = {
     Phase.HEAD: 10.0,
     Phase.BODY: 30.0,
     Phase.ANSWER: 60.0,
-    Phase.IDLE: 20.0,  # uvicorn closes it after five, but waits for whoever does not read
+    Phase.IDLE: 20.0,  # uvicorn closes it after five, but waits for clients that do not read
     Phase.REST: 3.0,
     Phase.END: 2.0,
 }
-"""Seconds that a connection may wait for each; an answer takes as long as it likes to whoever is known."""
+"""Seconds that a connection may wait for each; an answer to an authenticated client has no limit."""
 
 
 class Refused(Exception):
@@ -120,7 +120,7 @@ class Wire(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put the gathering between uvicorn and the socket, and take a place."""
-        super().connection_made(Gathering(transport, self.loop))  # type: ignore[arg-type]
+        super().connection_made(BatchingTransport(transport, self.loop))  # type: ignore[arg-type]
         self.address = group(self.client[0]) if self.client else ""
         self.proven = False
         self.held = 0
@@ -170,17 +170,17 @@ class Wire(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; behind a body there are none that anybody reads."""
         if self._phase is not Phase.HEAD:
-            raise self._refused(trailer())
+            raise self._refusal_for(trailer())
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Serve a request whose head is not too large."""
         if self._size > LARGEST_HEAD and _size(self.url, self.headers) > LARGEST_HEAD:
-            raise self._refused(head_too_large())
+            raise self._refusal_for(head_too_large())
         if len(self.headers) > MOST_HEADERS:
-            raise self._refused(head_too_large())
+            raise self._refusal_for(head_too_large())
         if len(self.pipeline) >= MOST_AHEAD:
-            raise self._refused(too_far_ahead())
+            raise self._refusal_for(too_far_ahead())
         self._size = 0
         self._enter(Phase.BODY)
         super().on_headers_complete()
@@ -213,9 +213,9 @@ class Wire(HttpToolsProtocol):
     def _check_progress(self) -> None:
         """Refuse a head that is too large before it ends, and bytes between the parts of a body without end."""
         if self._phase is Phase.HEAD and self._size > LARGEST_HEAD:
-            raise self._refused(head_too_large())
+            raise self._refusal_for(head_too_large())
         if self._phase is Phase.BODY and self._size > LARGEST_HEAD + self._given * MOST_AROUND:
-            raise self._refused(body_without_content())
+            raise self._refusal_for(body_without_content())
 
     # --- what ends it
 
@@ -231,7 +231,7 @@ class Wire(HttpToolsProtocol):
         return now - self.since > ALLOWED[self._phase]
 
     def overdue(self) -> None:
-        """Refuse what did not come in time; where nothing came at all, nobody waits for an answer."""
+        """Refuse what did not come in time; where nothing came at all, no answer is expected."""
         if self._reading and self._phase in {Phase.HEAD, Phase.BODY}:
             self._refuse(too_slow())
         else:
@@ -249,7 +249,7 @@ class Wire(HttpToolsProtocol):
         self._phase = phase
         self.since = self.loop.time()
 
-    def _refused(self, problem: Problem) -> Refused:
+    def _refusal_for(self, problem: Problem) -> Refused:
         self._problem = problem
         return Refused()
 

@@ -19,9 +19,9 @@ from standfast.errors import Backpressure, ConfigurationError, IdempotencyConfli
 from standfast.job import MOST_LABELS, RISKS, Details, NewJob, Receipt
 from standfast.lifecycle import State
 from standfast.rules import OURS, seconds
+from standfast.spine.claim_requests import Conflict, Full
 from standfast.spine.claimed_job import SESSION
 from standfast.spine.ids import IDS, Ids
-from standfast.spine.orders import Conflict, Full
 from standfast.spine.payload import canonical, fingerprint
 from standfast.spine.registry import Registry
 
@@ -33,7 +33,7 @@ SHORTEST_LEASE = 1
 LONGEST_SPAN = 1e10
 LATEST_MOMENT = 1e11
 SURELY_A_SPAN = 1e9
-"""Seconds since 1970 below this are before 2001: whoever writes so few means a length of time."""
+"""Seconds since 1970 below this are before 2001: such a small number means a length of time."""
 
 MOST_PLACES = 1024
 """How many queues and handlers are known to have names that may be used."""
@@ -92,8 +92,8 @@ class Acceptor:
             found.append(job)
         return found
 
-    def own(self, queue: str, payloads: Iterable[Any]) -> list[NewJob]:
-        """Lay out jobs for a queue of our own, which nobody else may bring any."""
+    def internal(self, queue: str, payloads: Iterable[Any]) -> list[NewJob]:
+        """Build jobs for an internal queue, to which only standfast may add."""
         lay_out = partial(NewJob, queue=queue, handler=queue, details=_anonymous())
         return [lay_out(id=self._ids.mint(self._clock.wall()), payload=canonical(each)) for each in payloads]
 
@@ -106,7 +106,7 @@ def _checked_place(what: str, value: object) -> str:
     name = checked_name(what, value)
     if name.startswith(OURS):
         raise ConfigurationError(
-            f"{what} {name!r} carries standfast's own messages, and nobody else may add any; nothing was written: "
+            f"{what} {name!r} is reserved for standfast's own messages; nothing was written: "
             f"use a name that does not begin with {OURS!r}"
         )
     return name
@@ -244,8 +244,8 @@ def check_shared_key(jobs: Sequence[NewJob]) -> None:
 def receipt(answer: Receipt | Conflict | Full, job: NewJob) -> Receipt:
     """Give the receipt, or raise if the key is taken by another payload or the queue is full."""
     if isinstance(answer, Receipt):
-        said = answer.state
-        return answer if said is None or isinstance(said, State) else answer._replace(state=State(said))
+        state = answer.state
+        return answer if state is None or isinstance(state, State) else answer._replace(state=State(state))
     if isinstance(answer, Full):
         raise Backpressure(
             f"queue {job.queue!r} has {answer.most} jobs due, as many as max_depth allows; nothing was written: "
@@ -263,7 +263,7 @@ def _described(session: str | None, requester: str | None, risk: str | None, lab
         return _anonymous()
     if risk is not None and risk not in RISKS:
         raise ConfigurationError(f"risk={risk!r} is unknown; known are {', '.join(RISKS)}")
-    session = session or None  # a job of a handler that is told "" is nobody's
+    session = session or None  # "" means no session
     for what, value in (("session", session), ("requester", requester)):
         if value is not None:
             checked_name(what, value)
@@ -300,7 +300,7 @@ def user() -> str:
 
 
 def checked_name(what: str, value: object) -> str:
-    """Check a name somebody gave."""
+    """Check a name given by a caller."""
     if isinstance(value, str) and _is_name(value):
         return value
     raise ConfigurationError(f"{what} must be printable text of 1 to {LONGEST_NAME} characters, not {value!r}")
@@ -340,7 +340,7 @@ def moment(what: str, value: When | None) -> float | None:
 
 
 def _zoned(what: str, value: datetime) -> datetime:
-    """Refuse a datetime without a zone: this machine's and UTC are hours apart, and nobody can tell which is meant."""
+    """Refuse a datetime without a zone: this machine's and UTC are hours apart, and the intent is unclear."""
     if value.utcoffset() is None:
         raise ConfigurationError(
             f"{what}={value.isoformat()} names no time zone; write datetime.now(UTC) for the present, "
@@ -354,5 +354,5 @@ def _check_ahead(expires: float | None, now: float) -> None:
     if expires is None or expires > now:
         return
     past = datetime.fromtimestamp(expires, UTC).isoformat(timespec="seconds")
-    meant = f"; for that many seconds from now write time.time() + {expires:g}" if expires < SURELY_A_SPAN else ""
-    raise ConfigurationError(f"expires={expires:.15g} is {past}, which is past: it would never run{meant}")
+    suggestion = f"; for that many seconds from now write time.time() + {expires:g}" if expires < SURELY_A_SPAN else ""
+    raise ConfigurationError(f"expires={expires:.15g} is {past}, which is past: it would never run{suggestion}")

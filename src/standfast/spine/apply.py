@@ -60,12 +60,12 @@ def _complete(round_: Round, plain: Sequence[Transition]) -> Script[set[int]]:
     [(count,)] = yield "complete_jobs", {**given, "count": len(moved)}
     if count < len(moved):
         moved = {n for (n,) in (yield "complete_some", given)}
-    untold = set(moved)
+    remaining = set(moved)
     endings = []
     for each in plain:
-        if each.n in untold:
-            untold.discard(each.n)  # handed in twice, it is told once
-            round_.told[TOLD[Move.COMPLETE], each.queue].append(each.id)
+        if each.n in remaining:
+            remaining.discard(each.n)  # handed in twice, it is told once
+            round_.notices[TOLD[Move.COMPLETE], each.queue].append(each.id)
             if each.result or each.warning:
                 endings.append((each.n, each.result, each.warning, None, None, None, None, None, None))
     if endings:
@@ -86,9 +86,9 @@ def _apply_all(round_: Round, transitions: Sequence[Transition]) -> Script[list[
 
 def apply_decided(round_: Round, transitions: Sequence[Transition]) -> Script[list[bool]]:
     """Move jobs, whatever was asked of them meanwhile."""
-    standing, marks = yield from _standing(transitions)
+    moving, marks = yield from _read_moving(transitions)
     groundless = yield from _groundless(round_, transitions)
-    pairs = list(zip(transitions, standing, strict=True))
+    pairs = list(zip(transitions, moving, strict=True))
     moved: dict[int, Transition] = {}
     for place, (transition, state) in enumerate(pairs):
         if state == transition.source and place not in groundless:
@@ -146,7 +146,7 @@ def _times(now: float, delay: float) -> tuple[float | None, float | None, float 
     return (now + delay, None if delay > 0 else now, None)
 
 
-def _standing(transitions: Sequence[Transition]) -> Script[tuple[list[str | None], Marks]]:
+def _read_moving(transitions: Sequence[Transition]) -> Script[tuple[list[str | None], Marks]]:
     """Read the state of each job that still has the mover's token; None where the token has moved on.
 
     A job that already stands where its move leads was moved before an unknown commit: that counts as landed. With it
@@ -160,9 +160,9 @@ def _standing(transitions: Sequence[Transition]) -> Script[tuple[list[str | None
 def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what the moves leave behind: endings, history, notices, and what wings keep of them."""
     for each in moved:
-        round_.told[TOLD[each.move], each.queue].append(each.id)
+        round_.notices[TOLD[each.move], each.queue].append(each.id)
         if each.target == State.QUEUED:
-            round_.work_in(each.queue, each.delay)
+            round_.note_work(each.queue, each.delay)
     endings = [_ending(each) for each in moved if each.result or each.warning or each.triage or each.superseded_by]
     if endings:
         yield "write_endings", endings
@@ -192,9 +192,9 @@ def _line(round_: Round, transition: Transition) -> tuple[int, str]:
         line |= msgspec.to_builtins(failure)
         del line["advice"], line["cause"]  # a line tells of one attempt: its reason code is its own
     else:
-        line |= {"reason_code": _said(transition) or TOLD[transition.move], "landed": transition.landed}
-    asked = {"by": transition.by, "reason": transition.reason}
-    line |= {name: value for name, value in asked.items() if value is not None}
+        line |= {"reason_code": _history_word(transition) or TOLD[transition.move], "landed": transition.landed}
+    request = {"by": transition.by, "reason": transition.reason}
+    line |= {name: value for name, value in request.items() if value is not None}
     if transition.target == State.QUEUED:
         line["delay"] = transition.delay
     for mark in ("possible_duplicate", "refused"):
@@ -203,7 +203,7 @@ def _line(round_: Round, transition: Transition) -> tuple[int, str]:
     return (transition.n, text(line))
 
 
-def _said(transition: Transition) -> str | None:
+def _history_word(transition: Transition) -> str | None:
     """Give history's word for a move that an answer or a decision brought."""
     words = (getattr(each, "history_word", None) for each in transition.carries)
     return next(filter(None, words), None)

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from itertools import chain
 
 from standfast.job import NewJob
+from standfast.spine.claim_requests import Accepted, Conflict, Full
 from standfast.spine.intake import enqueue, known_queues
-from standfast.spine.orders import Accepted, Conflict, Full
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 
 
 @writes(room=ROOM_TO_ACCEPT, size=len, newcomers=chain.from_iterable)
-def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Script[list[list[Accepted]]]:
+def enqueue_bulk(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Script[list[list[Accepted]]]:
     """Store each batch whole, or answer for all of its jobs that their queue is full, or whose key is another job's.
 
     What refuses one job is answered for it; what is answered for the others then means nothing.
@@ -28,9 +28,9 @@ def enqueue_together(round_: Round, batches: Sequence[Sequence[NewJob]]) -> Scri
     return answers
 
 
-def stored_together(round_: Round, jobs: Sequence[NewJob]) -> Script[bool]:
+def store_bulk(round_: Round, jobs: Sequence[NewJob]) -> Script[bool]:
     """Store all of these jobs, or none; tell whether they are in."""
-    [answers] = yield from enqueue_together(round_, [jobs])
+    [answers] = yield from enqueue_bulk(round_, [jobs])
     return not any(isinstance(answer, Full) for answer in answers)
 
 

@@ -17,7 +17,7 @@ from standfast.job import HTTP, Claim, Details
 from standfast.lifecycle import NoticeKind
 from standfast.profiles import RULES
 from standfast.rules import DEFAULTS, QueueRules
-from standfast.spine.orders import Catch, Order, Want
+from standfast.spine.claim_requests import ClaimRequest, ClaimResult, QueueDemand
 from standfast.spine.rounds import settle
 from standfast.store.room import ROOM_TO_CLAIM
 from standfast.store.scripts import writes
@@ -47,38 +47,38 @@ _read_rules = lru_cache(maxsize=1024)(msgspec.json.Decoder(QueueRules).decode)
 decode_numbers = msgspec.json.Decoder(list[int]).decode
 
 
-class Found(NamedTuple):
+class QueueClaims(NamedTuple):
     """What a queue gave, and after how many seconds it may have more, if gates kept it from that."""
 
     claims: list[Claim]
     again: float | None = None
 
 
-NOTHING = Found([])
+NOTHING = QueueClaims([])
 
 Stamps = dict[str, tuple[str, float | None, Any]]
 """By the name of a handler, its replay mode, timeout and risk."""
 
 
 @writes(room=ROOM_TO_CLAIM)
-def claim(round_: Round, orders: Sequence[Order]) -> Script[list[Catch]]:
+def claim(round_: Round, requests: Sequence[ClaimRequest]) -> Script[list[ClaimResult]]:
     """Give each worker what it can start now."""
-    if round_.kept:
+    if round_.states:
         yield from settle(round_)
-    if round_.starts_nothing:
-        return [Catch([], {}, None)] * len(orders)
-    next_due, suspects = yield from _make_due_ready(round_, orders)
-    catches = []
-    for order in orders:
-        catches.append((yield from _fill(round_, order, next_due, suspects=suspects)))  # noqa: PERF401 - it yields
-    return catches
+    if round_.claims_frozen:
+        return [ClaimResult([], {}, None)] * len(requests)
+    next_due, suspects = yield from _make_due_ready(round_, requests)
+    results = []
+    for request in requests:
+        results.append((yield from _fill(round_, request, next_due, suspects=suspects)))  # noqa: PERF401 - it yields
+    return results
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:
     return one if other is None else other if one is None else min(one, other)
 
 
-def _make_due_ready(round_: Round, orders: Sequence[Order]) -> Script[tuple[float | None, bool]]:
+def _make_due_ready(round_: Round, requests: Sequence[ClaimRequest]) -> Script[tuple[float | None, bool]]:
     """Make claimable what became due, and open the gates whose time has come; give the seconds until the next one's.
 
     And whether any job that waits must run alone.
@@ -87,7 +87,7 @@ def _make_due_ready(round_: Round, orders: Sequence[Order]) -> Script[tuple[floa
     [(due_at, after_it, opens_at, suspects)] = yield "next_due", {}
     promoted = 0
     if opens_at is not None and opens_at <= now:
-        served = {want.queue for order in orders for want in order.wants}
+        served = {demand.queue for request in requests for demand in request.demands}
         for opens in round_.riders.opens:
             yield from opens(round_, served)
     if due_at is not None and due_at <= now:
@@ -110,63 +110,63 @@ def _make_due_ready(round_: Round, orders: Sequence[Order]) -> Script[tuple[floa
     return (None if following is None else max(0.0, following - now)), bool(suspects)
 
 
-def _fill(round_: Round, order: Order, again: float | None, *, suspects: bool) -> Script[Catch]:
+def _fill(round_: Round, request: ClaimRequest, again: float | None, *, suspects: bool) -> Script[ClaimResult]:
     """Give a worker what it can start now; `again` is after how many seconds there may be more."""
-    queues = [*map(_queue, order.wants)]
+    queues = [*map(_queue, request.demands)]
     known = yield "queue_rules", {"queues": encode(queues).decode()}
     rules, open_queues = read_rules(queues, known)
     claims: list[Claim] = []
     waiting: list[str] = []
-    for want in order.wants:
-        if want.queue in open_queues and not (want.alone and claims):  # of suspects, one at a time
-            if suspects and not want.alone and (yield from has_suspects(want)):
-                waiting.append(want.queue)
-            found = yield from claim_queue(round_, order.worker, want, rules[want.queue])
+    for demand in request.demands:
+        if demand.queue in open_queues and not (demand.alone and claims):  # of suspects, one at a time
+            if suspects and not demand.alone and (yield from has_suspects(demand)):
+                waiting.append(demand.queue)
+            found = yield from claim_queue(round_, request.worker, demand, rules[demand.queue])
             claims += found.claims
             if found.again is not None:
                 again = _sooner(again, found.again)
-    news = (yield from round_.riders.informs()) if known and known[0][-1] != order.policy else None
-    return Catch(claims, rules, again, news, tuple(waiting))
+    news = (yield from round_.riders.informs()) if known and known[0][-1] != request.policy else None
+    return ClaimResult(claims, rules, again, news, tuple(waiting))
 
 
-def claim_queue(round_: Round, worker: str, want: Want, rules: QueueRules) -> Script[Found]:
+def claim_queue(round_: Round, worker: str, demand: QueueDemand, rules: QueueRules) -> Script[QueueClaims]:
     """Choose, take and read the claims of one queue, no more than the disk has room to end."""
-    if round_.starts_left is None or round_.starts_left >= want.slots:
-        return (yield from _claimed(round_, worker, want, rules))
-    fewer = msgspec.structs.replace(want, slots=round_.starts_left)
+    if round_.starts_left is None or round_.starts_left >= demand.slots:
+        return (yield from _claimed(round_, worker, demand, rules))
+    fewer = msgspec.structs.replace(demand, slots=round_.starts_left)
     found = (yield from _claimed(round_, worker, fewer, rules)) if fewer.slots else NOTHING
     return found._replace(again=min(MORE_ROOM_AFTER, found.again or MORE_ROOM_AFTER))
 
 
-def _claimed(round_: Round, worker: str, want: Want, rules: QueueRules) -> Script[Found]:
-    if want.ready is None and not want.alone and not rules.regulated:
-        claims = yield from _claimed_plainly(round_, worker, want, rules)
+def _claimed(round_: Round, worker: str, demand: QueueDemand, rules: QueueRules) -> Script[QueueClaims]:
+    if demand.ready is None and not demand.alone and not rules.regulated:
+        claims = yield from _claimed_plainly(round_, worker, demand, rules)
         if claims is not None:
-            return Found(claims)
-    return (yield from round_.riders.admits(round_, worker, want, rules))  # type: ignore[no-any-return]
+            return QueueClaims(claims)
+    return (yield from round_.riders.admits(round_, worker, demand, rules))  # type: ignore[no-any-return]
 
 
-def _claimed_plainly(round_: Round, worker: str, want: Want, rules: QueueRules) -> Script[list[Claim] | None]:
+def _claimed_plainly(round_: Round, worker: str, demand: QueueDemand, rules: QueueRules) -> Script[list[Claim] | None]:
     """Claim from a queue that nothing holds back, in as few statements as can be; None if requests wait there too.
 
     PostgreSQL chooses, takes and reads the jobs of an only lane at once, where SQLite answers nothing.
     """
-    queue, now = want.queue, round_.now
+    queue, now = demand.queue, round_.now
     declared = yield from handler_stamps(queue)
-    stamps = encode([(name, *declared.get(name, UNDECLARED)[:2]) for name in want.handlers]).decode()
+    stamps = encode([(name, *declared.get(name, UNDECLARED)[:2]) for name in demand.handlers]).decode()
     terms = {"attempts": rules.attempts, "lease": rules.lease, "worker": worker, "now": now}
-    among = {"queue": queue, "wanted": want.slots}
+    among = {"queue": queue, "wanted": demand.slots}
     rows = yield (
         "take_lane",
         {**among, **terms, "timeout": rules.timeout, "stamps": stamps, "but": HTTP},
     )
     if not rows or rows[0][2] is None:
-        lanes = rows or (yield "lane_heads", {**among, "handlers": encode(want.handlers).decode()})
+        lanes = rows or (yield "lane_heads", {**among, "handlers": encode(demand.handlers).decode()})
         if not lanes or HTTP in map(_first, lanes):
             return None if lanes else []
         numbers = lanes[0][2]
         if numbers is None:
-            numbers = text((yield from pick(round_, want, rules, [row[:2] for row in lanes], wanted=want.slots)))
+            numbers = text((yield from pick(round_, demand, rules, [row[:2] for row in lanes], wanted=demand.slots)))
         for handler in {*map(_first, lanes)}:
             mode, timeout, _ = declared.get(handler, UNDECLARED)
             how = {"replay_mode": mode, "timeout": rules.timeout if timeout is None else timeout, "handler": handler}
@@ -176,7 +176,7 @@ def _claimed_plainly(round_: Round, worker: str, want: Want, rules: QueueRules) 
         claims = [*map(partial(_plain_claim, queue, worker, now), rows)]
     else:
         claims = yield from held_claims(round_, [*map(_number, rows)])
-    return (yield from taken(round_, worker, queue, claims, declared))
+    return (yield from record_claims(round_, worker, queue, claims, declared))
 
 
 UNDECLARED = ("replay", None, None)
@@ -201,39 +201,39 @@ _details = lru_cache(maxsize=256)(msgspec.json.Decoder(Details).decode)
 """Reads details; those of most jobs are alike."""
 
 
-def taken(round_: Round, worker: str, queue: str, claims: list[Claim], declared: Stamps) -> Script[list[Claim]]:
+def record_claims(round_: Round, worker: str, queue: str, claims: list[Claim], declared: Stamps) -> Script[list[Claim]]:
     """Count and tell of what was taken."""
     yield "count_claims", {"queue": queue, "worker": worker, "claims": len(claims), "now": round_.now}
     if round_.starts_left is not None:
         round_.starts_left -= len(claims)
-    round_.told[NoticeKind.CLAIMED, queue] += map(_id, claims)
+    round_.notices[NoticeKind.CLAIMED, queue] += map(_id, claims)
     return with_risks(claims, declared) if any(map(_risk, declared.values())) else claims
 
 
-def lanes_of(want: Want) -> Script[Rows]:
+def lanes_of(demand: QueueDemand) -> Script[Rows]:
     """Read in which lanes, handler and priority, jobs wait that are wanted."""
-    lanes = "suspect_lanes" if want.alone else "lanes"
-    return (yield lanes, {"queue": want.queue, "handlers": text(want.handlers)})
+    lanes = "suspect_lanes" if demand.alone else "lanes"
+    return (yield lanes, {"queue": demand.queue, "handlers": text(demand.handlers)})
 
 
-def has_suspects(want: Want) -> Script[bool]:
+def has_suspects(demand: QueueDemand) -> Script[bool]:
     """Tell whether a queue has suspects for these handlers."""
-    return bool((yield from lanes_of(msgspec.structs.replace(want, alone=True))))
+    return bool((yield from lanes_of(msgspec.structs.replace(demand, alone=True))))
 
 
 def pick(
-    round_: Round, want: Want, rules: QueueRules, lanes: Rows, *, wanted: int, taken: int = 0
+    round_: Round, demand: QueueDemand, rules: QueueRules, lanes: Rows, *, wanted: int, taken: int = 0
 ) -> Script[list[int]]:
     """Choose so many of what waits, in their order."""
-    if want.alone:
-        chosen = {"queue": want.queue, "handlers": text(want.handlers), "wanted": wanted}
+    if demand.alone:
+        chosen = {"queue": demand.queue, "handlers": text(demand.handlers), "wanted": wanted}
         [(numbers,)] = yield "claim_suspects", chosen
         return decode_numbers(numbers)
     if len(lanes) > 1:
-        return (yield from _choose(round_, want.queue, rules, lanes, wanted=wanted, taken=taken))
+        return (yield from _choose(round_, demand.queue, rules, lanes, wanted=wanted, taken=taken))
     found: list[int] = []
     for handler, priority in lanes:
-        lane = {"queue": want.queue, "handler": handler, "priority": priority, "wanted": wanted}
+        lane = {"queue": demand.queue, "handler": handler, "priority": priority, "wanted": wanted}
         [(numbers,)] = yield "claim_lane", lane
         found = decode_numbers(numbers)
     return found

@@ -22,7 +22,7 @@ def current_session() -> str | None:
 
 
 class WorkDone(Protocol):
-    """What an attempt did to the world, as whoever keeps it can tell."""
+    """What an attempt did to the world, as its keeper records it."""
 
     def added_to(self, claim: Claim) -> Claim:
         """Give a claim with it."""
@@ -77,7 +77,7 @@ class ClaimedJob:
 
     @property
     def repeatable(self) -> bool:
-        """Whether this may run again by itself if nobody learns how it ended."""
+        """Whether this may run again automatically if its outcome is unknown."""
         return self._claim.repeatable
 
     @property

@@ -44,7 +44,7 @@ def id_of(given: str | None) -> str:
     return given or ""
 
 
-_random = random.Random()  # noqa: S311 - ids must not collide; nobody's safety hangs on guessing them
+_random = random.Random()  # noqa: S311 - ids must not collide; guessing them does no harm
 IDS = Ids(_random.getrandbits)
 """This process's ids. The kernel is asked for chance once; for each id it would cost too much."""
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from standfast.job import NewJob, Receipt
 from standfast.lifecycle import NoticeKind, State
-from standfast.spine.orders import Accepted, Conflict, Full
+from standfast.spine.claim_requests import Accepted, Conflict, Full
 from standfast.spine.riders import Answers, KnownQueue, Queues
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes
@@ -159,7 +159,7 @@ def store(round_: Round, jobs: Sequence[NewJob], known: Queues) -> Script[int]:
         row = hot_row(round_, Terms(*terms), known[queue])
         row["numbers"] = encode(theirs).decode()
         yield "insert_jobs", row
-        round_.told[NoticeKind.ENQUEUED, queue] += ids
+        round_.notices[NoticeKind.ENQUEUED, queue] += ids
         delay = row["due_at"] - now
         if delay < round_.work.get(queue, delay + 1):
             round_.work[queue] = delay
@@ -177,9 +177,9 @@ def hot_row(round_: Round, terms: Terms, queue: KnownQueue) -> dict[str, Any]:
     """Lay the hot row of these terms out. Wall times become queue times here."""
     now = round_.now
     due_at = round_.due_at(terms.delay, terms.at) if terms.delay or terms.at is not None else now
-    asked = None if terms.expires is None else terms.expires - round_.skew
+    expires = None if terms.expires is None else terms.expires - round_.skew
     oldest = None if queue.max_age is None else now + queue.max_age
-    limit = asked if oldest is None else oldest if asked is None else min(asked, oldest)
+    limit = expires if oldest is None else oldest if expires is None else min(expires, oldest)
     return {
         "queue": terms.queue,
         "handler": terms.handler,
@@ -189,7 +189,7 @@ def hot_row(round_: Round, terms: Terms, queue: KnownQueue) -> dict[str, Any]:
         "now": now,
         "budget": terms.budget,
         "asked_lease": terms.lease,
-        "asked_expiry": asked,
+        "asked_expiry": expires,
         "expires_at": limit,
     }
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import PayloadRejected
 from standfast.outcome import LARGEST_RESULT
 
@@ -49,7 +49,7 @@ def canonical(payload: Any, *, largest: int = LARGEST) -> str:
     return encoded.decode()
 
 
-def kept(value: Any) -> str:
+def encode_value(value: Any) -> str:
     """Give the text of a result, a receipt or a step's value, with whatever typed values are in it.
 
     Raises PayloadRejected for what JSON cannot say, or what is too big.
@@ -57,7 +57,7 @@ def kept(value: Any) -> str:
     try:
         return canonical(value, largest=LARGEST_RESULT)
     except PayloadRejected:  # it may hold typed values further inside, which few do
-        return canonical(asked(partial(_builtins, value), _unwritable), largest=LARGEST_RESULT)
+        return canonical(call_guarded(partial(_builtins, value), _unwritable), largest=LARGEST_RESULT)
 
 
 def _builtins(value: Any) -> Any:
@@ -115,19 +115,19 @@ def _check(payload: Any, largest: int) -> None:
             kind = type(value)
             if kind is str:
                 if "\0" in value:
-                    raise _refused(payload, value, "the payload holds a NUL character")
+                    raise _refusal(payload, value, "the payload holds a NUL character")
             elif kind is dict:
                 if {*map(type, value)} - _TEXT or "\0" in "".join(value):
-                    raise _refused(payload, value, _wrong_key(value))
+                    raise _refusal(payload, value, _wrong_key(value))
                 below += value.values()
             elif kind is list or kind is tuple:
                 below += value
             elif kind is float and not math.isfinite(value):
-                raise _refused(payload, value, f"the payload holds {value}, which JSON cannot say")
+                raise _refusal(payload, value, f"the payload holds {value}, which JSON cannot say")
             elif kind is int and not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
-                raise _refused(payload, value, "the payload holds an integer over 64 bits; send it as text")
+                raise _refusal(payload, value, "the payload holds an integer over 64 bits; send it as text")
             elif kind not in _PLAIN:
-                raise _refused(payload, value, f"a value is of type {kind.__name__}, {NOT_JSON}")
+                raise _refusal(payload, value, f"a value is of type {kind.__name__}, {NOT_JSON}")
         if depth == DEEPEST:
             _check_flat(level)
         level, depth = below, depth + 1
@@ -146,7 +146,7 @@ def _wrong_key(of: dict[Any, Any]) -> str:
     return "a key of the payload holds a NUL character"
 
 
-def _refused(payload: Any, value: Any, words: str) -> PayloadRejected:
+def _refusal(payload: Any, value: Any, words: str) -> PayloadRejected:
     """Word a refusal, and say where the value is that it is about."""
     return PayloadRejected(f"{words}{_place(payload, lambda each: each is value)}; nothing was written")
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Protocol, cast, get_args
 
 import msgspec
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import ConfigurationError, PayloadRejected
 from standfast.job import Receipt, Risk
 from standfast.rules import ReplayMode, WhenLanded
@@ -137,7 +137,7 @@ class Handler:
         if self.input is None:
             return None
         read = partial(self._read_each if collected else self._read, payload)
-        return asked(read, self._misfit)
+        return call_guarded(read, self._misfit)
 
     def identity_of(self, given: Any, payload: str) -> str:
         """Give what makes two payloads the same work: their text, unless the handler knows better by its input."""

@@ -34,7 +34,7 @@ class KnownQueue(NamedTuple):
 Queues = Mapping[str, KnownQueue]
 
 
-class Further(NamedTuple):
+class FollowUps(NamedTuple):
     """Moves that follow from others: those that a wing's own statement made, and those that are still to be applied."""
 
     made: Sequence[Transition] = ()
@@ -85,7 +85,7 @@ class Riders(msgspec.Struct, frozen=True, kw_only=True):
     """Give the places in the sequence of moves whose grounds are gone: they do not land."""
     writes: tuple[Callable[[Round, Sequence[Transition]], Script[None]], ...] = ()
     """Write what these moves leave behind, in their transaction."""
-    follows: tuple[Callable[[Round, Sequence[Transition], Marks], Script[Further | None]], ...] = ()
+    follows: tuple[Callable[[Round, Sequence[Transition], Marks], Script[FollowUps | None]], ...] = ()
     """Give the moves that follow from these, which were made now."""
 
     # --- the round ends

@@ -46,20 +46,20 @@ def lock(round_: Round, calls: Sequence[Call]) -> Script[None]:
 
 def close(round_: Round) -> Script[None]:
     """Write the round's journal row and counters, between what wings have to settle and to close."""
-    if round_.kept:
+    if round_.states:
         yield from settle(round_)
-    if round_.told:
+    if round_.notices:
         counts = []
         entries: list[Entry] = []
         notices = 0
-        for (kind, queue), ids in round_.told.items():
+        for (kind, queue), ids in round_.notices.items():
             counts.append((queue, kind, len(ids), round_.now))
             entries.append((kind, queue, ids))
             notices += len(ids)
         for row in [entries] if notices <= NOTICES_A_ROW else _journal_rows(entries):
             yield "write_journal", {"now": round_.now, "entries": encode(row).decode()}
         yield "add_counters", counts
-    if round_.kept:
+    if round_.states:
         for closes in round_.riders.closes:
             yield from closes(round_)
 
@@ -71,7 +71,7 @@ def settle(round_: Round) -> Script[None]:
 
 
 def _journal_rows(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Give what is told as several rows, where it is much: whoever reads takes a row in one piece."""
+    """Give what is told as several rows, where there are many: readers take a row in one piece."""
     row: list[Entry] = []
     room = NOTICES_A_ROW
     for kind, queue, ids in entries:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import PayloadRejected
 from standfast.failure import Class, Failure, Landed, classify, reason
 from standfast.job import Claim
@@ -45,7 +45,7 @@ UNWANTED = Failure(
     message="it was cancelled while it ran",
     advice=reason("cancelled").advice,
 )
-"""How an attempt failed that was stopped because its job is not wanted any more."""
+"""How an attempt failed that was stopped because its job is no longer wanted."""
 MOST_THREADS = 1 << 16
 """Threads for plain functions are made as they are needed; what bounds them is the slots."""
 Cut = Literal["timeout", "drain", "lost", "cancel"]
@@ -84,8 +84,8 @@ class Running(msgspec.Struct, eq=False):
             self.task.cancel()
 
 
-class Around(msgspec.Struct, frozen=True, kw_only=True):
-    """What wings do around a handler. `worker/around.py` says which, and in which order."""
+class HandlerHooks(msgspec.Struct, frozen=True, kw_only=True):
+    """What wings do around a handler. `worker/handler_hooks.py` says which, and in which order."""
 
     makes_job: Callable[[Claim, QueueRules, Any], ClaimedJob] = ClaimedJob
     """Make the job that the handler is given; the others are given the same."""
@@ -100,7 +100,7 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
 class Attempts:
     """Runs handlers. `watched` is told of each attempt with a timeout whose handler is about to be entered."""
 
-    def __init__(self, registry: Registry, around: Around, watched: Callable[[Running], None]) -> None:
+    def __init__(self, registry: Registry, around: HandlerHooks, watched: Callable[[Running], None]) -> None:
         self._registry = registry
         self._around = around
         self._watched = watched
@@ -154,7 +154,7 @@ class Attempts:
         return await self._around.looks_back(running, handler, outcome)
 
     async def _in_thread(self, handler: Handler, job: ClaimedJob, running: Running) -> Any:
-        """Wait until a plain function returns, whoever is cancelled meanwhile: no thread can be.
+        """Wait until a plain function returns, even when cancelled: a thread cannot be.
 
         An end that was settled before would let the job run a second time beside it.
         """
@@ -218,7 +218,7 @@ def _returned(handler: Handler, job: ClaimedJob, result: Any) -> Outcome:
     if type(result) in payload.JSON_TYPES:
         with suppress(PayloadRejected):  # it may hold typed values further inside, which few do
             return Succeeded(payload.canonical(result, largest=LARGEST_RESULT))
-    return asked(lambda: Succeeded(payload.kept(result)), partial(_not_kept, job, result))
+    return call_guarded(lambda: Succeeded(payload.encode_value(result)), partial(_not_kept, job, result))
 
 
 def _not_kept(job: ClaimedJob, result: Any, error: Exception) -> Succeeded | Failed:

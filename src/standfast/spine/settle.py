@@ -13,7 +13,7 @@ import msgspec
 from standfast.failure import Class, Failure, Landed, reason
 from standfast.failure.retry_after import honour_retry_after
 from standfast.job import Claim
-from standfast.lifecycle import Move, Standing, Transition
+from standfast.lifecycle import JobRef, Move, Transition
 from standfast.outcome import Cancel, Drained, Failed, Lapsed, Misfit, NotEntered, Outcome, Snooze, Succeeded, TimedOut
 from standfast.printable import printable
 from standfast.rules import QueueRules
@@ -28,7 +28,7 @@ Present = TypeVar("Present")
 class Settle(msgspec.Struct, Generic[Present], frozen=True, kw_only=True):
     """Turns how an attempt ended into the one change that follows: by the rules below, and by what wings add to them.
 
-    Whether somebody cancelled the job meanwhile is known where this is written: see `wings.jobs.rules.unwanted`.
+    Whether the job was cancelled meanwhile is known where this is written: see `wings.jobs.rules.unwanted`.
     """
 
     decides: Mapping[type, Callable[[Claim, Any, QueueRules, float], Transition]] = {}
@@ -46,7 +46,7 @@ class Settle(msgspec.Struct, Generic[Present], frozen=True, kw_only=True):
             return completed(claim, outcome)
         if claim.progressed and isinstance(outcome, Failed) and outcome.doubts is not None:
             claim = msgspec.structs.replace(claim, progressed=0)  # what a handler takes back is no progress
-        decided = self.decides.get(type(outcome), _settled)(claim, outcome, rules, roll)
+        decided = self.decides.get(type(outcome), _settle)(claim, outcome, rules, roll)
         for add in self.adds:
             decided = add(claim, outcome, rules, decided)
         if claim.suspect is not None and not isinstance(outcome, UNPROVEN):
@@ -70,12 +70,12 @@ def completed(claim: Claim, outcome: Succeeded) -> Transition:
     )
 
 
-def _settled(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> Transition:
+def _settle(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> Transition:
     match outcome:
         case Succeeded(result, warning):
             return move(claim, Move.COMPLETE, result=result, warning=warning)
         case Failed(failure, retry_after, said):
-            return failed(claim, _by_ledger(claim, failure, said=said), retry_after, rules, roll)
+            return failed(claim, _by_ledger(claim, failure, explicit=said), retry_after, rules, roll)
         case Snooze(seconds):
             landed = Landed.MAYBE if claim.open_intents else None
             again = {"landed": landed, "possible_duplicate": landed is not None and claim.replay_mode == "replay"}
@@ -87,7 +87,7 @@ def _settled(claim: Claim, outcome: Outcome, rules: QueueRules, roll: float) -> 
         case NotEntered():
             return move(claim, Move.GIVE_BACK, spends=-1, defers=1)
         case Drained() if claim.replay_mode == "replay" and claim.repeatable and not claim.open_intents:
-            landed = claim.told_by_ledger or Landed.MAYBE
+            landed = claim.landed_by_ledger or Landed.MAYBE
             again = {"landed": landed, "possible_duplicate": landed == Landed.MAYBE}
             return move(claim, Move.GIVE_BACK, spends=-1, defers=1, **again)
         case Drained():
@@ -104,14 +104,14 @@ def failed(claim: Claim, failure: Failure, retry_after: float | None, rules: Que
     """Repeat a job whose attempt failed, or let it die."""
     maybe = failure.landed == Landed.MAYBE
     if claim.replay_mode == "manual":
-        return die(claim, _as(failure, "unknown_commit_state") if maybe else failure, last=failure)
+        return die(claim, _with_reason(failure, "unknown_commit_state") if maybe else failure, last=failure)
     if failure.cls == Class.PERMANENT:
         return die(claim, failure)
     if maybe and not claim.repeatable:
-        return die(claim, _as(failure, "unknown_commit_state"))
+        return die(claim, _with_reason(failure, "unknown_commit_state"))
     if claim.exhausted:
         lost = failure.reason_code == "worker_lost"
-        return die(claim, failure if lost else _as(failure, "max_attempts"), last=failure)
+        return die(claim, failure if lost else _with_reason(failure, "max_attempts"), last=failure)
     wait = delay(rules.backoff, claim.repeat, roll) if retry_after is None else honour_retry_after(retry_after)
     # What is verified before it is repeated is no possible duplicate; a step cannot be.
     twice = maybe and (claim.replay_mode == "replay" or claim.open_steps)
@@ -131,13 +131,13 @@ def _lost(claim: Claim, rules: QueueRules, roll: float, *, alone: bool) -> Trans
     return msgspec.structs.replace(decided, delay=0.0, spends=-1, in_place=True)
 
 
-def _by_ledger(claim: Claim, failure: Failure, *, said: bool = False) -> Failure:
+def _by_ledger(claim: Claim, failure: Failure, *, explicit: bool = False) -> Failure:
     """Let the ledger tell whether an effect may exist: an open intent means maybe, none means no.
 
     What the handler itself said stands where no intent is open.
     """
-    known = claim.told_by_ledger
-    if known is None or (known == Landed.NO and said):
+    known = claim.landed_by_ledger
+    if known is None or (known == Landed.NO and explicit):
         return failure
     begun = f"begun, and not known to be done: {', '.join(claim.open_intents)}" if claim.open_intents else ""
     message = "; ".join(part for part in (failure.message, begun) if part)
@@ -157,7 +157,7 @@ def age_reason(entered_at: float, expires_at: float | None, max_age: float | Non
     return "expired" if expires_at is not None and expires_at <= now else None
 
 
-def given_back(job: Standing) -> Transition:
+def given_back(job: JobRef) -> Transition:
     """Return a job that its worker was given without ever learning of it."""
     return Transition(job.n, job.token, job.id, job.queue, Move.GIVE_BACK, spends=-1, defers=1, gate=job.gate)
 
@@ -168,7 +168,7 @@ def never(code: str, message: str = "") -> Failure:
 
 
 def _cut(claim: Claim, code: str, message: str) -> Failure:
-    """Word the failure of an attempt that was cut off: nobody knows how far it came, but the ledger may."""
+    """Word the failure of an attempt that was cut off: how far it came is unknown, unless the ledger tells."""
     advice = reason(code).advice
     failure = Failure(cls=Class.TRANSIENT, landed=Landed.MAYBE, reason_code=code, message=message, advice=advice)
     return _by_ledger(claim, failure)
@@ -179,7 +179,7 @@ def timed_out(claim: Claim) -> Failure:
     return _cut(claim, "timeout", "the attempt took longer than its timeout")
 
 
-def _as(failure: Failure, code: str) -> Failure:
+def _with_reason(failure: Failure, code: str) -> Failure:
     """Give a letter its reason; the attempt's own stays known as its cause."""
     cause = failure.reason_code if failure.reason_code != code else failure.cause
     return msgspec.structs.replace(failure, reason_code=code, cause=cause, advice=reason(code).advice)

@@ -27,7 +27,7 @@ refusals: CASE WHEN j.token > :since AND j.deferrals > 0 THEN (SELECT count(*) F
     WHERE h.n = j.n AND h.entry::json->>'refused' = 'true' AND h.line > coalesce((SELECT max(o.line) FROM history AS o WHERE o.n = j.n
       AND o.entry::json->>'refused' IS NULL AND (o.entry::json->>'class' IS NOT NULL OR o.entry::json->>'reason_code' = 'replayed')), -1)) ELSE 0 END
 
--- columns: standfast.job.Entry as ClaimedEntry
+-- columns: standfast.job.LedgerEntry as ClaimedEntry
 from f: name, state, verdict, late
 receipt: CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN NULL ELSE f.receipt END
 left_out: CASE WHEN f.state = 'done' AND octet_length(f.receipt) > :most THEN octet_length(f.receipt) ELSE 0 END
@@ -39,7 +39,7 @@ from job_row: n, id, queue, handler, state, priority, payload, details, attempts
   thread_key, thread_gate, coalesced, parked_on, workflow, expires_at, result, warning, failure, triage, fingerprint, superseded_by,
   policy_snapshot, replays, handler_risk
 
--- columns: standfast.worker.upkeep.Held
+-- columns: standfast.worker.upkeep.HeldJob
 from j: n, token, queue, cancelling
 id: b.id
 gate: j.thread_gate
@@ -54,7 +54,7 @@ replays: coalesce((SELECT e.replays FROM ending AS e WHERE e.n = j.n), 0)
 handler_risk: (SELECT h.risk FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
 replay_mode: (SELECT h.replay_mode FROM handler AS h WHERE h.queue = j.queue AND h.name = j.handler)
 
--- columns: standfast.worker.losses.Loss
+-- columns: standfast.worker.lost_workers.LostWorker
 from worker: held, company
 worker: worker.id
 certain: worker.died_at IS NOT NULL
@@ -463,8 +463,8 @@ RETURNING job.n
 
 -- name: open_round
 -- locks: jobs
--- A replay begins anew: its attempts count from here, its age too, and whoever held the old token is fenced. An expiry
--- that is past does not count any more: whoever replays it wants it all the same.
+-- A replay begins anew: its attempts count from here, its age too, and the holder of the old token is fenced. An expiry
+-- that is past no longer counts: the replay asks for it all the same.
 UPDATE job SET round_start = attempts, max_attempts = NULL, entered_at = :now, token = token + 1, cancelling = 0, failed_looks = 0,
   asked_expiry = iif(asked_expiry > :now, asked_expiry, NULL),
   expires_at = nullif(min(iif(asked_expiry > :now, asked_expiry, 9e99),
@@ -560,7 +560,7 @@ ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, queues = excluded.que
   process = excluded.process, died_at = NULL, ran = NULL, held = NULL, company = NULL
 
 -- name: held_by_worker
-SELECT :columns(Held) FROM job AS j JOIN body AS b ON b.n = j.n
+SELECT :columns(HeldJob) FROM job AS j JOIN body AS b ON b.n = j.n
 WHERE j.worker = :id AND j.state = 'running'
 
 -- name: retire_worker
@@ -636,7 +636,7 @@ UPDATE worker SET
 FROM lost WHERE worker.id = lost.id
 
 -- name: lost_workers
-SELECT :columns(Loss) FROM worker WHERE id IN :texts(workers)
+SELECT :columns(LostWorker) FROM worker WHERE id IN :texts(workers)
 
 -- name: stand_apart
 -- locks: workers
@@ -752,7 +752,7 @@ SELECT :columns(JobRow) FROM job_row WHERE n IN :integers(numbers)
 
 -- name: fence_jobs
 -- locks: jobs
--- Whoever decided about these jobs as they were must decide again.
+-- Decisions about these jobs as they were must be made again.
 UPDATE job SET token = token + 1 WHERE n IN :integers(numbers)
 
 -- name: jobs_by_ids

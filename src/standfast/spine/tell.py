@@ -10,7 +10,7 @@ from typing import Any
 
 from standfast.lifecycle import Move, Transition
 from standfast.redact import redacted_text
-from standfast.telemetry import written
+from standfast.telemetry import as_traceparent
 
 log = logging.getLogger("standfast.worker")
 
@@ -18,16 +18,16 @@ SUBJECT = "job %s of queue %s, handler %s, attempt %d of %d: %s"
 
 
 def tell(end: Transition, handler: str, allowed: int, span: Any = None) -> None:
-    """Log the end of an attempt that did not go well; a job that dies needs somebody, and is an error.
+    """Log the end of an attempt that did not go well; a job that dies needs a person, and is logged as an error.
 
     Where traces are on, the line belongs to the attempt's.
     """
     attempt = end.last_failure or end.failure
     if attempt is None or attempt.reason_code == "cancelled" or (end.failure is None and not end.refused):
         return
-    told = f"{attempt.reason_code}: {redacted_text(attempt.message)}" if attempt.message else attempt.reason_code
-    about = (end.id, end.queue, handler, end.attempt, allowed, told)
-    traced = None if span is None else {"traceparent": written(span.get_span_context())}
+    message = f"{attempt.reason_code}: {redacted_text(attempt.message)}" if attempt.message else attempt.reason_code
+    about = (end.id, end.queue, handler, end.attempt, allowed, message)
+    traced = None if span is None else {"traceparent": as_traceparent(span.get_span_context())}
     if end.failure is None:
         what = "%s; its receiver asked to wait %.3g s, and no attempt is spent"
         log.info(what, SUBJECT % about, end.delay, extra=traced)

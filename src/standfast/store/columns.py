@@ -58,7 +58,7 @@ def read(found: dict[str, Columns], block: str) -> None:
     header, *lines = block.strip().splitlines()
     named = _HEADER.fullmatch(header)
     if named is None:
-        raise ValueError(f"nobody knows the header `-- columns: {header}`")
+        raise ValueError(f"unknown header `-- columns: {header}`")
     struct, label, dialect = named[1], named[3] or named[2], named[4] or ""
     columns = found.setdefault(label, Columns(struct, {}, []))
     if columns.struct != struct or dialect in columns.expressions:
@@ -66,9 +66,9 @@ def read(found: dict[str, Columns], block: str) -> None:
     own = columns.expressions[dialect] = {}
     for key, text in _entries(lines):
         if key == "later":
-            columns.later.extend(_listed(text))
+            columns.later.extend(_split(text))
         elif key.startswith("from "):
-            own.update({field: f"{key.removeprefix('from ')}.{field}" for field in _listed(text)})
+            own.update({field: f"{key.removeprefix('from ')}.{field}" for field in _split(text)})
         else:
             own[key] = text
 
@@ -81,18 +81,18 @@ def _entries(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
         yield key, value
 
 
-def _listed(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     return re.split(r",\s+", text)
 
 
 def expand(sql: str, known: dict[str, Columns], dialect: str) -> str:
     """Put the columns into a statement."""
     while ":columns(" in sql:
-        sql = _PLACE.sub(lambda place: _known(known, place[1]).in_dialect(dialect), sql)
+        sql = _PLACE.sub(lambda place: _lookup(known, place[1]).in_dialect(dialect), sql)
     return sql
 
 
-def _known(known: dict[str, Columns], label: str) -> Columns:
+def _lookup(known: dict[str, Columns], label: str) -> Columns:
     if label not in known:
         raise ValueError(f"no columns have the name {label}")
     return known[label]

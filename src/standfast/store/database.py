@@ -101,8 +101,8 @@ class Database(ABC, Generic[Handle]):
     def _can_go_on_after(self, error: BaseException) -> bool:
         """Tell whether the connection is as good as before."""
 
-    def _is_in_the_way(self, error: BaseException) -> bool:  # noqa: ARG002 - where one process writes at a time, nobody is
-        """Tell whether somebody else's transaction was in the way, and nothing else is wrong."""
+    def _is_in_the_way(self, error: BaseException) -> bool:  # noqa: ARG002 - one process writes at a time
+        """Tell whether only another transaction was in the way."""
         return False
 
     @abstractmethod
@@ -115,7 +115,7 @@ class Database(ABC, Generic[Handle]):
     def _resume_readers(self) -> None: ...
 
     @abstractmethod
-    def _hear(self, heard: Callable[[Hint], None]) -> None: ...
+    def _listen(self, listener: Callable[[Hint], None]) -> None: ...
 
     @abstractmethod
     def _ring(self, hint: Hint) -> None: ...

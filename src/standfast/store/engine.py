@@ -17,13 +17,13 @@ from standfast.clock import Clock
 from standfast.concurrency.threads import start
 from standfast.errors import ConfigurationError, StoreDamaged, StoreUnusable, WrongAddress
 from standfast.store import requests
+from standfast.store.caller_transaction import CallerTransaction
 from standfast.store.database import Database, Handle
 from standfast.store.hints import Hint
-from standfast.store.inside import Inside
-from standfast.store.line import Deadlines, Leader, Line
 from standfast.store.requests import NEVER, Reading, Reply, Request, deliver
 from standfast.store.scripts import RoundScripts, Write
 from standfast.store.steps import Round, Script
+from standfast.store.waiting_requests import Deadlines, Leader, Line
 
 log = logging.getLogger("standfast.store")
 
@@ -34,10 +34,10 @@ PAUSE_AFTER_TROUBLE = 0.05
 LONGEST_WAIT_FOR_PAUSE = 5.0
 
 FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
-"""What a script can raise through a mistake of ours or a value nobody foresaw."""
+"""What a script can raise through a mistake of ours or an unexpected value."""
 
 
-class Doubt(Exception):
+class CommitUnknown(Exception):
     """COMMIT raised: the transaction may have landed."""
 
 
@@ -51,15 +51,15 @@ class Engine(Database[Handle]):
         self._clock = clock
         self._scripts = scripts
         self.anchor = scripts.anchor(audit_file)
-        self._line = Line()
-        self._deadlines = Deadlines(self._line)
+        self._waiting = Line()
+        self._deadlines = Deadlines(self._waiting)
         self._listeners: list[Callable[[Hint], None]] = []
         self._connection: Handle | None = None
         self._thread: threading.Thread | None = None
         self._closing = False
         self._round = threading.Lock()
         """Held while the writer, or a caller in its place, is in a round, and while none must begin."""
-        self._leader = Leader(self._line, self._round, self._lead)
+        self._leader = Leader(self._waiting, self._round, self._lead)
         self.abandoned = False
         """Whether it belongs to the process that this one was forked from."""
         self.trouble: str | None = None
@@ -74,11 +74,11 @@ class Engine(Database[Handle]):
     def close(self) -> None:
         """Serve what waits, then let go of the database."""
         self._closing = True
-        self._line.wake()
+        self._waiting.wake()
         if self._thread is not None:
             self._thread.join()
         with self._round:  # a caller may be in its place
-            self._line.close()
+            self._waiting.close()
         self.anchor.close()
         self._shut()
 
@@ -108,7 +108,7 @@ class Engine(Database[Handle]):
     def put(self, request: Request[Any]) -> None:
         """Have a request served in the next round, by its own caller where that is quicker."""
         if not (request.script.leads and self.CAN_BE_LED and self._leader.offer(request)):
-            self._line.put(request)
+            self._waiting.put(request)
         if request.loop is not None and request.deadline < self._deadlines.timed.get(request.loop, NEVER):
             self._deadlines.watch(request)
 
@@ -116,26 +116,26 @@ class Engine(Database[Handle]):
         """Run a reading script beside the writer."""
         return Reading(lambda: self._read(script))
 
-    def inside(self, tx: object) -> Inside:
+    def caller_transaction(self, tx: object) -> CallerTransaction:
         """Write inside a transaction of the caller's, where that can be in the same database as the store."""
         raise ConfigurationError(
             f"tx must be a connection of sqlite3, not {type(tx).__name__}: the store is a file of its own; nothing was "
             "written"
         )
 
-    def listen(self, heard: Callable[[Hint], None]) -> None:
+    def listen(self, listener: Callable[[Hint], None]) -> None:
         """Tell this listener which queues got work, from this process and from others."""
-        self._listeners.append(heard)
-        self._hear(self._tell)
+        self._listeners.append(listener)
+        self._listen(self._tell)
 
-    def unlisten(self, heard: Callable[[Hint], None]) -> None:
+    def unlisten(self, listener: Callable[[Hint], None]) -> None:
         """Stop telling this listener."""
-        if heard in self._listeners:
-            self._listeners.remove(heard)
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
     def _tell(self, hint: Hint) -> None:
-        for heard in list(self._listeners):
-            heard(hint)
+        for listener in list(self._listeners):
+            listener(hint)
 
     # --- the writer thread
 
@@ -143,10 +143,10 @@ class Engine(Database[Handle]):
         pending: list[Request[Any]] = []
         while pending or not (self._closing and self._is_done()):
             if not pending:
-                self._line.sleep()
+                self._waiting.sleep()
             with self._round:
                 if not pending:
-                    self._line.join(pending, MOST_ITEMS)
+                    self._waiting.join(pending, MOST_ITEMS)
                 if pending:
                     began, served = time.monotonic(), pending
                     pending = self._serve(served)
@@ -155,7 +155,7 @@ class Engine(Database[Handle]):
     def _is_done(self) -> bool:
         """Tell whether nothing is left to serve; a caller that is in a round may still give back what it took."""
         with self._round:
-            return not self._line.waiting
+            return not self._waiting.waiting
 
     def _serve(self, pending: list[Request[Any]], *, alone: bool = False) -> list[Request[Any]]:
         """Run one round; give back what must be tried again."""
@@ -168,11 +168,11 @@ class Engine(Database[Handle]):
             return self._after_trouble(pending, error, doubtful=False)
         except self.TROUBLE as error:
             if self._is_in_the_way(error):
-                return self._apart(pending, error)
+                return self._try_each(pending, error)
             return self._after_trouble(pending, error, doubtful=False)
-        except Doubt as doubt:
+        except CommitUnknown as doubt:
             return self._after_trouble(pending, doubt.__cause__ or doubt, doubtful=True)
-        except self.FAULTS as error:  # one script failed: nobody else may suffer for it
+        except self.FAULTS as error:  # one script failed: the others must not suffer
             return self._one_by_one(pending, error)
         self._finish(answers, round_)
         if self.must_tidy:
@@ -186,7 +186,7 @@ class Engine(Database[Handle]):
         try:
             try:
                 answers, round_ = self._transact(pending, alone=True, waits=False)
-            except Doubt:
+            except CommitUnknown:
                 self._drop_connection()
                 return _put_back(pending, doubtful=True)
             except self.TROUBLE + self.FAULTS as error:
@@ -204,15 +204,15 @@ class Engine(Database[Handle]):
         The transaction may be open still, or committed.
         """
         self._drop_connection()
-        self._line.return_first(_put_back(pending, doubtful=True))
-        self._line.wake()
+        self._waiting.return_first(_put_back(pending, doubtful=True))
+        self._waiting.wake()
 
     def _finish(self, answers: list[Reply], round_: Round) -> None:
         """Tell callers and workers what is on disk now."""
         self.trouble = None
         deliver(answers)
-        if round_.heads:
-            self.anchor.drop(round_.heads)
+        if round_.audit_links:
+            self.anchor.drop(round_.audit_links)
         if round_.work:
             if self._listeners:
                 self._tell(round_.work)
@@ -225,7 +225,7 @@ class Engine(Database[Handle]):
         self._begin(connection, in_haste=alone or pending[0].held_up, waits=waits)
         try:
             if not alone:
-                self._line.join(pending, MOST_ITEMS)
+                self._waiting.join(pending, MOST_ITEMS)
             round_ = self._new_round(connection)
             refused = self._without_room(connection, round_, pending)
             if refused:
@@ -242,15 +242,15 @@ class Engine(Database[Handle]):
         _put_back(pending, doubtful=False)
         if len(pending) == 1:
             log.error("a store request failed", exc_info=error)
-            deliver([(pending[0], self._worded(error))])
+            deliver([(pending[0], self._explain(error))])
             return []
         again: list[Request[Any]] = []
         for request in pending:
             again += self._serve([request], alone=True)
         return again
 
-    def _apart(self, pending: list[Request[Any]], error: Exception) -> list[Request[Any]]:
-        """Try each by itself: somebody holds what one of them needs, and the others must not wait for that.
+    def _try_each(self, pending: list[Request[Any]], error: Exception) -> list[Request[Any]]:
+        """Try each by itself: another transaction holds what one of them needs, and the others must not wait.
 
         The one that is held up goes to the end of the line, again and again, until its time is up.
         """
@@ -259,7 +259,7 @@ class Engine(Database[Handle]):
             return [left for request in pending for left in self._serve([request], alone=True)]
         for request in self._after_trouble(pending, error, doubtful=False):
             request.held_up = request.apart = True
-            self._line.put(request)
+            self._waiting.put(request)
         return []
 
     # --- trouble
@@ -290,8 +290,8 @@ class Engine(Database[Handle]):
         deliver([(request, error.for_caller(definite=definite)) for request, definite in left])
         return []
 
-    def _worded(self, error: Exception) -> Exception:
-        """Word a fault for its caller, where it is one that somebody can mend."""
+    def _explain(self, error: Exception) -> Exception:
+        """Word a fault for its caller, where it can be fixed."""
         return error
 
     def _drop_connection(self) -> None:

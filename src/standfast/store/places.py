@@ -24,7 +24,7 @@ class Place(Protocol):
 
     @property
     def key(self) -> str | None:
-        """What two URLs share that name the same store; None for a store nobody else can open."""
+        """What two URLs share that name the same store; None for a store in memory."""
 
     @property
     def away(self) -> str | None:
@@ -33,7 +33,7 @@ class Place(Protocol):
     def engine(self, clock: Clock, scripts: RoundScripts) -> Engine[Any]:
         """Make the engine that opens it."""
 
-    def there(self) -> bool:
+    def exists(self) -> bool:
         """Tell whether there is a store to open; opening creates one that is not."""
 
     def checkup(self, *, room: int, full: bool) -> Iterable[Finding]:
@@ -99,7 +99,7 @@ class SqliteFile:
         """Make the engine that opens the file."""
         return SqliteEngine(Files(self.key or MEMORY), clock, scripts)
 
-    def there(self) -> bool:
+    def exists(self) -> bool:
         """Tell whether the file is there."""
         return self._path == MEMORY or Path(self._path).exists()
 

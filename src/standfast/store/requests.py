@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from standfast.concurrency.flows import MODE, Answer, at_once
-from standfast.concurrency.threads import within
+from standfast.concurrency.threads import with_timeout
 from standfast.errors import StoreUnavailable, WrongAddress
 from standfast.store.scripts import Call, Write
 
@@ -62,7 +62,7 @@ class Request(Answer[T]):
         self.items = items
         self.size = len(items) if script.size is None else sum(map(script.size, items))
         self.room = script.room
-        self.apart = script.apart
+        self.apart = script.separate
         self.single = single
         """Whether its caller handed in one item, and wants the one result."""
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -89,7 +89,7 @@ class Request(Answer[T]):
             raise TypeError("this is answered in a thread, and cannot be awaited as well")
         return self.future
 
-    def waiting(self) -> Generator[Any, Any, T]:
+    def wait_on_loop(self) -> Generator[Any, Any, T]:
         """Hand this in, and wait for the answer on this loop."""
         return self.start().__await__()
 
@@ -139,14 +139,14 @@ class Reading(Answer[T]):
         self._silent = silent
         """Words the error for a caller whose time ran out."""
 
-    def waiting(self) -> Generator[Any, Any, T]:
+    def wait_on_loop(self) -> Generator[Any, Any, T]:
         """Wait for it on this loop."""
         reading = asyncio.wrap_future(self._begin())
         return reading.__await__() if self._seconds is None else self._in_time(reading, self._seconds).__await__()
 
     async def _in_time(self, reading: asyncio.Future[T], seconds: float) -> T:
         try:
-            return await within(reading, seconds)
+            return await with_timeout(reading, seconds)
         except TimeoutError:
             raise self._unanswered() from None
 
@@ -207,13 +207,13 @@ def calls(pending: Sequence[Request[Any]], places: Mapping[Any, int]) -> list[Ca
 
     A caller that gave up before is left out.
     """
-    together: dict[Any, list[Request[Any]]] = {}
+    by_script: dict[Any, list[Request[Any]]] = {}
     for request in pending:
         request.taken = True  # first: its caller may give up between the two
         if not request.withdrawn:
-            together.setdefault(request.script.run, []).append(request)
+            by_script.setdefault(request.script.run, []).append(request)
     found = []
-    for requests in together.values():
+    for requests in by_script.values():
         items = requests[0].items
         if len(requests) > 1:
             items = [*chain.from_iterable(map(_items, requests))]

@@ -48,14 +48,14 @@ class Counts(NamedTuple):
     running: int
 
 
-class Judgement(NamedTuple):
+class RoomDecision(NamedTuple):
     """Which requests there is no room for, with what their callers are told; and how many jobs may be started."""
 
     refused: list[Reply]
     starts: int
 
 
-def judge(pending: Sequence[Request[Any]], free: int, count: Callable[[], Counts]) -> Judgement:
+def judge(pending: Sequence[Request[Any]], free: int, count: Callable[[], Counts]) -> RoomDecision:
     """Share the free bytes out: first to what is never refused, then to the others in the order they came."""
     left = free - ROUND - sum(weight(request) for request in pending if not request.room)
     known = count() if left < NEAR else Counts(0, 0)
@@ -70,7 +70,7 @@ def judge(pending: Sequence[Request[Any]], free: int, count: Callable[[], Counts
         else:
             left -= needed
             kept += END_OF_A_JOB * request.size if accepts else 0
-    return Judgement(refused, starts)
+    return RoomDecision(refused, starts)
 
 
 def weight(request: Request[Any]) -> int:

@@ -47,7 +47,7 @@ class Write(Generic[Item, Result_co]):
     """Free bytes that the disk must keep beside it; 0 is never refused for want of space."""
     reserve: int = 0
     """Bytes that each item will still need later, where it asks for room."""
-    apart: bool = False
+    separate: bool = False
     """Whether it locks what all others use, and so gets a transaction of its own."""
     size: Callable[[Any], int] | None = None
     """Counts the work of one item, where that is more than one piece."""
@@ -70,7 +70,7 @@ def writes(
     patience: Patience = Patience.CALLER,
     room: int = 0,
     reserve: int = 0,
-    apart: bool = False,
+    separate: bool = False,
     size: Callable[[Any], int] | None = None,
     newcomers: Callable[[Any], Iterable[NewJob]] | None = None,
     gates: Callable[[Any], Script[list[str]]] | None = None,
@@ -80,7 +80,7 @@ def writes(
     """Declare a script that writes; the options are those of `Write`."""
 
     def declare(run: Callable[[Round, Sequence[Item]], Script[list[Result]]]) -> Write[Item, Result]:
-        return Write(run, run.__name__, patience, room, reserve, apart, size, newcomers, gates, number, leads)
+        return Write(run, run.__name__, patience, room, reserve, separate, size, newcomers, gates, number, leads)
 
     return declare
 

@@ -1,6 +1,6 @@
-"""The spool: a file on this host that takes new jobs while their server cannot, until somebody brings them there.
+"""The spool: a file on this host that takes new jobs while their server cannot, until they are forwarded.
 
-Whoever reads `put`'s answer has its jobs on disk. Entries leave in the order they came, and only once the server has
+When `put` returns, its jobs are on disk. Entries leave in the order they came, and only once the server has
 them. Several processes may share one file: an entry that two of them bring is one job, because its id decides.
 """
 
@@ -72,7 +72,7 @@ class Entry(NamedTuple):
     reason: str
 
 
-class Slip:
+class SpoolRequest:
     """What one caller hands in, and how that ended."""
 
     __slots__ = ("done", "error", "jobs", "rest")
@@ -91,9 +91,9 @@ class Spool:
         self.path = path
         self.target = target
         self._file = SpoolFile(path, target)
-        self._handed_in: deque[Slip] = deque()
+        self._handed_in: deque[SpoolRequest] = deque()
         self._lock = threading.Lock()
-        """Held by whoever uses the file."""
+        """Held while the file is in use."""
         self.waiting: bool | None = None
         """Whether something can go and has not yet, as far as this process knows; None before it has looked."""
         self.refuses = False
@@ -103,13 +103,13 @@ class Spool:
 
     def put(self, jobs: Sequence[NewJob], stamp: Stamp, reason: str, *, unsure: bool = False) -> None:
         """Write jobs down, all or none of them; callers that come at once share a commit."""
-        slip = Slip(jobs, *stamp, unsure, reason)
-        self._handed_in.append(slip)
+        request = SpoolRequest(jobs, *stamp, unsure, reason)
+        self._handed_in.append(request)
         with self._lock:
-            if not slip.done:  # else somebody wrote it down with their own
+            if not request.done:  # else another caller wrote it with its own
                 self._write([self._handed_in.popleft() for _ in range(len(self._handed_in))])
-        if slip.error is not None:
-            raise slip.error
+        if request.error is not None:
+            raise request.error
 
     def oldest(self, most: int) -> list[Entry]:
         """Read what waits longest and was not refused, in order."""
@@ -119,7 +119,7 @@ class Spool:
         return found
 
     def refused(self, most: int) -> list[Entry]:
-        """Read what the server cannot take; nobody waits behind it any more."""
+        """Read what the server refuses; nothing waits behind it."""
         with self._lock:
             found = [_entry(row) for row in self._read(REFUSED, most)]
             self.refuses = bool(found)
@@ -162,18 +162,18 @@ class Spool:
 
     # --- with the lock held
 
-    def _write(self, slips: Sequence[Slip]) -> None:
+    def _write(self, slips: Sequence[SpoolRequest]) -> None:
         """Write everything in one transaction; an error is followed by one more try, on a handle of its own."""
         error = self._refusal(slips)
         if error is not None:
             again = self._refusal(slips)
             error = again and StoreUnavailable(str(again), definite=error.definite and again.definite)
         self.waiting = True if error is None else None  # before anybody is answered: what comes next must not overtake
-        for slip in slips:
-            slip.error = error and StoreUnavailable(str(error), definite=error.definite)
-            slip.done = True
+        for request in slips:
+            request.error = error and StoreUnavailable(str(error), definite=error.definite)
+            request.done = True
 
-    def _refusal(self, slips: Sequence[Slip]) -> StoreUnavailable | None:
+    def _refusal(self, slips: Sequence[SpoolRequest]) -> StoreUnavailable | None:
         try:
             self._check_room()
             self._use(lambda connection: _insert(connection, slips))
@@ -204,7 +204,7 @@ class Spool:
         return done
 
     def _read(self, sql: str, *given: Any) -> list[tuple[Any, ...]]:
-        """Read from the file, if there is one: looking makes none. One that cannot be read holds nobody up."""
+        """Read from the file, if there is one: looking makes none. One that cannot be read blocks no one."""
         if not self.path.exists():
             return []
         try:
@@ -224,15 +224,15 @@ class Spool:
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: whoever waited here is not in this process."""
+        """Start over: the parent's waiters are not in this process."""
         self._handed_in.clear()
         self._lock = threading.Lock()
 
 
-def _insert(connection: apsw.Connection, slips: Sequence[Slip]) -> None:
-    for slip in slips:
+def _insert(connection: apsw.Connection, slips: Sequence[SpoolRequest]) -> None:
+    for request in slips:
         batch = connection.execute(NEXT_BATCH).get
-        rows = [(job.id, batch, _encode(job).decode(), *slip.rest) for job in slip.jobs]
+        rows = [(job.id, batch, _encode(job).decode(), *request.rest) for job in request.jobs]
         connection.executemany(INSERT, rows)
 
 

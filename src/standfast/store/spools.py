@@ -14,7 +14,7 @@ _spools: WeakValueDictionary[Path, Spool] = WeakValueDictionary()
 _making = threading.Lock()
 
 
-def at(path: Path, target: str) -> Spool:
+def spool_at(path: Path, target: str) -> Spool:
     """Give this process's spool in a file: what two objects spool must stay in one order."""
     path = Path(path).resolve()
     with _making:

@@ -87,7 +87,7 @@ def _for_rows(sql: str, rows: int, width: int) -> str:
     return sql.replace(":rows", ",".join([row] * rows))
 
 
-class Written(NamedTuple):
+class StatementSource(NamedTuple):
     """A statement as its file has it: its text for each dialect, or for those without their own, and what it says."""
 
     texts: dict[str, str]
@@ -112,7 +112,7 @@ class Written(NamedTuple):
 class Collection(NamedTuple):
     """All that stands in some files of statements, by name."""
 
-    statements: dict[str, Written]
+    statements: dict[str, StatementSource]
     columns: dict[str, Columns]
 
     def in_dialect(self, dialect: str) -> dict[str, Statement]:
@@ -156,28 +156,28 @@ def collect(*texts: str) -> Collection:
     return found
 
 
-def _add(found: dict[str, Written], part: str) -> None:
+def _add(found: dict[str, StatementSource], part: str) -> None:
     if "\n-- name" in part or columns.OPENING in part:
-        raise ValueError(f"nobody knows a header in this: {part.strip()}")
+        raise ValueError(f"unknown header: {part.strip()}")
     lines = part.strip().splitlines()
     header = _NAME.fullmatch(lines[0])
     if header is None:
-        raise ValueError(f"nobody knows the header `-- name: {lines[0]}`")
+        raise ValueError(f"unknown header `-- name: {lines[0]}`")
     name, dialect = header[1], header[2] or ""
-    texts, says = found.setdefault(name, Written({}, {}))
+    texts, says = found.setdefault(name, StatementSource({}, {}))
     if dialect in texts:
         raise ValueError(f"the statement {name} is written twice")
     texts[dialect] = _bare(lines[1:])
     for line in lines[1:]:
-        said = _SAID.fullmatch(line)
-        if said is None:
+        match = _SAID.fullmatch(line)
+        if match is None:
             break
-        if said[1] in says:
-            raise ValueError(f"the statement {name} says twice what it {said[1]}")
-        says[said[1]] = said[2]
+        if match[1] in says:
+            raise ValueError(f"the statement {name} says twice what it {match[1]}")
+        says[match[1]] = match[2]
 
 
-def _check(name: str, each: Written) -> None:
+def _check(name: str, each: StatementSource) -> None:
     texts, says = each
     if texts.keys() not in WAYS:
         raise ValueError(f"the statement {name} is not written for each dialect once: {sorted(texts)}")
@@ -185,7 +185,7 @@ def _check(name: str, each: Written) -> None:
         texts["postgres"] = texts.pop("postgres only")
     wrong = [f"-- {key}: {value}" for key, value in says.items() if value not in SAYINGS.get(key, ())]
     if wrong:
-        raise ValueError(f"the statement {name} says what nobody knows: {wrong}")
+        raise ValueError(f"the statement {name} has an unknown option: {wrong}")
     if "locks" not in says and any(word in text for text in texts.values() for word in _LOCKING):
         raise ValueError(f"the statement {name} locks or writes, and does not say what it `-- locks:`")
 

@@ -23,7 +23,7 @@ Script = Generator[Step, Rows, T]
 """Statements to run, each answered with its rows, and at the end a value: no I/O of its own."""
 
 
-class PerRound(ABC):
+class RoundState(ABC):
     """What a wing keeps while a transaction runs: made when it is first asked for, with `Round.of`."""
 
     @abstractmethod
@@ -31,7 +31,7 @@ class PerRound(ABC):
         """Take over what a part of the transaction kept."""
 
 
-Kept = TypeVar("Kept", bound=PerRound)
+StateT = TypeVar("StateT", bound=RoundState)
 
 
 class Round(msgspec.Struct, eq=False):
@@ -46,11 +46,11 @@ class Round(msgspec.Struct, eq=False):
     boot: str
     riders: Any = None
     late: bool = False
-    told: defaultdict[tuple[NoticeKind, str], list[str]] = msgspec.field(default_factory=partial(defaultdict, list))
+    notices: defaultdict[tuple[NoticeKind, str], list[str]] = msgspec.field(default_factory=partial(defaultdict, list))
     """What happened, by kind and queue, to which jobs: for the journal and the counters."""
     work: dict[str, float] = {}
     """Which queues have work, after how many seconds, so that workers wake in time."""
-    starts_nothing: bool = False
+    claims_frozen: bool = False
     """Whether nothing may be claimed, because the store is about to move."""
     starts_left: int | None = None
     """How many jobs may be started, where the disk sets a limit: the outcome of each must still fit."""
@@ -60,16 +60,16 @@ class Round(msgspec.Struct, eq=False):
     """The numbers of the jobs that its scripts will lock: the first that locks any locks all of them, in order."""
     locked: set[int] = set()
     """Those it has locked."""
-    heads: list[Any] = []
+    audit_links: list[Any] = []
     """The links it wrote to the audit chain, to be anchored once it is committed."""
-    kept: dict[type[PerRound], PerRound] = {}
+    states: dict[type[RoundState], RoundState] = {}
     """What wings keep in this transaction: without any, they have nothing to settle."""
 
-    def of(self, kind: type[Kept]) -> Kept:
+    def state(self, kind: type[StateT]) -> StateT:
         """Give what a wing keeps in this transaction."""
-        found = self.kept.get(kind)
+        found = self.states.get(kind)
         if found is None:
-            found = self.kept[kind] = kind()
+            found = self.states[kind] = kind()
         return found  # type: ignore[return-value]
 
     def part(self, now: float, *, late: bool = False) -> Round:
@@ -82,19 +82,19 @@ class Round(msgspec.Struct, eq=False):
         """Give the queue time a newcomer is due at; `at` is wall time, and a time in the past is now."""
         return self.now + delay if at is None else max(self.now, at - self.skew)
 
-    def work_in(self, queue: str, delay: float) -> None:
+    def note_work(self, queue: str, delay: float) -> None:
         """Note that a queue has work after so many seconds, so that workers wake in time."""
         if delay < self.work.get(queue, 9e99):
             self.work[queue] = max(0.0, delay)
 
     def absorb(self, part: Round) -> None:
         """Make one's own what a part of this transaction told and kept."""
-        for what, ids in part.told.items():
-            self.told[what] += ids
+        for what, ids in part.notices.items():
+            self.notices[what] += ids
         for queue, delay in part.work.items():
-            self.work_in(queue, delay)
-        for kind, kept in part.kept.items():
-            self.of(kind).absorb(kept)
+            self.note_work(queue, delay)
+        for kind, kept in part.states.items():
+            self.state(kind).absorb(kept)
 
 
 def lock_jobs(round_: Round, numbers: Iterable[int]) -> Script[None]:

@@ -9,15 +9,15 @@ from standfast.clock import Clock, SystemClock
 from standfast.concurrency.flows import Answer
 from standfast.errors import StoreClosed
 from standfast.store import shared, spools
+from standfast.store.caller_transaction import CallerTransaction
 from standfast.store.engine import Engine
-from standfast.store.inside import Inside
 from standfast.store.places import place
-from standfast.store.premises import Premises
 from standfast.store.requests import Request
 from standfast.store.scripts import Anchor, Item, Patience, Result, RoundScripts, Write
 from standfast.store.spool import Spool, Stamp
 from standfast.store.spoolfile import spool_path
 from standfast.store.steps import Script
+from standfast.store.store_location import StoreLocation
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class Store:
         self._closed = False
         self.approval_ttl = approval_ttl
         """Seconds that an approval waits which is filed with a death."""
-        self.premises = Premises(lambda: self._place, lambda: self._engine)
+        self.location = StoreLocation(lambda: self._place, lambda: self._engine)
 
     @property
     def _engine(self) -> Engine[Any]:
@@ -69,7 +69,7 @@ class Store:
         self._closed = False
 
     def check_not_closed(self) -> None:
-        """Refuse what comes after `close`: whoever closed it counts on its file or its connections being free."""
+        """Refuse what comes after `close`: its closer relies on its file or its connections being free."""
         if self._closed:
             raise StoreClosed
 
@@ -108,9 +108,9 @@ class Store:
         """Claim what a worker can start now."""
         return self.write(self._scripts.claim, request)
 
-    def inside(self, tx: object) -> Inside:
+    def caller_transaction(self, tx: object) -> CallerTransaction:
         """Write inside a transaction of the caller's: durable when they commit it."""
-        return self._engine.inside(tx)
+        return self._engine.caller_transaction(tx)
 
     # --- time
 
@@ -141,20 +141,20 @@ class Store:
 
     # --- beside the verbs
 
-    def listen(self, heard: Callable[[dict[str, float]], None]) -> None:
+    def listen(self, listener: Callable[[dict[str, float]], None]) -> None:
         """Be told which queues get work, and after how many seconds. Called on a thread of the store's."""
-        self._engine.listen(heard)
+        self._engine.listen(listener)
 
-    def unlisten(self, heard: Callable[[dict[str, float]], None]) -> None:
+    def unlisten(self, listener: Callable[[dict[str, float]], None]) -> None:
         """Be told no more."""
-        self._engine.unlisten(heard)
+        self._engine.unlisten(listener)
 
     def spool(self) -> Spool | None:
         """Give the file that keeps this store's jobs while it is away; None where there is none to be."""
         away, named = self._place.away, self._spool
         if away is None or named is False:
             return None
-        return spools.at(spool_path(named if isinstance(named, str) else None, away), away)
+        return spools.spool_at(spool_path(named if isinstance(named, str) else None, away), away)
 
     @property
     def anchor(self) -> Anchor:

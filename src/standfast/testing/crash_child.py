@@ -18,12 +18,12 @@ from standfast.testing.frozen_clock import LapsingClock
 from standfast.testing.kill_steps import Steps, watch_commits, watch_handlers, watch_promises
 from standfast.testing.kit import move
 from standfast.testing.nursery import report, reported
-from standfast.testing.scenario import named
+from standfast.testing.scenario import load_scenario
 from standfast.testing.verdict import VANISHED, Fate
 from standfast.testing.world import World
 from standfast.views import JobView
 from standfast.worker.sweeper import Sweeper
-from standfast.worker.upkeep import Sweep
+from standfast.worker.upkeep import SweepRequest
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,8 @@ LONGEST_PAUSE = 30 * 86400.0
 """Seconds of the store's time that pass at once while nothing else can happen; what needs longer is not waited for."""
 GRACE = 0.2
 """Seconds that handlers get to end when patience does."""
-AT_ONCE = Sweep(every=1e9, patience=0.0)
-"""No other process has jobs in its hands: whoever is late is gone."""
+AT_ONCE = SweepRequest(every=1e9, patience=0.0)
+"""No other process holds jobs: a late one is gone."""
 
 
 class Place:
@@ -56,7 +56,7 @@ class Place:
         return self._directory / f"steps-{life}"
 
 
-class Order(msgspec.Struct, frozen=True):
+class CrashTask(msgspec.Struct, frozen=True):
     """What one process of a run is told."""
 
     scenario: str
@@ -68,9 +68,9 @@ class Order(msgspec.Struct, frozen=True):
     patience: float
 
 
-def live(directory: str, told: dict[str, Any]) -> None:
+def live(directory: str, task: dict[str, Any]) -> None:
     """Live through a scenario from wherever the life before ended; be killed at the fatal step."""
-    life = Life(Place(Path(directory)), msgspec.convert(told, Order))
+    life = Life(Place(Path(directory)), msgspec.convert(task, CrashTask))
     if not asyncio.run(life.live()):
         os._exit(UNSETTLED)
 
@@ -78,14 +78,14 @@ def live(directory: str, told: dict[str, Any]) -> None:
 class Life:
     """One process of a run, from its start to its end."""
 
-    def __init__(self, place: Place, order: Order) -> None:
+    def __init__(self, place: Place, task: CrashTask) -> None:
         _log_to(place.log)
         self._place = place
-        self._order = order
+        self._order = task
         self._clock = LapsingClock(place.time)
-        self._steps = Steps(place.steps(order.life), order.fatal)
-        self._world = World(place.effects, order.receiver, self._steps)
-        self._scenario = named(order.scenario)
+        self._steps = Steps(place.steps(task.life), task.fatal)
+        self._world = World(place.effects, task.receiver, self._steps)
+        self._scenario = load_scenario(task.scenario)
 
     async def live(self) -> bool:
         """Build, enqueue, work and tell; answer whether everything is settled."""
@@ -139,10 +139,10 @@ class Life:
 
 
 def _why(job: JobView) -> str:
-    """Say why a job is not completed, as far as somebody knows."""
+    """Say why a job is not completed, as far as is known."""
     if job.failure is None or job.state == State.COMPLETED:
         return ""
-    return ": ".join(part for part in (job.failure.reason_code, job.failure.told) if part)
+    return ": ".join(part for part in (job.failure.reason_code, job.failure.summary) if part)
 
 
 def _log_to(path: Path) -> None:
@@ -167,7 +167,7 @@ async def _until_settled(sf: Standfast, clock: LapsingClock) -> None:
 
 
 def _until_due(jobs: Sequence[JobView], now: float) -> float | None:
-    """Give the seconds until the next of these jobs is due; None if nobody can tell: a lease has to lapse."""
+    """Give the seconds until the next of these jobs is due; None if that is unknown: a lease has to lapse."""
     waits = [job.due_at.timestamp() - now for job in jobs if job.state == State.QUEUED]
     return min((wait for wait in waits if wait > 0), default=None)
 

@@ -33,7 +33,7 @@ class Run(msgspec.Struct, frozen=True):
     """The last lines that its processes logged."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class StepFinding(msgspec.Struct, frozen=True):
     """A finding, and the step after which it went so."""
 
     step: str
@@ -54,22 +54,22 @@ class CrashReport(msgspec.Struct, frozen=True):
     runs: tuple[Run, ...]
 
     @property
-    def lost(self) -> tuple[Found, ...]:
+    def lost(self) -> tuple[StepFinding, ...]:
         """Effects that are missing although their job is completed, and jobs that vanished."""
         return self._all(lambda verdict: verdict.lost)
 
     @property
-    def doubled(self) -> tuple[Found, ...]:
+    def doubled(self) -> tuple[StepFinding, ...]:
         """Effects that happened more often than asked for, without a word in their job's history."""
         return self._all(lambda verdict: verdict.doubled)
 
     @property
-    def recorded(self) -> tuple[Found, ...]:
+    def recorded(self) -> tuple[StepFinding, ...]:
         """Effects that happened again as the history had said they may: no fault, and worth knowing."""
         return self._all(lambda verdict: verdict.recorded)
 
     @property
-    def unsettled(self) -> tuple[Found, ...]:
+    def unsettled(self) -> tuple[StepFinding, ...]:
         """Jobs that came to no end in time."""
         return self._all(lambda verdict: verdict.unsettled)
 
@@ -78,8 +78,8 @@ class CrashReport(msgspec.Struct, frozen=True):
         """Whether nothing was lost, nothing doubled without a record, and everything settled."""
         return not (self.lost or self.doubled or self.unsettled)
 
-    def _all(self, part: Callable[[Verdict], tuple[Finding, ...]]) -> tuple[Found, ...]:
-        return tuple(Found(run.step or CALM, finding) for run in self.runs for finding in part(run.verdict))
+    def _all(self, part: Callable[[Verdict], tuple[Finding, ...]]) -> tuple[StepFinding, ...]:
+        return tuple(StepFinding(run.step or CALM, finding) for run in self.runs for finding in part(run.verdict))
 
     def __str__(self) -> str:
         """Give the table."""
@@ -100,7 +100,7 @@ class CrashReport(msgspec.Struct, frozen=True):
         )
         ends = sum((Counter(run.states) for run in self.runs), Counter[str]())
         yield "jobs ended: " + ", ".join(f"{state} {count}" for state, count in sorted(ends.items()))
-        yield from told(sum((Counter(run.failures) for run in self.runs), Counter[str]()))
+        yield from why_not_completed(sum((Counter(run.failures) for run in self.runs), Counter[str]()))
 
     def _table(self) -> Iterator[str]:
         wrong = [run for run in self.runs if run.verdict.wrong]
@@ -121,7 +121,7 @@ class CrashReport(msgspec.Struct, frozen=True):
             yield f'this one again: crash_everywhere({self.scenario.rpartition(":")[2]}, only="{run.step}")'
 
 
-def told(failures: Mapping[str, int]) -> list[str]:
+def why_not_completed(failures: Mapping[str, int]) -> list[str]:
     """Say why jobs did not complete, what stopped most of them first."""
     common = Counter(failures).most_common()
     more = [f"  and for {len(common) - MOST_REASONS} more reasons"] if len(common) > MOST_REASONS else []

@@ -17,10 +17,10 @@ from pathlib import Path
 import msgspec
 
 from standfast.errors import ConfigurationError
-from standfast.testing.crash_child import UNSETTLED, Order, Place, live
-from standfast.testing.crash_report import CrashReport, Run, told
+from standfast.testing.crash_child import UNSETTLED, CrashTask, Place, live
+from standfast.testing.crash_report import CrashReport, Run, why_not_completed
 from standfast.testing.fresh import fresh, kind, room
-from standfast.testing.kill_steps import Step, Steps, taken
+from standfast.testing.kill_steps import Step, Steps, read_steps
 from standfast.testing.nursery import Child, Nursery, nursery
 from standfast.testing.receiver import receiving
 from standfast.testing.scenario import Scenario, name_of
@@ -121,7 +121,7 @@ class CrashKit:
                     runs.append(run)
                     _show(len(runs), len(chosen), sum(bool(each.verdict.wrong) for each in runs))
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)  # whoever interrupts this need not wait for the rest
+                pool.shutdown(wait=False, cancel_futures=True)  # an interrupt need not wait for the rest
         return runs
 
     def rehearse(self) -> tuple[Run, list[Step]]:
@@ -134,13 +134,13 @@ class CrashKit:
             raise ConfigurationError(f"{self._scenario} enqueues nothing, so there is nothing to judge")
         if not place.effects.exists() and not calm.verdict.wrong:
             raise ConfigurationError(self._without_effect(calm))
-        return calm, taken(place.steps(0))
+        return calm, read_steps(place.steps(0))
 
     def _without_effect(self, calm: Run) -> str:
         """Say why there is nothing to judge: the jobs failed, or their handlers tell of nothing."""
         said = f"{self._scenario} has no effect, even without a kill"
         if calm.failures:
-            return "\n".join([f"{said}, because its jobs did not complete:", *told(calm.failures)])
+            return "\n".join([f"{said}, because its jobs did not complete:", *why_not_completed(calm.failures)])
         return f"{said}: have its handlers call world.happened(name, job)"
 
     def run(self, fatal: str | None) -> Run:
@@ -150,7 +150,7 @@ class CrashKit:
         place = Place(directory)
         with fresh(self._url, directory) as url:
             trouble = self._lives(directory, url, fatal)
-        return self._judged(place, fatal, trouble)
+        return self._judge(place, fatal, trouble)
 
     def _lives(self, directory: Path, url: str, fatal: str | None) -> str | None:
         """Start it, be killed, and start it again until it ends by itself; give why it never did."""
@@ -159,8 +159,8 @@ class CrashKit:
         steps = Steps(place.steps(0), fatal, partial(_kill, doomed))
         with receiving(place.effects, steps) as receiver:
             for life in range(MOST_LIVES):
-                order = Order(self._scenario, url, receiver, life, None if life else fatal, self._patience)
-                with _ended(self._children.spawn(live, directory, msgspec.to_builtins(order))) as child:
+                task = CrashTask(self._scenario, url, receiver, life, None if life else fatal, self._patience)
+                with _ending(self._children.spawn(live, directory, msgspec.to_builtins(task))) as child:
                     if not life:
                         doomed.set_result(child)
                     if self._ends(child):
@@ -173,12 +173,12 @@ class CrashKit:
         except TimeoutError:
             return False
 
-    def _judged(self, place: Place, fatal: str | None, trouble: str | None) -> Run:
+    def _judge(self, place: Place, fatal: str | None, trouble: str | None) -> Run:
         fates = msgspec.json.decode(place.jobs.read_bytes(), type=list[Fate]) if place.jobs.exists() else []
         verdict = judge(fates, happened(place.effects))
         if trouble is not None:
             verdict = Verdict(unsettled=(Finding("the scenario", trouble),))
-        met = [step for step in taken(place.steps(0)) if step.name == fatal]
+        met = [step for step in read_steps(place.steps(0)) if step.name == fatal]
         return Run(
             fatal,
             verdict,
@@ -197,7 +197,7 @@ def _kill(doomed: Future[Child]) -> None:
 
 
 @contextmanager
-def _ended(child: Child) -> Iterator[Child]:
+def _ending(child: Child) -> Iterator[Child]:
     try:
         yield child
     finally:

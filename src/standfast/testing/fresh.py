@@ -34,7 +34,7 @@ def room(url: str | None) -> Iterator[Path]:
 
 @contextmanager
 def fresh(url: str | None, directory: Path) -> Iterator[str]:
-    """Give the URL of a store nobody has used, gone with the block."""
+    """Give the URL of an unused store, deleted with the block."""
     if url is None or kind(url) == "SQLite":
         yield str(directory / "store" / "queue.db")
         return

@@ -30,7 +30,7 @@ class FrozenClock:
         """Identify the pretended boot."""
         return f"boot-{self._boots}"
 
-    def of_server(self, told: float) -> float:  # noqa: ARG002 - that is the point
+    def of_server(self, server_time: float) -> float:  # noqa: ARG002 - that is the point
         """Pretend a server whose clock moves only when told, too."""
         return self._server
 
@@ -52,7 +52,7 @@ class FrozenClock:
 
 
 class LapsingClock(SystemClock):
-    """The machine's clocks, plus the time that was let pass; a file tells it to whoever comes after a crash."""
+    """The machine's clocks, plus the time that was let pass; a file passes it on to the process after a crash."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -67,9 +67,9 @@ class LapsingClock(SystemClock):
         """Seconds since 1970, and those let pass."""
         return super().wall() + self._passed
 
-    def of_server(self, told: float) -> float:
+    def of_server(self, server_time: float) -> float:
         """Let the server's time pass too."""
-        return told + self._passed
+        return server_time + self._passed
 
     def advance(self, seconds: float) -> None:
         """Let time pass at once. The file is replaced as a whole, so that no kill leaves half of it."""

@@ -74,7 +74,7 @@ class Steps:
                 self._end()
 
 
-def taken(path: Path) -> list[Step]:
+def read_steps(path: Path) -> list[Step]:
     """Read the steps that a run took, in order."""
     return [Step(**line) for line in reported(path)]
 
@@ -117,8 +117,8 @@ class _WatchedReception(Reception):
     async def accept(self, job: NewJob, enqueue: Enqueue | None = None) -> Receipt:
         return self._told(await super().accept(job, enqueue))
 
-    async def accept_together(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        return [self._told(receipt) for receipt in await super().accept_together(jobs)]
+    async def accept_bulk(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        return [self._told(receipt) for receipt in await super().accept_bulk(jobs)]
 
     def _told(self, receipt: Receipt) -> Receipt:
         if receipt.id is not None:

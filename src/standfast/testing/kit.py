@@ -47,7 +47,7 @@ async def in_memory(sf: Standfast, clock: FrozenClock | None = None) -> AsyncIte
 def move(sf: Standfast, home: Standfast) -> None:
     """Have a queue work on another one's store and by its clock, with its own rules and handlers.
 
-    Whoever holds the object holds the moved one: module-level code, and its handlers' `.enqueue`.
+    Every reference to the object is moved too: module-level code, and its handlers' `.enqueue`.
     """
     home._declared.take_over(sf._declared)  # noqa: SLF001 - the kit's business, here and below
     home._registry.take_over(sf._registry)  # noqa: SLF001

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import ConfigurationError
 
 LOOK_EVERY = 0.002
@@ -61,25 +61,25 @@ class Child:
         self.pid = pid
         self.status: int | None = None
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Tell whether it has ended; `status` then says how: an exit code, or minus the signal that killed it."""
         if self.status is None:
             self.status = self._nursery.ask({"poll": self.pid})
         return self.status is not None
 
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Tell whether it is frozen."""
         stat = Path(f"/proc/{self.pid}/stat").read_text()
         return stat.rpartition(") ")[2].startswith("T")
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, unless it has ended."""
-        if not self.ended():
+        if not self.has_ended():
             os.kill(self.pid, number)
 
     def wait(self, within: float = 30.0) -> int:
         """Wait for its end; give its status."""
-        until(self.ended, within=within)
+        until(self.has_ended, within=within)
         return -signal.SIGKILL if self.status is None else self.status
 
     def kill(self) -> None:
@@ -104,7 +104,7 @@ class Nursery:
         """Ask, and wait for the answer."""
         with self._asking:
             self._tell(question)
-            return self._hear()
+            return self._read_line()
 
     def warm_up(self, modules: tuple[str, ...]) -> None:
         """Load what every child needs before any is born."""
@@ -118,11 +118,11 @@ class Nursery:
             self._process.stdin.write(json.dumps(question) + "\n")
             self._process.stdin.flush()
 
-    def _hear(self) -> Any:
-        told = self._process.stdout.readline() if self._process.stdout is not None else ""
-        if not told:
+    def _read_line(self) -> Any:
+        line = self._process.stdout.readline() if self._process.stdout is not None else ""
+        if not line:
             raise ConfigurationError("the process that starts children has ended; its own words stand above")
-        return json.loads(told)
+        return json.loads(line)
 
 
 def _plain(argument: Any) -> Any:
@@ -159,7 +159,9 @@ def _serve(questions: TextIO, answers: TextIO) -> None:
 
 def _answer(question: dict[str, Any], children: set[int]) -> Any:
     if "load" in question:
-        return asked(lambda: _load(question["load"]), lambda error: "".join(traceback.format_exception(error)[-2:]))
+        return call_guarded(
+            lambda: _load(question["load"]), lambda error: "".join(traceback.format_exception(error)[-2:])
+        )
     if "poll" in question:
         return _poll(question["poll"], children)
     alone = threading.active_count() == 1

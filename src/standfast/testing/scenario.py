@@ -50,7 +50,7 @@ def name_of(scenario: type[Scenario]) -> str:
     return name
 
 
-def named(name: str) -> Scenario:
+def load_scenario(name: str) -> Scenario:
     """Import and make a scenario."""
     module, _, qualname = name.partition(":")
     found: Any = importlib.import_module(module)

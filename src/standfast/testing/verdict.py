@@ -56,12 +56,12 @@ class Verdict(msgspec.Struct, frozen=True):
 
 def judge(fates: Sequence[Fate], effects: Mapping[Effect, int]) -> Verdict:
     """Lay the jobs beside the effects. A dead or cancelled job owes nothing: it is visible, and its history tells."""
-    asked = Counter(effect for fate in fates for effect in fate.expects)
+    expected = Counter(effect for fate in fates for effect in fate.expects)
     owed = Counter(effect for fate in fates if fate.state == State.COMPLETED for effect in fate.expects)
     noted: Counter[Effect] = Counter()
     for fate in fates:
         noted.update(dict.fromkeys(fate.expects, fate.noted))
-    allowed = {effect: max(1, asked[effect]) for effect in effects}
+    allowed = {effect: max(1, expected[effect]) for effect in effects}
     announced = {effect: allowed[effect] + noted[effect] for effect in effects}
     return Verdict(
         lost=(*_vanished(fates), *_missed(owed, effects)),

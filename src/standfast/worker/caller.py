@@ -13,7 +13,7 @@ from contextvars import Context
 
 import msgspec
 
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.job import Claim, NewJob
 from standfast.rules import QueueRules
@@ -25,7 +25,7 @@ from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.scripts import Call, Called
 from standfast.wings.effects.verbs import Verifier
 from standfast.wings.health.scripts import CALLER
-from standfast.wings.limits.gatekeeper import Doorkeeper
+from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.limits.readiness import Readiness
 from standfast.wings.policy.verbs import Policies
 from standfast.wings.queues import scripts as queue_scripts
@@ -53,7 +53,7 @@ class Caller:
         registry: Registry,
         *,
         verifier: Verifier,
-        doors: Doorkeeper,
+        doors: QueueGates,
         readiness: Readiness,
         policy: Policies,
         declared: Declarations,
@@ -89,8 +89,8 @@ class Caller:
         self._under_way: set[int] = set()
 
     def _card(self) -> WorkerCard:
-        declares = comparable(self._declared.stated(), self._policy.declares())
-        counted = self._executor.stopwatch.counted(self._store.now())
+        declares = comparable(self._declared.statement(), self._policy.declares())
+        counted = self._executor.stopwatch.take(self._store.now())
         who = (self.id, socket.gethostname(), os.getpid())
         return WorkerCard(*who, NO_QUEUES, declares, None, counted, lifeline.hold(), self._executor.unwritten)
 
@@ -105,8 +105,8 @@ class Caller:
         number = self._calls
         self._under_way.add(number)
         try:
-            order = Call(job, self.id, self._doors.answer(job.queue), self._policy.known.mark, ready)
-            called = await self._store.write(calls.call, order)
+            call = Call(job, self.id, self._doors.answer(job.queue), self._policy.known.mark, ready)
+            called = await self._store.write(calls.call, call)
             self._policy.known.learn(called.policy)
             if called.rules is not None:
                 self._doors.learn(job.queue, called.rules.gate)
@@ -130,23 +130,23 @@ class Caller:
         handler = self._registry.find(job.queue, job.handler)
         if handler is None or not handler.requires:
             return None
-        await self._readiness.asked(handler)
+        await self._readiness.refresh(handler)
         return {handler.name: self._readiness.why_not(handler)}
 
-    def ended(self, claim: Claim) -> Awaitable[None]:
+    def wait_ended(self, claim: Claim) -> Awaitable[None]:
         """Wait until the end of a call is on disk."""
-        return self._executor.ended(claim)
+        return self._executor.wait_ended(claim)
 
-    def goes_on(self, claim: Claim) -> bool:
-        """Tell whether a call runs as a plain function, which nobody can stop."""
-        return self._executor.goes_on(claim)
+    def is_unstoppable(self, claim: Claim) -> bool:
+        """Tell whether a call runs as a plain function, which cannot be stopped."""
+        return self._executor.is_unstoppable(claim)
 
     async def _begin(self) -> None:
         """Be known to the store before the first call, once."""
         if self._begun is None:
             self._store.listen(self._hinted)
         if self._begun is None or (self._begun.done() and self._begun.exception() is not None):
-            self._begun = aside(self._heartbeat.start)
+            self._begun = run_in_thread(self._heartbeat.start)
         await asyncio.shield(self._begun)
 
     async def _ask_gate(self, queue: str) -> None:
@@ -156,7 +156,7 @@ class Caller:
             self._known.add(queue)
         if self._doors.must_ask(queue):
             if queue not in self._asking:
-                self._asking[queue] = asyncio.create_task(self._doors.asked(queue))
+                self._asking[queue] = asyncio.create_task(self._doors.ask_now(queue))
                 self._asking[queue].add_done_callback(lambda _: self._asking.pop(queue, None))
             await asyncio.shield(self._asking[queue])
 
@@ -167,8 +167,8 @@ class Caller:
             self._heartbeat.hurry()
 
     def _reported(self, beat: Beat) -> None:
-        self._executor.stopwatch.written(beat.at)
-        with suppress(RuntimeError):  # the loop is closed: what still runs has nobody to stop it
+        self._executor.stopwatch.confirm(beat.at)
+        with suppress(RuntimeError):  # the loop is closed: what still runs cannot be stopped
             self._loop.call_soon_threadsafe(self._compare, beat)
 
     def _compare(self, beat: Beat) -> None:
@@ -185,7 +185,7 @@ class Caller:
         return not self._executor.held and not self._under_way
 
     def abandon(self) -> None:
-        """Be gone with a loop that was closed: nobody can end anything in it, and leases lapse."""
+        """Leave with a closed loop: nothing in it can end, and leases lapse."""
         if self._begun is not None:
             self._store.unlisten(self._hinted)
             self._heartbeat.hurry()  # it ends when it sees that the loop is closed
@@ -197,9 +197,9 @@ class Caller:
         self._store.unlisten(self._hinted)
         if self._loop is asyncio.get_running_loop():
             await self._executor.finish(grace)
-        await aside(self._heartbeat.stop)
+        await run_in_thread(self._heartbeat.stop)
         with suppress(StoreUnavailable):  # it is off the list as soon as it is silent for a while
-            await self._store.write(upkeep.retire, self._executor.stopwatch.counted(self._store.now()))
+            await self._store.write(upkeep.retire, self._executor.stopwatch.take(self._store.now()))
 
 
 def _freed(_slots: Counter[str]) -> None:
@@ -232,7 +232,7 @@ class Callers:
         finally:
             self._replies -= 1
 
-    def here(self) -> Caller:
+    def of_this_loop(self) -> Caller:
         """Give the caller of the running loop."""
         key = (os.getpid(), asyncio.get_running_loop())
         if key not in self._of:

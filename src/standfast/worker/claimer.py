@@ -13,11 +13,11 @@ from standfast.concurrency.loops import Guard
 from standfast.errors import StoreUnavailable
 from standfast.job import Claim
 from standfast.rules import QueueRules
-from standfast.spine.orders import Catch, Order, Want
+from standfast.spine.claim_requests import ClaimRequest, ClaimResult, QueueDemand
 from standfast.store.store import Store
-from standfast.wings.limits.gatekeeper import Doorkeeper
+from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.limits.readiness import Readiness
-from standfast.wings.policy.known import KnownPolicy
+from standfast.wings.policy.known_policy import KnownPolicy
 
 log = logging.getLogger("standfast.worker")
 
@@ -45,7 +45,7 @@ class Claimer:
         unserved: Collection[str] = (),
         slots: int,
         start: Start,
-        doors: Doorkeeper,
+        doors: QueueGates,
         readiness: Readiness,
         policy: KnownPolicy | None = None,
         suspects: Callable[[tuple[str, ...]], None] = lambda _queues: None,
@@ -72,7 +72,7 @@ class Claimer:
         self._stopped = False
         self._suspects = suspects
         """Who is told of queues that have suspects: claims pass them over."""
-        self._apart = False
+        self._suspects_only = False
         self.answers = 0
         """How many claims were answered, or given up."""
         self._guard = Guard("claimer")
@@ -82,12 +82,12 @@ class Claimer:
         """The queues it serves: those it was made for, and others it has claimed from."""
         return sorted(self._served)
 
-    def freed(self, queues: Counter[str]) -> None:
+    def note_freed(self, queues: Counter[str]) -> None:
         """Take note of free slots."""
         self._free += queues
         self.kick()
 
-    def heard(self, hint: dict[str, float]) -> None:
+    def note_hint(self, hint: dict[str, float]) -> None:
         """Take note of queues that have work, now or after some seconds."""
         if not self._lanes.keys() >= hint.keys():
             self.learn(hint)
@@ -124,42 +124,42 @@ class Claimer:
 
     def kick(self) -> None:
         """Claim, if a slot is free in a queue that may have work and no claim is under way."""
-        if self._claiming is not None or self._stopped or self._apart:
+        if self._claiming is not None or self._stopped or self._suspects_only:
             return
-        wants: list[Want] = []
+        demands: list[QueueDemand] = []
         for queue in self._hungry:
             free = self._free[queue]
             if free > 0:
                 slots = min(self._largest_claim, free)
                 if queue not in self._gates and queue not in self._requirements:
-                    wants.append(Want(queue, self._lanes[queue], slots))
+                    demands.append(QueueDemand(queue, self._lanes[queue], slots))
                 elif self._may_claim(queue):
-                    wants.append(self._want(queue, slots))
-        if wants:
+                    demands.append(self._demand(queue, slots))
+        if demands:
             # What is heard while the claim is under way counts for the next one: this one may have looked before.
-            self._hungry.difference_update(map(_queue_of, wants))
-            order = Order(self._worker, tuple(wants), self._policy.mark)
-            self._claiming = asyncio.get_running_loop().create_task(self._claim(order))
+            self._hungry.difference_update(map(_queue_of, demands))
+            request = ClaimRequest(self._worker, tuple(demands), self._policy.mark)
+            self._claiming = asyncio.get_running_loop().create_task(self._claim(request))
 
-    def _want(self, queue: str, slots: int, *, alone: bool = False) -> Want:
-        said = self._doors.answer(queue) if queue in self._gates else None
+    def _demand(self, queue: str, slots: int, *, alone: bool = False) -> QueueDemand:
+        answer = self._doors.answer(queue) if queue in self._gates else None
         ready = self._readiness.words(queue) if queue in self._requirements else None
-        return Want(queue, self._lanes[queue], slots, said, ready, alone)
+        return QueueDemand(queue, self._lanes[queue], slots, answer, ready, alone)
 
-    def _order(self, wants: Iterable[Want]) -> Order:
-        return Order(self._worker, tuple(wants), self._policy.mark)
+    def _request(self, demands: Iterable[QueueDemand]) -> ClaimRequest:
+        return ClaimRequest(self._worker, tuple(demands), self._policy.mark)
 
     # --- suspects
 
-    async def stand_apart(self) -> None:
+    async def claim_suspects_only(self) -> None:
         """Claim nothing but suspects from now on; a claim under way is waited for."""
-        self._apart = True
+        self._suspects_only = True
         if self._claiming is not None:
             await asyncio.wait([self._claiming])
 
-    def go_on(self) -> None:
+    def claim_all(self) -> None:
         """Claim as before."""
-        self._apart = False
+        self._suspects_only = False
         self.kick()
 
     async def claim_alone(self, queues: Iterable[str] | None = None) -> bool:
@@ -171,18 +171,18 @@ class Claimer:
         await self._all_asked(wanted)
         if self._stopped or not wanted:
             return False
-        order = self._order(self._want(queue, 1, alone=True) for queue in wanted)
-        brought: list[str] = []
-        self._claiming = asyncio.get_running_loop().create_task(self._claim(order, brought))
+        request = self._request(self._demand(queue, 1, alone=True) for queue in wanted)
+        started: list[str] = []
+        self._claiming = asyncio.get_running_loop().create_task(self._claim(request, started))
         await asyncio.wait([self._claiming])
-        return bool(brought)
+        return bool(started)
 
     async def _all_asked(self, queues: Iterable[str]) -> None:
         """Have the gates and probes of queues asked that must be before anything starts."""
         for queue in list(queues):
             if self._doors.must_ask(queue):
-                await self._doors.asked(queue)
-            await self._readiness.all_asked(queue)
+                await self._doors.ask_now(queue)
+            await self._readiness.refresh_queue(queue)
 
     # --- claiming
 
@@ -192,12 +192,12 @@ class Claimer:
         So is one with a handler whose probes were never asked. Those that said no are asked again beside its work.
         """
         if queue in self._requirements and self._readiness.must_wait(
-            queue, lambda seconds: self.heard({queue: seconds})
+            queue, lambda seconds: self.note_hint({queue: seconds})
         ):
             return False
         if queue not in self._gates or not self._doors.must_ask(queue):
             return True
-        self._doors.ask(queue, lambda seconds: self.heard({queue: seconds}))
+        self._doors.ask(queue, lambda seconds: self.note_hint({queue: seconds}))
         return False
 
     async def claim_until_empty(self, idle: Callable[[], Awaitable[None]]) -> Counter[str]:
@@ -206,38 +206,40 @@ class Claimer:
         ran: Counter[str] = Counter()
         while True:
             await self._all_asked(self._lanes)
-            order = self._order(self._want(name, self._slots) for name in self._lanes)
-            catch = await self._store.claim(order)
-            self._policy.learn(catch.policy)
-            if catch.suspects and not catch.claims:
-                order = Order(
-                    self._worker, tuple(self._want(name, 1, alone=True) for name in catch.suspects), self._policy.mark
+            request = self._request(self._demand(name, self._slots) for name in self._lanes)
+            result = await self._store.claim(request)
+            self._policy.learn(result.policy)
+            if result.suspects and not result.claims:
+                request = ClaimRequest(
+                    self._worker,
+                    tuple(self._demand(name, 1, alone=True) for name in result.suspects),
+                    self._policy.mark,
                 )
-                catch = await self._store.claim(order)
-            unasked = self._unasked(order, catch)
-            if not catch.claims and not unasked and catch.next_due != 0:
+                result = await self._store.claim(request)
+            to_ask = self._queues_to_ask(request, result)
+            if not result.claims and not to_ask and result.next_due != 0:
                 return ran
-            self._start(catch.claims, catch.rules)
-            ran.update(claim.queue for claim in catch.claims)
+            self._start(result.claims, result.rules)
+            ran.update(claim.queue for claim in result.claims)
             await idle()
 
-    async def _claim(self, order: Order, brought: list[str] | None = None) -> None:
+    async def _claim(self, request: ClaimRequest, started: list[str] | None = None) -> None:
         try:
-            if not await self._guard.run(partial(self._fill, order, brought)):
+            if not await self._guard.run(partial(self._fill, request, started)):
                 await asyncio.sleep(PAUSE_AFTER_REFUSAL)
         finally:
             self._claiming = None
             self.answers += 1
         self.kick()
 
-    async def _fill(self, order: Order, brought: list[str] | None) -> None:
+    async def _fill(self, request: ClaimRequest, started: list[str] | None) -> None:
         """Claim and start; a queue of which nothing was heard may still have work. `brought` gets the ids."""
-        hungry = {*map(_queue_of, order.wants)}
+        hungry = {*map(_queue_of, request.demands)}
         try:
-            catch = await self._store.claim(order)
-            if brought is not None:
-                brought += [claim.id for claim in catch.claims]
-            hungry = self._take(order, catch)
+            result = await self._store.claim(request)
+            if started is not None:
+                started += [claim.id for claim in result.claims]
+            hungry = self._take(request, result)
         except StoreUnavailable as error:
             log.warning("nothing can be claimed now: %s", error)
             await asyncio.sleep(PAUSE_AFTER_REFUSAL)
@@ -246,7 +248,7 @@ class Claimer:
 
     @property
     def failures(self) -> int:
-        """How many claims met a fault nobody foresaw."""
+        """How many claims met an unexpected fault."""
         return self._guard.failures
 
     @property
@@ -254,33 +256,33 @@ class Claimer:
         """How many answers there will be once the claim under way, if any, has its own."""
         return self.answers + (self._claiming is not None)
 
-    def _take(self, order: Order, catch: Catch) -> set[str]:
+    def _take(self, request: ClaimRequest, result: ClaimResult) -> set[str]:
         """Start what was claimed; give the queues that may have more."""
-        brought = Counter(map(_queue_of, catch.claims))
-        self._served |= brought.keys()
+        claimed = Counter(map(_queue_of, result.claims))
+        self._served |= claimed.keys()
         hungry = set()
-        for want in order.wants:
-            self._free[want.queue] -= brought[want.queue]
-            if brought[want.queue] == want.slots:
-                hungry.add(want.queue)
-        if catch.policy is not None:
-            self._policy.learn(catch.policy)
-        self._start(catch.claims, catch.rules)
-        if catch.suspects:
-            self._suspects(catch.suspects)
-        if self._gates or any(map(_gate_of, catch.rules.values())):
-            hungry |= self._unasked(order, catch)
-        if catch.next_due is not None:
+        for demand in request.demands:
+            self._free[demand.queue] -= claimed[demand.queue]
+            if claimed[demand.queue] == demand.slots:
+                hungry.add(demand.queue)
+        if result.policy is not None:
+            self._policy.learn(result.policy)
+        self._start(result.claims, result.rules)
+        if result.suspects:
+            self._suspects(result.suspects)
+        if self._gates or any(map(_gate_of, result.rules.values())):
+            hungry |= self._queues_to_ask(request, result)
+        if result.next_due is not None:
             for queue in self._lanes:
-                self._look_at(queue, catch.next_due)
+                self._look_at(queue, result.next_due)
         return hungry
 
-    def _unasked(self, order: Order, catch: Catch) -> set[str]:
+    def _queues_to_ask(self, request: ClaimRequest, result: ClaimResult) -> set[str]:
         """Take note of the gates that the rules in force name; give the queues whose gate was not asked."""
-        for queue, rules in catch.rules.items():
+        for queue, rules in result.rules.items():
             if rules.gate is not None or queue in self._gates:
                 self._doors.learn(queue, rules.gate)
-        gated = [want.queue for want in order.wants if want.admission is None and want.queue in self._gates]
+        gated = [demand.queue for demand in request.demands if demand.admission is None and demand.queue in self._gates]
         return {queue for queue in gated if self._doors.must_ask(queue)}
 
     def _look_at(self, queue: str, seconds: float) -> None:
@@ -294,7 +296,7 @@ class Claimer:
             return
         if planned is not None:
             planned.cancel()
-        self._timers[queue] = loop.call_later(seconds, self.heard, {queue: 0.0})
+        self._timers[queue] = loop.call_later(seconds, self.note_hint, {queue: 0.0})
 
     async def stop(self) -> None:
         """Claim no more; a claim under way is waited for, so that what it brings is not forgotten."""

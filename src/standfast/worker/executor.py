@@ -24,10 +24,10 @@ from standfast.store.store import Store
 from standfast.telemetry import Tracing
 from standfast.wings.approvals.rules import filed
 from standfast.wings.effects.verbs import Verifier
-from standfast.wings.limits.breaker import answered
-from standfast.wings.policy.known import KnownPolicy
-from standfast.worker.around import around_handlers
+from standfast.wings.limits.breaker import dependency_answered
+from standfast.wings.policy.known_policy import KnownPolicy
 from standfast.worker.ends import Ends, Key
+from standfast.worker.handler_hooks import handler_hooks
 from standfast.worker.settling import settle, too_old
 from standfast.worker.signals import from_a_signal
 from standfast.worker.stopwatch import Stopwatch
@@ -59,7 +59,7 @@ class Executor:
         roll: Callable[[], float] = random.random,
     ) -> None:
         self._store = store
-        self._attempts = Attempts(registry, around_handlers(store, verifier), self._watch)
+        self._attempts = Attempts(registry, handler_hooks(store, verifier), self._watch)
         self.stopwatch = Stopwatch(owner)
         self._ends = Ends(store, freed, self.stopwatch)
         self.held: dict[Key, Running] = self._ends.held
@@ -68,7 +68,7 @@ class Executor:
         self._doubted = doubted
         """Who is told of a handler, by queue and name, whose attempt got no answer from what it depends on."""
         self._looks_back = looks_back
-        """Whether somebody waits for each end: then what may have done its work is looked at before it is settled."""
+        """Whether a caller waits for each end: then a doubtful attempt is verified before it is settled."""
         self._roll = roll
         self._timer: asyncio.TimerHandle | None = None
         self._next_check = float("inf")
@@ -80,7 +80,7 @@ class Executor:
         """
         self._beginner: asyncio.Task[None] | None = None
         spans = None if tracing is None else Spans(tracing)
-        self._run: Run = self._attempts.run if spans is None else spans.inside(self._attempts.run)
+        self._run: Run = self._attempts.run if spans is None else spans.run_in_span(self._attempts.run)
         self._whole: Whole = self._attempt if spans is None else spans.around(self._attempt)
 
     @property
@@ -148,9 +148,9 @@ class Executor:
     def _end_unentered(self, running: Running) -> None:
         """Let a job die that came too late to be run."""
         claim = running.claim
-        late = too_old(claim, running.rules, claim.claimed_at, self._roll(), self._policy.present(self._store))
+        late = too_old(claim, running.rules, claim.claimed_at, self._roll(), self._policy.policy_now(self._store))
         if late is not None:
-            self._ends.settle(running, self._filed(claim, late))
+            self._ends.settle(running, self._with_filing(claim, late))
 
     def refuse(self, claim: Claim, rules: QueueRules, why: str) -> None:
         """Give a claim back without entering its handler."""
@@ -182,14 +182,14 @@ class Executor:
             end = settle(claim, outcome, running.rules, roll)
             self._ends.settle(running, end)
             return end
-        if self._doubted is not None and answered(outcome) is False:
+        if self._doubted is not None and dependency_answered(outcome) is False:
             self._doubted(claim.queue, claim.handler)
-        end = settle(claim, outcome, running.rules, roll, self._policy.present(self._store))
-        end = self._filed(claim, end)
+        end = settle(claim, outcome, running.rules, roll, self._policy.policy_now(self._store))
+        end = self._with_filing(claim, end)
         self._ends.settle(running, end)
         return end
 
-    def _filed(self, claim: Claim, end: Transition) -> Transition:
+    def _with_filing(self, claim: Claim, end: Transition) -> Transition:
         return filed(end, self._store, handler=claim.handler, payload=claim.payload, details=claim.details)
 
     # --- stopping
@@ -278,7 +278,7 @@ class Executor:
         """Give the job that a task of the loop runs, if any; this may be asked on any thread."""
         return next((running.claim for running in list(self.held.values()) if running.task is task), None)
 
-    async def ended(self, claim: Claim) -> None:
+    async def wait_ended(self, claim: Claim) -> None:
         """Wait until the end of a job is on disk; what is left behind, or cannot be written, has none."""
         key = (claim.n, claim.token)
         while key in self.held and key not in self._ends.unwritten | self._left_behind:
@@ -291,8 +291,8 @@ class Executor:
             else:
                 await self._turn()
 
-    def goes_on(self, claim: Claim) -> bool:
-        """Tell whether a job runs as a plain function, which nobody can stop."""
+    def is_unstoppable(self, claim: Claim) -> bool:
+        """Tell whether a job runs as a plain function, which cannot be stopped."""
         running = self.held.get((claim.n, claim.token))
         return running is not None and running.thread is not None and not running.thread.done()
 

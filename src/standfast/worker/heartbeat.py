@@ -58,7 +58,7 @@ class Heartbeat:
         return threading.Thread(target=self._run, name="standfast-heartbeat", daemon=True)
 
     def revive(self) -> None:
-        """Go on if a fault nobody foresaw has ended the thread: without beats every job of this worker lapses."""
+        """Go on if an unexpected fault has ended the thread: without beats every job of this worker lapses."""
         if not self._stopping and not self._thread.is_alive():
             log.error("the heartbeat had stopped and goes on")
             self._thread = self._new_thread()

@@ -21,7 +21,7 @@ import msgspec
 
 from standfast.clock import UNKNOWN_BOOT
 from standfast.concurrency.locks import ForkableLock
-from standfast.wings.commands.orphans import Identity, identify, this_boot, whereabouts
+from standfast.wings.commands.orphans import Identity, identify, process_state, this_boot
 
 KEPT_FOR = 3600.0
 """Seconds after which the file of a process that is seen dead is removed: until then every store has learnt of it."""
@@ -71,7 +71,7 @@ class Lifeline:
         return None if self._path is None else self._path.name
 
     def _take(self, directory: Path) -> None:
-        """Lock a file before it has its name: nobody ever sees a living process's file unlocked."""
+        """Lock a file before it has its name: a living process's file is never seen unlocked."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = os.urandom(16).hex()
         hidden = directory / f".{name}"
@@ -139,7 +139,7 @@ def _without_lock(written: bytes) -> Verdict:
         return "unknown"
     if known.boot != this_boot() or known.boot == UNKNOWN_BOOT:
         return "unknown"  # another machine's, or an earlier boot's: this kernel does not know its locks
-    return "alive" if whereabouts(known) == "runs" else "dead"
+    return "alive" if process_state(known) == "runs" else "dead"
 
 
 class DeathWatch:

@@ -23,15 +23,15 @@ class Watch:
         self,
         busy: Callable[[], bool],
         attempt: Callable[[asyncio.Task[object]], Claim | None],
-        told: Callable[[], None],
+        on_report: Callable[[], None],
     ) -> None:
         self._busy = busy
         self._attempt = attempt
-        self._told = told
+        self._on_report = on_report
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._culprit: str | None = None
-        self._untold: str | None = None
+        self._unreported: str | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin."""
@@ -46,8 +46,8 @@ class Watch:
 
     def report(self) -> str | None:
         """Name the handler, as queue/handler, that blocks the loop, or did since this was last asked."""
-        untold, self._untold = self._untold, None
-        return self._culprit or untold
+        unreported, self._unreported = self._unreported, None
+        return self._culprit or unreported
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stopping.wait(LOOK_EVERY):
@@ -77,10 +77,10 @@ class Watch:
         claim = None if task is None else self._attempt(task)
         if claim is None:
             return
-        self._culprit = self._untold = f"{claim.queue}/{claim.handler}"
+        self._culprit = self._unreported = f"{claim.queue}/{claim.handler}"
         log.warning(
             "handler %s (job %s) blocks the event loop, and every queue of this worker waits for it: let it await, or "
             "make it a plain def, which runs in a thread",
             *(self._culprit, claim.id),
         )
-        self._told()
+        self._on_report()

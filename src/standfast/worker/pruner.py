@@ -1,10 +1,10 @@
-"""Deletes what nobody needs any more, in small bites, on by default."""
+"""Deletes what is no longer needed, in small bites, on by default."""
 
 from __future__ import annotations
 
 from standfast.store.store import Store
 from standfast.worker import upkeep
-from standfast.worker.upkeep import Prune
+from standfast.worker.upkeep import PruneRequest
 
 EVERY = 60.0
 
@@ -12,9 +12,9 @@ EVERY = 60.0
 class Pruner:
     """Prunes until a bite brings nothing more."""
 
-    def __init__(self, store: Store, prune: Prune | None = None) -> None:
+    def __init__(self, store: Store, prune: PruneRequest | None = None) -> None:
         self._store = store
-        self._prune = prune or Prune()
+        self._prune = prune or PruneRequest()
 
     async def prune(self) -> None:
         """Prune everything that may go now."""

@@ -28,6 +28,6 @@ class Comparison:
         for key in strangers.keys() & self._strangers.keys():
             if strangers[key] <= answers:  # the claim that took it is answered, and did not bring it
                 job = stored[key]
-                self._executor.hand_in(given_back(job.standing))
+                self._executor.hand_in(given_back(job.job_ref))
                 strangers[key] = float("inf")
         self._strangers = strangers

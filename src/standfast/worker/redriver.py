@@ -6,7 +6,7 @@ import asyncio
 
 from standfast.store.store import Store
 from standfast.wings.approvals import scripts as approvals
-from standfast.wings.approvals.scripts import Business
+from standfast.wings.approvals.scripts import PendingWork
 from standfast.wings.approvals.verbs import LEAVE_TO_APPROVER
 from standfast.wings.consent.verbs import Consent
 from standfast.wings.letters.verbs import DeadLetters
@@ -56,6 +56,6 @@ class Redriver:
         """Replay all that a rule put off until now; tell how many went."""
         return await self._letters.automatic.replay_due()
 
-    async def _business(self) -> Business:
+    async def _business(self) -> PendingWork:
         now = self._store.now()
-        return await self._store.read(approvals.business(now, now - LEAVE_TO_APPROVER))
+        return await self._store.read(approvals.pending_work(now, now - LEAVE_TO_APPROVER))

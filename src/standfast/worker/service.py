@@ -20,20 +20,20 @@ async def work_until_signalled(
     store: AbstractAsyncContextManager[Any], make: Callable[[], Worker], grace: float, where: str
 ) -> None:
     """Work until SIGTERM or SIGINT, then drain; a second one exits at once. `where` names the store in the log."""
-    asked = asyncio.Event()
+    signalled = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def stop(number: int) -> None:
-        if asked.is_set():
+        if signalled.is_set():
             os._exit(128 + number)
-        asked.set()
+        signalled.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
     async with store, make() as worker:
         queues = ", ".join(worker.queues) or "no queue of its own"
         log.info("worker %s on %s is ready for: %s", worker.id, where, queues)
-        await asked.wait()
+        await signalled.wait()
         log.info("worker %s drains: what runs may finish for %g s", worker.id, grace)
     log.info("worker %s has stopped", worker.id)
     _exit_if_left_behind(worker)
@@ -57,7 +57,7 @@ async def run_suspects_until_none(
 
 
 def _write(pipe: int | None, word: bytes) -> None:
-    with suppress(BrokenPipeError):  # whoever wanted to know is gone
+    with suppress(BrokenPipeError):  # the reader is gone
         if pipe is not None:
             os.write(pipe, word)
 

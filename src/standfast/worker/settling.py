@@ -13,12 +13,12 @@ from standfast.spine import settle as spine
 from standfast.spine.settle import Settle
 from standfast.wings.consent.rules import unconsented
 from standfast.wings.effects import outcomes as effects
-from standfast.wings.limits.breaker import heard
+from standfast.wings.limits.breaker import report_dependency
 from standfast.wings.limits.postponement import postponed
-from standfast.wings.policy.triage import PRESENT, Present, judged_attempt
+from standfast.wings.policy.triage import PRESENT, PolicyNow, judge_attempt
 from standfast.wings.sessions.rules import with_origin
 
-settle: Settle[Present] = Settle(
+settle: Settle[PolicyNow] = Settle(
     decides={
         Recovered: effects.recovered,
         Undetermined: effects.undetermined,
@@ -26,14 +26,14 @@ settle: Settle[Present] = Settle(
         Unfinished: effects.unfinished,
         Unconsented: unconsented,
     },
-    adds=(effects.reopen, postponed, heard, effects.count_progress, with_origin),
-    judges=judged_attempt,
+    adds=(effects.reopen, postponed, report_dependency, effects.count_progress, with_origin),
+    judges=judge_attempt,
 )
 
 
 def too_old(
-    claim: Claim, rules: QueueRules, now: float, roll: float = 0.0, present: Present = PRESENT
+    claim: Claim, rules: QueueRules, now: float, roll: float = 0.0, present: PolicyNow = PRESENT
 ) -> Transition | None:
     """Let a job that is claimed too late die without entering its handler; its attempt is given back."""
     late = spine.too_old(claim, rules, now)
-    return None if late is None else judged_attempt(claim, with_origin(claim, None, rules, late), roll, present)
+    return None if late is None else judge_attempt(claim, with_origin(claim, None, rules, late), roll, present)

@@ -41,7 +41,7 @@ class Stopwatch:
             timing.ran += seconds
             self._changed.add(queue)
 
-    def counted(self, now: float) -> Counted:
+    def take(self, now: float) -> Counted:
         """Give what is to be written."""
         if self._written_at is not None and now - self._written_at > GIVEN_UP:
             self._part, self._queues, self._written_at = self._part + 1, defaultdict(Timing), None
@@ -49,6 +49,6 @@ class Stopwatch:
         self._sending |= changed
         return Counted(self._owner, self._part, {queue: self._queues[queue] for queue in self._sending})
 
-    def written(self, now: float) -> None:
+    def confirm(self, now: float) -> None:
         """Take note that it was."""
         self._sending, self._written_at = set(), now

@@ -15,11 +15,11 @@ from contextlib import suppress
 from typing import Any
 
 from standfast.concurrency.loops import Loop
-from standfast.concurrency.threads import within
+from standfast.concurrency.threads import with_timeout
 from standfast.store.store import Store
 from standfast.worker.claimer import Claimer
 from standfast.worker.executor import Executor
-from standfast.worker.losses import Apart, stand_apart, stand_back
+from standfast.worker.lost_workers import SuspectTurn, release_suspect_turn, take_suspect_turn
 
 log = logging.getLogger("standfast.worker")
 
@@ -80,14 +80,14 @@ class InThisWorker(Suspects):
     async def run(self, queues: Iterable[str]) -> None:
         """Run the suspects of queues. Where that is not possible now, they are told of again."""
         for queue in queues:
-            if not await self._store.write(stand_apart, Apart(self._worker, queue)):
+            if not await self._store.write(take_suspect_turn, SuspectTurn(self._worker, queue)):
                 asyncio.get_running_loop().call_later(LOOK_AGAIN, self.hear, (queue,))
                 continue
             try:
                 done = await self._run_queue(queue)
             finally:
-                self._claimer.go_on()
-                await self._store.write(stand_back, self._worker)
+                self._claimer.claim_all()
+                await self._store.write(release_suspect_turn, self._worker)
             if done:
                 self._patience = FIRST_TURN
             else:
@@ -95,7 +95,7 @@ class InThisWorker(Suspects):
 
     async def _run_queue(self, queue: str) -> bool:
         """Run suspects once everything else has ended; False if that takes too long."""
-        await self._claimer.stand_apart()
+        await self._claimer.claim_suspects_only()
         if not await self._is_idle():
             return False
         while await self._claimer.claim_alone([queue]):
@@ -146,12 +146,12 @@ class InAProcess(Suspects):
 
     async def _run_all(self) -> None:
         queues, self._queues = sorted(self._queues), set()
-        heard, tell = os.pipe()
-        os.set_blocking(heard, False)
+        reader, tell = os.pipe()
+        os.set_blocking(reader, False)
         try:
-            code, words = await self._in_a_process(heard, tell)
+            code, words = await self._in_a_process(reader, tell)
         finally:
-            os.close(heard)
+            os.close(reader)
         await self._reap()
         useless = READY not in words or NOTHING in words
         self._useless = self._useless + 1 if useless else 0
@@ -165,7 +165,7 @@ class InAProcess(Suspects):
         self._heard.clear()  # what claims told of meanwhile is done, or told of again
         self._look()
 
-    async def _in_a_process(self, heard: int, tell: int) -> tuple[int, bytes]:
+    async def _in_a_process(self, reader: int, tell: int) -> tuple[int, bytes]:
         """Start one and wait for its end; give its exit code, and what it told."""
         # In a session of its own: Ctrl-C is for the worker, which tells it once.
         options: dict[str, Any] = {"stdin": asyncio.subprocess.DEVNULL, "start_new_session": True, "pass_fds": (tell,)}
@@ -175,8 +175,8 @@ class InAProcess(Suspects):
             os.close(tell)
         try:
             with suppress(TimeoutError):
-                await within(process.wait(), LONGEST_START)
-            words = _read(heard)
+                await with_timeout(process.wait(), LONGEST_START)
+            words = _read(reader)
             if process.returncode is None and not words:
                 log.error("the process that runs jobs alone was not ready after %g s, and is ended", LONGEST_START)
                 process.kill()
@@ -184,7 +184,7 @@ class InAProcess(Suspects):
         except asyncio.CancelledError:
             await self._end(process)
             raise
-        return code, words + _read(heard)
+        return code, words + _read(reader)
 
     async def _after(self, code: int, *, useless: bool) -> None:
         """Wait before another one where this one failed; a suspect that killed it is nothing to wait for."""
@@ -204,7 +204,7 @@ class InAProcess(Suspects):
         with suppress(ProcessLookupError):
             process.terminate()
         try:
-            await within(process.wait(), self._grace + LAST_WORD)
+            await with_timeout(process.wait(), self._grace + LAST_WORD)
         except (TimeoutError, asyncio.CancelledError):
             with suppress(ProcessLookupError):
                 process.kill()

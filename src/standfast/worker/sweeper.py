@@ -18,13 +18,13 @@ from standfast.spine.tell import tell
 from standfast.store.store import Store
 from standfast.wings.approvals.rules import filed
 from standfast.wings.policy.facts import Facts
-from standfast.wings.policy.known import KnownPolicy
+from standfast.wings.policy.known_policy import KnownPolicy
 from standfast.wings.policy.rules import Broken, Policy
-from standfast.wings.policy.triage import Present, outlived
+from standfast.wings.policy.triage import PolicyNow, outlived
 from standfast.wings.queues import ages
 from standfast.worker import upkeep
 from standfast.worker.settling import settle
-from standfast.worker.upkeep import Expired, Sweep, Swept
+from standfast.worker.upkeep import Expired, SweepRequest, SweepResult
 
 _details = msgspec.json.Decoder(Details).decode
 
@@ -35,7 +35,7 @@ class Sweeper:
     def __init__(
         self,
         store: Store,
-        sweep: Sweep,
+        sweep: SweepRequest,
         roll: Callable[[], float] = random.random,
         wait: Callable[[float], float] = lambda _lease: 0.0,
         dead: Callable[[], tuple[str, ...]] = tuple,
@@ -57,7 +57,7 @@ class Sweeper:
             swept = await self._store.write(upkeep.sweep, sweep)
             while swept.ages_changed and await self._store.write(ages.restamp, None):
                 pass
-            present = Present(self._known(swept), swept.now)
+            present = PolicyNow(self._policy_now(swept), swept.now)
             decided = [*self._lapsed(swept, present), *self._expired(swept, present)]
             if not decided:
                 return
@@ -67,36 +67,36 @@ class Sweeper:
                 if end.id in claims:
                     tell(end, claims[end.id].handler, claims[end.id].max_attempts)
 
-    def _known(self, swept: Swept) -> Policy | Broken:
+    def _policy_now(self, swept: SweepResult) -> Policy | Broken:
         self._policy.learn(swept.policy)
         return self._policy.policy
 
-    def _lapsed(self, swept: Swept, present: Present) -> list[Transition]:
+    def _lapsed(self, swept: SweepResult, present: PolicyNow) -> list[Transition]:
         """Decide about the jobs of workers that had the time to renew and did not.
 
-        Whoever was kept from the store by an outage that is just over looks lost for a moment, to any sweeper.
+        After an outage, a worker that was kept from the store looks lost for a moment, to any sweeper.
         """
         self._late = {claim.worker: self._late.get(claim.worker, swept.now) for claim in swept.lapsed}
         found = []
         for claim in swept.lapsed:
-            loss = swept.loss_of(claim)
-            waited = loss.certain or swept.now - self._late[claim.worker] >= self._wait(claim.lease)
-            if waited and loss.company is not None:
-                end = Lapsed(alone=loss.was_alone(claim))
-                found.append(self._settled(claim, end, swept.rules[claim.queue], present))
+            lost = swept.lost_worker_of(claim)
+            waited = lost.certain or swept.now - self._late[claim.worker] >= self._wait(claim.lease)
+            if waited and lost.company is not None:
+                end = Lapsed(alone=lost.was_alone(claim))
+                found.append(self._settle(claim, end, swept.rules[claim.queue], present))
         return found
 
-    def _settled(self, claim: Claim, lapsed: Lapsed, rules: QueueRules, present: Present) -> Transition:
+    def _settle(self, claim: Claim, lapsed: Lapsed, rules: QueueRules, present: PolicyNow) -> Transition:
         end = settle(claim, lapsed, rules, self._roll(), present)
         return filed(end, self._store, handler=claim.handler, payload=claim.payload, details=claim.details)
 
-    def _expired(self, swept: Swept, present: Present) -> list[Transition]:
+    def _expired(self, swept: SweepResult, present: PolicyNow) -> list[Transition]:
         found = []
         for job in swept.expired:
             code = age_reason(job.entered_at, job.expires_at, job.max_age, swept.now)
             if code is not None:
                 details = _details(job.details)
-                end = outlived(job.standing, code, _facts(job, details, swept.now), self._roll(), present)
+                end = outlived(job.job_ref, code, _facts(job, details, swept.now), self._roll(), present)
                 found.append(filed(end, self._store, handler=job.handler, payload=job.payload, details=details))
         return found
 

@@ -26,10 +26,10 @@ from standfast.telemetry import (
     WORKER,
     Tracing,
 )
-from standfast.wings.schedules.scripts import Ticking
+from standfast.wings.schedules.scripts import TickDecision
 
 Run = Callable[[Running], Coroutine[Any, Any, Outcome]]
-Tick = Callable[[Sequence[Ticking]], Coroutine[Any, Any, Sequence[bool]]]
+Tick = Callable[[Sequence[TickDecision]], Coroutine[Any, Any, Sequence[bool]]]
 Whole = Callable[[Running], Coroutine[Any, Any, Transition]]
 
 
@@ -57,29 +57,29 @@ class Spans:
 
         return traced
 
-    def inside(self, run: Run) -> Run:
+    def run_in_span(self, run: Run) -> Run:
         """Give the run of a handler, belonging to the attempt's span: what it calls and logs is part of that trace."""
 
         async def traced(running: Running) -> Outcome:
-            with self._tracing.inside(running.span):
+            with self._tracing.use_span(running.span):
                 return await run(running)
 
         return traced
 
 
 class Ticks:
-    """Puts a span around what schedules enqueue: the ticks of one look are asked for by that look, and by nobody."""
+    """Puts a span around what schedules enqueue: the ticks of one look belong to that look alone."""
 
     def __init__(self, tracing: Tracing, tick: Tick) -> None:
         self._tracing = tracing
         self._tick = tick
 
-    async def tick(self, decided: Sequence[Ticking]) -> Sequence[bool]:
+    async def tick(self, decided: Sequence[TickDecision]) -> Sequence[bool]:
         """Enqueue what was decided; what another worker enqueued meanwhile does not count."""
         number = sum(len(each.runs) for each in decided)
         if not number:
             return await self._tick(decided)
-        with self._tracing.producing("schedules", {BATCH: number}, alone=True) as span:
+        with self._tracing.enqueue_span("schedules", {BATCH: number}, alone=True) as span:
             carried = [replace(each, runs=tuple((at, stamped(job, span)) for at, job in each.runs)) for each in decided]
             went = await self._tick(carried)
             span.say({OUTCOME: "accepted" if any(went) else "elsewhere"})
@@ -99,8 +99,8 @@ def _about(claim: Claim) -> dict[str, str | int]:
 
 def _outcome(end: Transition) -> dict[str, str | int]:
     """Word an end: the state it leads to, or how it came back into the queue."""
-    said = {OUTCOME: str(end.move if end.target == State.QUEUED else end.target)}
+    outcome = {OUTCOME: str(end.move if end.target == State.QUEUED else end.target)}
     failure = end.last_failure or end.failure
     if failure is None:
-        return {**said}
-    return {**said, REASON: failure.reason_code, CLASS: str(failure.cls), LANDED: str(failure.landed)}
+        return {**outcome}
+    return {**outcome, REASON: failure.reason_code, CLASS: str(failure.cls), LANDED: str(failure.landed)}

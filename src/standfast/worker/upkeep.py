@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from standfast.job import Claim, Risk
-from standfast.lifecycle import Standing, State
+from standfast.lifecycle import JobRef, State
 from standfast.rules import DEFAULTS, QueueRules, ReplayMode
 from standfast.spine.claim import decode_numbers, handler_stamps, held_claims, rules_in_force, with_risks
 from standfast.store.scripts import writes
@@ -20,15 +20,14 @@ from standfast.wings.health.timings import Counted
 from standfast.wings.letters import scripts as letters
 from standfast.wings.limits import scripts as limits
 from standfast.wings.notices.scripts import number_journal
-from standfast.wings.policy.scripts import Kept, kept
+from standfast.wings.policy.scripts import StoredPolicy, stored_policy
 from standfast.wings.queues import ages
 from standfast.wings.records import reads
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.schedules import scripts as schedules
 from standfast.wings.sessions import scripts as sessions
 from standfast.wings.workflows import graphs
-from standfast.worker.losses import Loss
-from standfast.worker.losses import note as note_lost
+from standfast.worker.lost_workers import LostWorker, note_lost
 
 SKEW = "skew"
 """Under this name stands what wall time was ahead of queue time at the last look, rather than a time."""
@@ -39,7 +38,7 @@ NO_JUMP = 1.0
 FORGOTTEN = "forgotten "
 """Before a queue, the name under which it is kept when the queue was forgotten."""
 IDLE = 3600.0
-"""Seconds without a claim after which an empty queue that nobody declared is forgotten."""
+"""Seconds without a claim after which an empty, undeclared queue is forgotten."""
 MOST_UNINDEXED = 10_000
 """Jobs that are looked at one by one to see which queues they are in."""
 BLOCKED = "blocked "
@@ -48,7 +47,7 @@ UNWRITTEN = "unwritten "
 """Before queue/handler, the name under which it is kept that a worker holds a job of it whose end cannot be written."""
 
 
-class Held(NamedTuple):
+class HeldJob(NamedTuple):
     """A running job as the store knows its worker to hold it."""
 
     n: int
@@ -59,16 +58,16 @@ class Held(NamedTuple):
     cancelling: int
 
     @property
-    def standing(self) -> Standing:
+    def job_ref(self) -> JobRef:
         """Where it stands, for a decision about it."""
-        return Standing(self.n, self.token, self.id, self.queue, State.RUNNING, self.gate)
+        return JobRef(self.n, self.token, self.id, self.queue, State.RUNNING, self.gate)
 
 
 class Beat(NamedTuple):
     """When a heartbeat reached the store, and what its worker held there at that moment."""
 
     at: float
-    held: list[Held]
+    held: list[HeldJob]
 
 
 class Expired(NamedTuple):
@@ -92,9 +91,9 @@ class Expired(NamedTuple):
     replay_mode: ReplayMode | None
 
     @property
-    def standing(self) -> Standing:
+    def job_ref(self) -> JobRef:
         """Where it stands, for a decision about it."""
-        return Standing(self.n, self.token, self.id, self.queue, State.QUEUED, self.gate)
+        return JobRef(self.n, self.token, self.id, self.queue, State.QUEUED, self.gate)
 
 
 class WorkerCard(msgspec.Struct, frozen=True):
@@ -132,7 +131,7 @@ def beat(round_: Round, workers: Sequence[WorkerCard]) -> Script[list[Beat]]:
         if counted is not None:
             yield from timings.write(counted)
         held = yield "held_by_worker", {"id": worker.id}
-        answers.append(Beat(round_.now, [Held(*row) for row in held]))
+        answers.append(Beat(round_.now, [HeldJob(*row) for row in held]))
     return answers
 
 
@@ -145,7 +144,7 @@ def retire(_round: Round, workers: Sequence[Counted]) -> Script[list[None]]:
     return [None] * len(workers)
 
 
-class Sweep(msgspec.Struct, frozen=True):
+class SweepRequest(msgspec.Struct, frozen=True):
     """How often this store is swept, and how long a sweeper that comes back waits before it reclaims."""
 
     every: float
@@ -155,28 +154,28 @@ class Sweep(msgspec.Struct, frozen=True):
     """The processes, by the names of their locks, that are known to be dead."""
 
 
-class Swept(msgspec.Struct, frozen=True):
+class SweepResult(msgspec.Struct, frozen=True):
     """What a sweep found: jobs whose worker is lost, and jobs too old to start."""
 
     lapsed: list[Claim]
     expired: list[Expired]
     rules: dict[str, QueueRules]
     now: float
-    policy: Kept | None = None
+    policy: StoredPolicy | None = None
     """The policy in force, where anything was found."""
     ages_changed: bool = False
     """Whether jobs still have the expiry of earlier rules."""
-    losses: dict[str, Loss] = {}
+    lost_workers: dict[str, LostWorker] = {}
     """What is known of the workers that held them."""
 
-    def loss_of(self, claim: Claim) -> Loss:
-        """Give what is known of the worker that held a job; one nobody ever heard of is judged by what lapsed."""
+    def lost_worker_of(self, claim: Claim) -> LostWorker:
+        """Give what is known of the worker that held a job; an unknown one is judged by what lapsed."""
         held = sum(each.worker == claim.worker for each in self.lapsed)
-        return self.losses.get(claim.worker) or Loss(claim.worker, held, held)
+        return self.lost_workers.get(claim.worker) or LostWorker(claim.worker, held, held)
 
 
 @writes()
-def sweep(round_: Round, sweeps: Sequence[Sweep]) -> Script[list[Swept]]:
+def sweep(round_: Round, sweeps: Sequence[SweepRequest]) -> Script[list[SweepResult]]:
     """Find what needs a decision. After a gap in the sweeping nothing is reclaimed for one full beat.
 
     A gap means that the machine slept or the store was away: live workers must be able to renew first.
@@ -207,18 +206,20 @@ def _note_clock(round_: Round, times: dict[str, float]) -> Script[None]:
         yield "mark_upkeep", {"name": SKEW, "now": round_.skew}
 
 
-def _find(round_: Round, sweep_: Sweep, *, reclaim: bool) -> Script[Swept]:
+def _find(round_: Round, sweep_: SweepRequest, *, reclaim: bool) -> Script[SweepResult]:
     limits = {"now": round_.now, "limit": sweep_.limit}
     dead = text(sweep_.dead)
     [(numbers,)] = yield "lapsed_numbers", {**limits, "boot": round_.boot, "reclaim": reclaim, "dead": dead}
     lapsed = yield from _with_risks((yield from held_claims(round_, decode_numbers(numbers), since=0)))
     expired = yield "expired_jobs", limits
     rules = yield from rules_in_force({claim.queue for claim in lapsed})
-    policy = (yield from kept()) if lapsed or expired else None
-    found = Swept(lapsed, [Expired(*row) for row in expired], rules, round_.now, policy)
+    policy = (yield from stored_policy()) if lapsed or expired else None
+    found = SweepResult(lapsed, [Expired(*row) for row in expired], rules, round_.now, policy)
     if not lapsed and not sweep_.dead:
         return found
-    return msgspec.structs.replace(found, losses=(yield from note_lost(round_, {job.worker for job in lapsed}, dead)))
+    return msgspec.structs.replace(
+        found, lost_workers=(yield from note_lost(round_, {job.worker for job in lapsed}, dead))
+    )
 
 
 def _with_risks(claims: list[Claim]) -> Script[list[Claim]]:
@@ -231,7 +232,7 @@ def _with_risks(claims: list[Claim]) -> Script[list[Claim]]:
 
 
 def _forget_queues(now: float, limit: int) -> Script[None]:
-    """Forget queues that nobody declared and nobody uses, whose names callers made up."""
+    """Forget undeclared, unused queues, whose names callers made up."""
     yield "return_queues", {}
     yield "delete_forgotten", {"before": now - IDLE}
     gone = yield "forget_queues", {"before": now - IDLE, "limit": limit, "most": MOST_UNINDEXED}
@@ -239,7 +240,7 @@ def _forget_queues(now: float, limit: int) -> Script[None]:
         yield "mark_upkeep", {"name": f"{FORGOTTEN}{name}", "now": now}
 
 
-class Prune(msgspec.Struct, frozen=True):
+class PruneRequest(msgspec.Struct, frozen=True):
     """How much one pruning may delete, and how long notices and silent workers are kept."""
 
     limit: int = 1000
@@ -252,12 +253,12 @@ class Prune(msgspec.Struct, frozen=True):
     keep_messages: float = 7 * 86400.0
     """How long a session's message is kept once it was read."""
     keep_unread: float = 90 * 86400.0
-    """How long one is kept that nobody came for."""
+    """How long an unfetched message is kept."""
 
 
 @writes()
-def prune(round_: Round, prunes: Sequence[Prune]) -> Script[list[bool]]:
-    """Delete what nobody needs any more, a bounded number of rows; answer whether the bound was reached."""
+def prune(round_: Round, prunes: Sequence[PruneRequest]) -> Script[list[bool]]:
+    """Delete what is no longer needed, a bounded number of rows; answer whether the bound was reached."""
     answers = []
     for prune_ in prunes:
         now, limit = round_.now, prune_.limit

@@ -16,7 +16,7 @@ from typing import Any, Self
 import msgspec
 
 from standfast.concurrency.loops import Guard, Loop
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError, StoreUnusable
 from standfast.job import Claim
 from standfast.rules import QueueRules
@@ -27,7 +27,7 @@ from standfast.telemetry import Tracing
 from standfast.wings.consent.verbs import Consent
 from standfast.wings.effects.verbs import Verifier
 from standfast.wings.letters.verbs import DeadLetters
-from standfast.wings.limits.gatekeeper import Doorkeeper
+from standfast.wings.limits.queue_gates import QueueGates
 from standfast.wings.limits.readiness import Readiness
 from standfast.wings.notices import scripts as journal_scripts
 from standfast.wings.policy.verbs import Policies
@@ -46,7 +46,7 @@ from standfast.worker.redriver import EVERY as REDRIVE_EVERY
 from standfast.worker.redriver import Redriver
 from standfast.worker.suspects import InAProcess, InThisWorker, Suspects, run_suspects
 from standfast.worker.sweeper import Sweeper
-from standfast.worker.upkeep import Beat, Prune, Sweep, WorkerCard
+from standfast.worker.upkeep import Beat, PruneRequest, SweepRequest, WorkerCard
 
 log = logging.getLogger("standfast.worker")
 
@@ -76,13 +76,13 @@ class Worker:
         registry: Registry,
         *,
         verifier: Verifier,
-        doors: Doorkeeper,
+        doors: QueueGates,
         readiness: Readiness,
         letters: DeadLetters,
         policy: Policies,
         consent: Consent | None = None,
         tracing: Tracing | None = None,
-        prune: Prune | None = None,
+        prune: PruneRequest | None = None,
         beside: Sequence[Loop] = (),
         declared: Declarations,
         ready: Callable[[], Awaitable[None]],
@@ -113,7 +113,9 @@ class Worker:
         self._redriver = Redriver(store, letters, self.id, consent)
         self._timetable = Timetable(store, tracing=tracing)
         self._deaths = lifeline.DeathWatch()
-        self._sweeper = Sweeper(store, Sweep(every=beat, patience=beat), wait=beat_for, dead=lambda: self._deaths.dead)
+        self._sweeper = Sweeper(
+            store, SweepRequest(every=beat, patience=beat), wait=beat_for, dead=lambda: self._deaths.dead
+        )
         self._suspects = self._made_suspects(suspects)
         self._suspects_only = suspects_only
         self._loops = [] if suspects_only else [*self._made_loops(beat, prune), self._timetable, *beside]
@@ -130,7 +132,7 @@ class Worker:
             self._store,
             registry,
             verifier,
-            self._claimer.freed,
+            self._claimer.note_freed,
             owner=self.id,
             policy=self._policy.known,
             doubted=readiness.doubt,
@@ -138,7 +140,7 @@ class Worker:
         )
 
     def _new_claimer(
-        self, lanes: dict[str, tuple[str, ...]], slots: int, doors: Doorkeeper, readiness: Readiness
+        self, lanes: dict[str, tuple[str, ...]], slots: int, doors: QueueGates, readiness: Readiness
     ) -> Claimer:
         """Make what claims."""
         return Claimer(
@@ -160,7 +162,7 @@ class Worker:
         here = InThisWorker(self.id, self._store, self._claimer, self._executor)
         return here if argv is None else InAProcess(argv, self._grace, self._reap, self._claimer.look_everywhere, here)
 
-    def _made_loops(self, beat: float, prune: Prune | None) -> list[Loop]:
+    def _made_loops(self, beat: float, prune: PruneRequest | None) -> list[Loop]:
         """Make what runs beside the jobs."""
         return [
             Loop("sweeper", beat, self._sweeper.sweep),
@@ -186,8 +188,8 @@ class Worker:
 
     def _card(self) -> WorkerCard:
         queues = msgspec.json.encode([] if self._suspects_only else self._claimer.queues).decode()
-        declares = comparable(self._declared.stated(), self._policy.declares())
-        counted = self._executor.stopwatch.counted(self._store.now())
+        declares = comparable(self._declared.statement(), self._policy.declares())
+        counted = self._executor.stopwatch.take(self._store.now())
         who = (self.id, socket.gethostname(), os.getpid())
         return WorkerCard(
             *who, queues, declares, self._watch.report(), counted, lifeline.hold(), self._executor.unwritten
@@ -200,8 +202,8 @@ class Worker:
         await self._ready()
         self._loop = asyncio.get_running_loop()
         async with AsyncExitStack() as undo:
-            undo.push_async_callback(aside, self._heartbeat.stop)
-            await aside(self._heartbeat.start)
+            undo.push_async_callback(run_in_thread, self._heartbeat.stop)
+            await run_in_thread(self._heartbeat.start)
             undo.push_async_callback(self.drain)
             self._watch.start(self._loop)
             self._store.listen(self._hinted)
@@ -209,7 +211,7 @@ class Worker:
                 loop.start()
             self._claimer.learn(await self._store.read(queue_scripts.queue_names()))
             if self._suspects_only:
-                await self._claimer.stand_apart()
+                await self._claimer.claim_suspects_only()
             else:
                 await Guard("deaths").run(self._reap)
             undo.pop_all()
@@ -257,16 +259,16 @@ class Worker:
         await asyncio.gather(self._suspects.stop(), self._executor.finish(grace))
         for loop in self._loops:
             await loop.stop()
-        await aside(self._watch.stop)
-        await aside(self._heartbeat.stop)
+        await run_in_thread(self._watch.stop)
+        await run_in_thread(self._heartbeat.stop)
         with suppress(StoreUnusable):  # there is no list to be taken off
-            await self._store.write(upkeep.retire, self._executor.stopwatch.counted(self._store.now()))
+            await self._store.write(upkeep.retire, self._executor.stopwatch.take(self._store.now()))
 
     async def run_due(self) -> Counter[str]:
         """Run what is due, repeats included, until nothing is, and stop: no timers, no waiting. For tests."""
         await self._ready()
         self._loop = asyncio.get_running_loop()
-        await aside(self._heartbeat.beat)
+        await run_in_thread(self._heartbeat.beat)
         await self._timetable.run_due()
         self._claimer.learn(await self._store.read(queue_scripts.queue_names()))
         try:
@@ -314,10 +316,10 @@ class Worker:
             self._heartbeat.hurry()
         work = {queue: seconds for queue, seconds in hint.items() if queue not in {STOPS, TIMETABLE}}
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed, and nobody is left to hear it
+            with suppress(RuntimeError):  # the loop is closed
                 if TIMETABLE in hint:
                     self._loop.call_soon_threadsafe(self._timetable.wake)
-                self._loop.call_soon_threadsafe(self._claimer.heard, work)
+                self._loop.call_soon_threadsafe(self._claimer.note_hint, work)
 
     async def _poll(self) -> None:
         """Look by oneself when the journal has grown or the machine has slept: hints get lost, and timers sleep too."""
@@ -335,9 +337,9 @@ class Worker:
 
     def _reported(self, beat: Beat) -> None:
         """Have the loop judge what the store says, behind the claims it was told of; this runs on the beat's thread."""
-        self._executor.stopwatch.written(beat.at)
+        self._executor.stopwatch.confirm(beat.at)
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: what still runs has nobody to stop it
+            with suppress(RuntimeError):  # the loop is closed: what still runs cannot be stopped
                 self._loop.call_soon_threadsafe(self._compare, beat)
 
     def _alive(self) -> bool:

@@ -1,1 +1,1 @@
-"""Programs that measure other queues. They are run by the Python of the peers' environment, and imported by nobody."""
+"""Programs that measure other queues. They are run by the Python of the peers' environment, and never imported."""

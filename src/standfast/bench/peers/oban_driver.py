@@ -19,7 +19,7 @@ LIMIT = 500
 
 @worker(queue=QUEUE)
 class Bench:
-    """Hands each payload to whoever measures."""
+    """Hands each payload to the measurement."""
 
     handle: Any = None
 

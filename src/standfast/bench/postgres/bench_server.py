@@ -45,7 +45,7 @@ class Server:
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """Give the URL of an empty database, and drop it afterwards with whoever is still connected."""
+        """Give the URL of an empty database, and drop it afterwards, closing open connections."""
         name = f"{PREFIX}{secrets.token_hex(6)}"
         known = sql.Identifier(name)
         self._execute(

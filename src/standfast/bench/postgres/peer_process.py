@@ -11,7 +11,7 @@ import msgspec
 
 from standfast.bench.bench_children import LONGEST_LINE, START_AND_STOP
 from standfast.bench.postgres.contestant import Failed
-from standfast.concurrency.threads import within
+from standfast.concurrency.threads import with_timeout
 
 LAST_WORDS = 4_000
 END_SECONDS = 3.0
@@ -36,7 +36,7 @@ class PeerProcess:
     async def next_answer(self, said: Any, kind: type[T], seconds: float = 0.0) -> T:
         """Say a line to the process, and wait for one of its own."""
         try:
-            line = await within(self._exchange(msgspec.json.encode(said)), seconds + START_AND_STOP)
+            line = await with_timeout(self._exchange(msgspec.json.encode(said)), seconds + START_AND_STOP)
         except (TimeoutError, ConnectionError) as error:
             why = self._last_words() or type(error).__name__
             await self.close()
@@ -55,7 +55,7 @@ class PeerProcess:
         if process.stdin is not None:
             process.stdin.close()
         try:
-            await within(process.wait(), END_SECONDS)
+            await with_timeout(process.wait(), END_SECONDS)
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -63,8 +63,8 @@ async def _prepared(server: Server, installed: Installed, sizes: Sizes, say: Say
     async with AsyncExitStack() as stack:
         for peer in peers:
             stack.push_async_callback(peer.close)
-        middle = await stack.enter_async_context(product.standing(sizes.middle, sizes, say))
-        large = await stack.enter_async_context(product.standing(sizes.large, sizes, say))
+        middle = await stack.enter_async_context(product.with_backlog(sizes.middle, sizes, say))
+        large = await stack.enter_async_context(product.with_backlog(sizes.large, sizes, say))
         yield Bench(server, sizes, [product, *peers], middle, large, dict(installed.reasons))
 
 

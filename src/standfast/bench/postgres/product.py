@@ -45,7 +45,7 @@ class Product:
             return inside | await starting.across_processes(store, sizes)
 
     @asynccontextmanager
-    async def standing(self, waiting: int, sizes: Sizes, say: Say) -> AsyncIterator[BenchStore]:
+    async def with_backlog(self, waiting: int, sizes: Sizes, say: Say) -> AsyncIterator[BenchStore]:
         """Give a store in which so many jobs wait."""
         with self._server.database() as url:
             async with self._opened(url) as store:

@@ -62,7 +62,7 @@
   };
   const leave = () => { if (stream !== null) { stream.close(); stream = null; tell("down"); } };
 
-  // A page that nobody looks at keeps no connection: browsers have few of them for one server.
+  // A hidden page keeps no connection: browsers have few of them for one server.
   document.addEventListener("visibilitychange", () => { if (seen()) { news(); listen(); } else leave(); });
   setInterval(late, 1000);
   setInterval(() => { if (seen() && Date.now() - drawn >= (open() ? STREAMING : ALONE)) draw(); }, 250);

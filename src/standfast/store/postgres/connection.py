@@ -15,7 +15,7 @@ from standfast.errors import ConfigurationError, WrongAddress
 from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
 from standfast.store.postgres.refusal import is_refused_for_good
-from standfast.store.postgres.session import Opening, Session, Unanswered, numbered
+from standfast.store.postgres.session import CommitUnanswered, Opening, Session, numbered
 from standfast.store.statements import Statement
 from standfast.store.steps import Rows
 
@@ -23,7 +23,7 @@ LONGEST_CALL = 5.0
 """Seconds one statement may take, the answer's way back included. A server that swallowed the call is given up then,
 and the server gives up a client that fell silent within a transaction, with all it had locked."""
 LONGEST_LOCK = 1.0
-"""Seconds to wait for somebody else's transaction."""
+"""Seconds to wait for another transaction."""
 SHORTEST_LOCK = 0.1
 """Seconds to wait for one that is known to take long: others wait behind this."""
 CONNECT_SECONDS = 4
@@ -48,14 +48,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection on which every wait ends: with an answer, or with an error."""
 
     session: Session | None = None
-    """The quicker way, where nobody shares the session."""
+    """The quicker way, where the session is not shared."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         """Wait for the server, but not for ever. While it says nothing, psycopg looks up ten times a second."""
         return super().wait(_bounded(gen, time.monotonic() + LONGEST_CALL), *args, **options)
 
     @classmethod
-    def to(cls, server: str) -> Self:
+    def connect_to(cls, server: str) -> Self:
         """Connect; raise WrongAddress for what waiting cannot mend.
 
         No statement is prepared by name yet: a pooler would mix the names up.
@@ -94,14 +94,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             self.session.begin_at_once(opening, expected)
 
     def finish(self) -> None:
-        """Commit; raise Unanswered where nobody knows whether that was carried out."""
+        """Commit; raise Unanswered where it is unknown whether that was carried out."""
         if self.session is not None:
             self.session.commit()
             return
         try:
             self.execute("COMMIT", prepare=False)  # there is nothing to plan
         except psycopg.Error as error:
-            raise Unanswered(str(error)) from error
+            raise CommitUnanswered(str(error)) from error
 
 
 def _bounded(gen: Generator[Any, Any, Any], until: float) -> Generator[Any, Any, Any]:
@@ -119,7 +119,7 @@ def _bounded(gen: Generator[Any, Any, Any], until: float) -> Generator[Any, Any,
 
 def connect(address: Address) -> Connection:
     """Connect to a server that keeps what it acknowledges."""
-    connection = Connection.to(address.server)
+    connection = Connection.connect_to(address.server)
     with closed_on_failure(connection):
         check_server(connection)
         if address.prepares or (address.prepares is None and connection.is_direct()):

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from standfast.clock import Clock
-from standfast.concurrency.flows import Answer, EitherWay
-from standfast.concurrency.threads import aside
+from standfast.concurrency.flows import Answer, SyncOrAsync
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError
 from standfast.store.migrations import check_readable
 from standfast.store.postgres.address import Address
@@ -62,12 +62,14 @@ class Foreign:
 
     def write(self, script: Write[Item, Result], item: Item) -> Answer[Result]:
         """Run a script in their transaction."""
-        return EitherWay(lambda: self._write(self._whole(script, item)), lambda: self._block(self._whole(script, item)))
+        return SyncOrAsync(
+            lambda: self._write(self._in_schema(script, item)), lambda: self._block(self._in_schema(script, item))
+        )
 
     async def _write(self, script: Script[T]) -> T:
         """Run it on the loop. A connection that blocks is used on a thread, until it is free again."""
         if isinstance(self._theirs, Psycopg | SqlAlchemy):
-            return await _to_the_end(aside(partial(self._block_on, self._theirs, script)))
+            return await _to_the_end(run_in_thread(partial(self._block_on, self._theirs, script)))
         return await self._await(self._theirs, script)
 
     def _block(self, script: Script[T]) -> T:
@@ -77,7 +79,7 @@ class Foreign:
             )
         return self._block_on(self._theirs, script)
 
-    def _whole(self, script: Write[Item, Result], item: Item) -> Script[Result]:
+    def _in_schema(self, script: Write[Item, Result], item: Item) -> Script[Result]:
         """Look where this is, go to the store's schema, do the work, tell of it, go back."""
         [row] = yield "facts", {}
         facts = Facts(*row)
@@ -109,41 +111,41 @@ class Foreign:
 
     # --- the two ways to wait
 
-    def _block_on(self, theirs: Blocking, script: Script[T]) -> T:
-        theirs.check()
-        theirs.ask(*BEGIN)
+    def _block_on(self, connection: Blocking, script: Script[T]) -> T:
+        connection.check()
+        connection.ask(*BEGIN)
         with ExitStack() as always:
-            always.callback(theirs.ask, *END)
+            always.callback(connection.ask, *END)
             with ExitStack() as failed:
-                failed.callback(theirs.ask, *UNDO)
-                results = self._drive(theirs, script)
+                failed.callback(connection.ask, *UNDO)
+                results = self._drive(connection, script)
                 failed.pop_all()
         return results
 
-    def _drive(self, theirs: Blocking, script: Script[T]) -> T:
+    def _drive(self, connection: Blocking, script: Script[T]) -> T:
         try:
             step = next(script)
             while True:
-                step = script.send(theirs.ask(*self._step(*step)))
+                step = script.send(connection.ask(*self._step(*step)))
         except StopIteration as done:
             result: T = done.value
             return result
 
-    async def _await(self, theirs: Awaited, script: Script[T]) -> T:
-        await theirs.check()
-        await theirs.ask(*BEGIN)
+    async def _await(self, connection: Awaited, script: Script[T]) -> T:
+        await connection.check()
+        await connection.ask(*BEGIN)
         async with AsyncExitStack() as always:
-            always.push_async_callback(theirs.ask, *END)
+            always.push_async_callback(connection.ask, *END)
             async with AsyncExitStack() as failed:
-                failed.push_async_callback(theirs.ask, *UNDO)
-                results = await self._drive_awaiting(theirs, script)
+                failed.push_async_callback(connection.ask, *UNDO)
+                results = await self._drive_awaiting(connection, script)
                 failed.pop_all()
         return results
 
-    async def _drive_awaiting(self, theirs: Awaited, script: Script[T]) -> T:
+    async def _drive_awaiting(self, connection: Awaited, script: Script[T]) -> T:
         step = next(script)
         while True:
-            rows = await theirs.ask(*self._step(*step))
+            rows = await connection.ask(*self._step(*step))
             try:
                 step = script.send(rows)
             except StopIteration as done:

@@ -1,6 +1,6 @@
 """The libraries whose connections a caller may hand in, and how each of them is asked.
 
-None is imported here but psycopg, which the store itself needs: whoever hands a connection in has loaded its library.
+None is imported here but psycopg, which the store itself needs: callers have loaded the others themselves.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def _refuse() -> NoReturn:
 
 
 @cache
-def named(sql: str) -> str:
+def named_parameters(sql: str) -> str:
     """Write a statement with `%(name)s`."""
     return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 
 @cache
-def numbered(sql: str) -> tuple[str, list[str]]:
+def numbered_parameters(sql: str) -> tuple[str, list[str]]:
     """Write a statement with `$1`, `$2`…, and tell their names. JSON goes as text: their codec may encode it anew."""
     names: list[str] = []
 
@@ -100,7 +100,7 @@ class Psycopg:
     def ask(self, statement: Statement, given: Given) -> Rows:
         """Execute one statement."""
         with Cursor(self._connection, row_factory=tuple_row) as cursor:
-            cursor.execute(named(statement.sql).encode(), given)
+            cursor.execute(named_parameters(statement.sql).encode(), given)
             return cursor.fetchall() if cursor.description else [(cursor.rowcount,)]
 
 
@@ -117,7 +117,7 @@ class AwaitedPsycopg:
     async def ask(self, statement: Statement, given: Given) -> Rows:
         """Execute one statement."""
         async with AsyncCursor(self._connection, row_factory=tuple_row) as cursor:
-            await cursor.execute(named(statement.sql).encode(), given)
+            await cursor.execute(named_parameters(statement.sql).encode(), given)
             return await cursor.fetchall() if cursor.description else [(cursor.rowcount,)]
 
 
@@ -146,7 +146,7 @@ class Asyncpg:
 
     async def ask(self, statement: Statement, given: Given) -> Rows:
         """Execute one statement."""
-        sql, names = numbered(statement.sql)
+        sql, names = numbered_parameters(statement.sql)
         values = [given[name] for name in names]
         if statement.gives_rows:
             return [tuple(row) for row in await self._connection.fetch(sql, *values)]
@@ -172,7 +172,7 @@ class SqlAlchemy:
 
     def ask(self, statement: Statement, given: Given) -> Rows:
         """Execute one statement."""
-        return _found(self._connection.exec_driver_sql(*_for_driver(self._connection, statement, given)))
+        return _rows(self._connection.exec_driver_sql(*_for_driver(self._connection, statement, given)))
 
 
 class AwaitedSqlAlchemy:
@@ -190,8 +190,8 @@ class AwaitedSqlAlchemy:
 
     async def ask(self, statement: Statement, given: Given) -> Rows:
         """Execute one statement."""
-        asked = _for_driver(self._connection.sync_connection, statement, given)
-        return _found(await self._connection.exec_driver_sql(*asked))
+        prepared = _for_driver(self._connection.sync_connection, statement, given)
+        return _rows(await self._connection.exec_driver_sql(*prepared))
 
 
 def _connection_of(given: Any) -> Any:
@@ -211,12 +211,12 @@ def _check_sqlalchemy(connection: Any) -> None:
 
 def _for_driver(connection: Any, statement: Statement, given: Given) -> tuple[str, Any]:
     if connection.dialect.paramstyle == "pyformat":
-        return named(statement.sql), given
-    sql, names = numbered(statement.sql)
+        return named_parameters(statement.sql), given
+    sql, names = numbered_parameters(statement.sql)
     return sql, tuple(given[name] for name in names)
 
 
-def _found(result: Any) -> Rows:
+def _rows(result: Any) -> Rows:
     return [tuple(row) for row in result] if result.returns_rows else [(result.rowcount,)]
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import msgspec
 import psycopg
 
-from standfast.concurrency.threads import started
+from standfast.concurrency.threads import try_start
 from standfast.errors import WrongAddress
 from standfast.store.hints import Hint
 from standfast.store.postgres.address import Address
@@ -37,13 +37,13 @@ LONGEST_NAME = 63
 
 
 class Message(msgspec.Struct):
-    """A hint, and who gives it: nobody needs to hear its own."""
+    """A hint and its sender: a process ignores its own."""
 
     by: str
     work: Hint
 
 
-class Bell:
+class ServerNotifier:
     """Rings for every process that listens on the same store, and hears them."""
 
     def __init__(self, address: Address) -> None:
@@ -54,9 +54,9 @@ class Bell:
         self._closed = False
         self._paused = False
         self._threads: list[threading.Thread] = []
-        self._heard: Callable[[Hint], None] | None = None
+        self._listener: Callable[[Hint], None] | None = None
 
-    def ring(self, hint: Hint) -> None:
+    def notify(self, hint: Hint) -> None:
         """Tell the others soon; the first to ring starts the thread that does it."""
         with self._news:
             for queue, seconds in hint.items():
@@ -64,16 +64,16 @@ class Bell:
             self._start("ringer", self._ring)
             self._news.notify_all()
 
-    def listen(self, heard: Callable[[Hint], None]) -> None:
+    def listen(self, listener: Callable[[Hint], None]) -> None:
         """Start hearing the others, on a thread of its own."""
         with self._news:
-            self._heard = heard
+            self._listener = listener
             self._start("bell", self._listen)
 
     def _start(self, name: str, target: Callable[[], None]) -> None:
         if all(thread.name != f"standfast-{name}" for thread in self._threads):
             thread = threading.Thread(target=target, name=f"standfast-{name}", daemon=True)
-            if started(thread):  # else the others look by themselves, and later
+            if try_start(thread):  # else the others look by themselves, and later
                 self._threads.append(thread)
 
     # --- ringing
@@ -82,7 +82,7 @@ class Bell:
         connection: Connection | None = None
         while hint := self._gathered():
             try:
-                connection = connection or Connection.to(self._address.server)
+                connection = connection or Connection.connect_to(self._address.server)
                 for message in messages(hint, self._name):
                     connection.execute(NOTIFY, (channel(self._address), message))
             except (psycopg.Error, WrongAddress) as error:
@@ -106,7 +106,7 @@ class Bell:
     def _listen(self) -> None:
         while not self._closed:
             try:
-                with Connection.to(self._address.listen) as connection:
+                with Connection.connect_to(self._address.listen) as connection:
                     connection.execute(f"LISTEN {channel(self._address)}")
                     self._hear(connection)
             except (psycopg.Error, WrongAddress) as error:
@@ -116,21 +116,21 @@ class Bell:
 
     def _hear(self, connection: Connection) -> None:
         """Hear what comes. In silence, ask now and then whether anybody is still there."""
-        asked = time.monotonic()
+        since = time.monotonic()
         while not (self._closed or self._paused):
             for notification in connection.notifies(timeout=LISTENS_FOR):
-                self._told(notification.payload)
-            if time.monotonic() - asked > ASKS_EVERY:
+                self._deliver(notification.payload)
+            if time.monotonic() - since > ASKS_EVERY:
                 connection.execute("SELECT 1")
-                asked = time.monotonic()
+                since = time.monotonic()
 
-    def _told(self, payload: str) -> None:
+    def _deliver(self, payload: str) -> None:
         try:
             message = msgspec.json.decode(payload, type=Message)
         except msgspec.DecodeError:
             return  # not one of ours
-        if message.by != self._name and self._heard is not None:
-            self._heard(message.work)
+        if message.by != self._name and self._listener is not None:
+            self._listener(message.work)
 
     # --- life
 
@@ -159,7 +159,7 @@ def channel(address: Address) -> str:
 
 
 def messages(hint: Hint, by: str = "") -> list[str]:
-    """Word a hint as notifications; one that is by nobody is heard by all."""
+    """Encode a hint as notifications; one without a sender is heard by all."""
     return [msgspec.json.encode(Message(by, part)).decode() for part in _parts(hint)] if hint else []
 
 

@@ -17,7 +17,7 @@ from standfast.store.postgres.connection import Connection, connect
 from standfast.store.postgres.integrity import examine
 from standfast.store.postgres.postgres_engine import PostgresEngine
 from standfast.store.postgres.server import Server
-from standfast.store.reached import ReachedServer
+from standfast.store.reached_server import ReachedServer
 from standfast.store.scripts import RoundScripts
 from standfast.store.spoolfile import spool_path
 
@@ -47,7 +47,7 @@ class PostgresSchema:
         """Make the engine that connects to the server."""
         return PostgresEngine(Server(self._address, self._reached), clock, scripts, self._audit_file)
 
-    def there(self) -> bool:
+    def exists(self) -> bool:
         """Take the store for there: only asking the server could tell, and using it will."""
         return True
 

@@ -12,7 +12,7 @@ import psycopg
 
 from standfast.clock import Clock
 from standfast.errors import ConfigurationError, StandfastError, StoreUnavailable
-from standfast.store.engine import FAULTS, Doubt, Engine
+from standfast.store.engine import FAULTS, CommitUnknown, Engine
 from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
 from standfast.store.postgres.address import Address
@@ -29,7 +29,7 @@ from standfast.store.postgres.connection import (
 from standfast.store.postgres.driver import drive
 from standfast.store.postgres.foreign import Foreign
 from standfast.store.postgres.server import Server
-from standfast.store.postgres.session import Unanswered
+from standfast.store.postgres.session import CommitUnanswered
 from standfast.store.requests import Reading, Reply, Request
 from standfast.store.scripts import RoundScripts
 from standfast.store.steps import Round, Script
@@ -40,7 +40,7 @@ NEVER = float("-inf")
 PATIENCE = 5.0
 """Seconds a caller waits for what it reads."""
 IN_THE_WAY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
-"""What says that somebody else's transaction is in the way, and nothing is wrong with the server or the connection."""
+"""Errors that mean another transaction is in the way, and the server and the connection are fine."""
 SAME_TIME = 0.001
 """Seconds that a message's way may seem to move the server's clock."""
 TIME_KEPT = 1.0
@@ -112,7 +112,7 @@ class PostgresEngine(Engine[Connection]):
             f"pg_dump --schema={self._server.address.schema} --format=custom --file={path}"
         )
 
-    def inside(self, tx: object) -> Foreign:
+    def caller_transaction(self, tx: object) -> Foreign:
         """Write inside a transaction of the caller's in this database."""
         return Foreign(tx, self._server.address, self._server.identity, self._clock, self._scripts)
 
@@ -176,8 +176,8 @@ class PostgresEngine(Engine[Connection]):
     def _commit(self, connection: Connection) -> None:
         try:
             connection.finish()
-        except Unanswered as error:
-            raise Doubt from error
+        except CommitUnanswered as error:
+            raise CommitUnknown from error
 
     def _drive(self, connection: Connection, script: Script[Any]) -> Any:
         return drive(connection, script)
@@ -190,7 +190,7 @@ class PostgresEngine(Engine[Connection]):
         usable = self._connection is not None and not (self._connection.closed or self._connection.broken)
         return usable and self._is_in_the_way(error)
 
-    def _worded(self, error: Exception) -> Exception:
+    def _explain(self, error: Exception) -> Exception:
         """Word a right that the role lacks; everything else is a mistake of ours."""
         return self._server.without_right(error) if isinstance(error, psycopg.errors.InsufficientPrivilege) else error
 
@@ -210,11 +210,11 @@ class PostgresEngine(Engine[Connection]):
     def _resume_readers(self) -> None:
         self._server.resume()
 
-    def _hear(self, heard: Callable[[Hint], None]) -> None:
-        self._server.hear(heard)
+    def _listen(self, listener: Callable[[Hint], None]) -> None:
+        self._server.listen(listener)
 
     def _ring(self, hint: Hint) -> None:
-        self._server.ring(hint)
+        self._server.notify(hint)
 
 
 def _unread(address: Address) -> StoreUnavailable:

@@ -1,4 +1,4 @@
-"""Why a server let nobody in: an outage, which passes, or a wrong address, which waiting cannot mend.
+"""Why a server refused: an outage, which passes, or a wrong address, which waiting cannot fix.
 
 libpq words a refused connection in the server's language and keeps the SQLSTATE to itself, except in the trace of its
 messages. So a connection that failed is tried once more, traced; connections that succeed are never traced.

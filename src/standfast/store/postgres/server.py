@@ -26,10 +26,10 @@ from standfast.store.postgres.connection import (
 )
 from standfast.store.postgres.driver import drive
 from standfast.store.postgres.identity import identity_sql
-from standfast.store.postgres.notifications import Bell
+from standfast.store.postgres.notifications import ServerNotifier
 from standfast.store.postgres.refusal import is_unknown_host
 from standfast.store.postgres.server_schema import migrate
-from standfast.store.reached import ReachedServer
+from standfast.store.reached_server import ReachedServer
 from standfast.store.steps import Script
 
 READERS = 3
@@ -52,13 +52,13 @@ class Server:
         self._reading = threading.Semaphore(READERS)
         self._own = threading.local()
         self._opened: list[Connection] = []
-        self._bell = Bell(address)
+        self._notifier = ServerNotifier(address)
         self.identity = ""
         """Which store the writer found: a transaction of a caller's must lead to the same."""
 
     def open(self) -> Connection:
         """Open the writer's connection on a schema that is brought forward."""
-        with self._worded():
+        with self._explaining():
             connection = connect(self.address)
             with closed_on_failure(connection):
                 migrate(connection, self.address)
@@ -67,7 +67,7 @@ class Server:
         return connection
 
     @contextmanager
-    def _worded(self) -> Iterator[None]:
+    def _explaining(self) -> Iterator[None]:
         """Word what goes wrong while connecting as an error that names the next step."""
         try:
             yield
@@ -145,13 +145,13 @@ class Server:
             self._opened.remove(connection)
             connection.close()
 
-    def hear(self, heard: Callable[[Hint], None]) -> None:
+    def listen(self, listener: Callable[[Hint], None]) -> None:
         """Hear what other processes put into this store."""
-        self._bell.listen(heard)
+        self._notifier.listen(listener)
 
-    def ring(self, hint: Hint) -> None:
+    def notify(self, hint: Hint) -> None:
         """Tell the others, soon."""
-        self._bell.ring(hint)
+        self._notifier.notify(hint)
 
     def pause(self, seconds: float) -> bool:
         """Close every connection beside the writer's until `resume`; false if a read takes too long."""
@@ -161,18 +161,18 @@ class Server:
                 self._reading.release()
             return False
         self._close_readers()
-        self._bell.pause()
+        self._notifier.pause()
         return True
 
     def resume(self) -> None:
         """Let the readers and the bell connect again."""
-        self._bell.resume()
+        self._notifier.resume()
         self._reading.release(READERS)
 
     def close(self) -> None:
         """Close every connection but the writer's."""
         self._readers.shutdown()
-        self._bell.close()
+        self._notifier.close()
         self._close_readers()
 
     def _close_readers(self) -> None:

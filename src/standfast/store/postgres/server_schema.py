@@ -1,4 +1,4 @@
-"""Bring a schema forward, once, whoever comes first; refuse what is newer than this library can read."""
+"""Migrate a schema once, whichever process is first; refuse what is newer than this library can read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from standfast.store.postgres.connection import Connection, rolled_back_on_failu
 def migrate(connection: Connection, address: Address) -> int:
     """Apply what is missing; give the schema's number. Many processes may open a new store at once.
 
-    A store that lacks nothing is only looked at: whoever uses it need not be allowed to make tables.
+    A store that lacks nothing is only read: its user needs no right to create tables.
     """
     version, steps = _lacks(connection, address)
     if not steps:

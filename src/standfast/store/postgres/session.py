@@ -1,4 +1,4 @@
-"""Statements on a session that is ours alone: planned once, and sent without waiting where nobody needs their answer.
+"""Statements on a session that is ours alone: planned once, and sent without waiting where their answer is not needed.
 
 A psycopg cursor takes about twice the processor time of the call it makes, and every call is a round trip. This speaks
 to libpq through psycopg's `pq`, with the same deadline. What is sent without waiting is answered together with the next
@@ -57,8 +57,8 @@ class Opening(NamedTuple):
     settings: Numbered
 
 
-class Unanswered(psycopg.OperationalError):
-    """Nobody knows whether a COMMIT was carried out."""
+class CommitUnanswered(psycopg.OperationalError):
+    """It is unknown whether a COMMIT was carried out."""
 
 
 class Session:
@@ -72,7 +72,7 @@ class Session:
         self._planned: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self.assumptions: Assumptions | None = None
         """What need not be waited for, where the writer has this session."""
-        self._told: list[Callable[[Rows], None] | None] = []
+        self._unanswered: list[Callable[[Rows], None] | None] = []
         """The statements that wait for their answers: who is given the rows of each, if anybody."""
 
     def begin(self, opening: str) -> Rows:
@@ -86,7 +86,7 @@ class Session:
         self._wire.enter_pipeline_mode()
         self._wire.send_query_params(opening.begin, None)
         self._wire.send_query_prepared(plan, values)
-        self._told += [None, None]
+        self._unanswered += [None, None]
 
     def ask(self, statement: Numbered, given: Mapping[str, Any]) -> Rows:
         """Run a statement; give its rows, or how many it changed."""
@@ -98,20 +98,20 @@ class Session:
         plan, values = self._ready_to_send(statement, given)
         self._wire.enter_pipeline_mode()
         self._wire.send_query_prepared(plan, values)
-        self._told.append(heard)
+        self._unanswered.append(heard)
 
     def commit(self) -> None:
         """Commit after all that was told.
 
         Answers come in order: the server's word that something before the COMMIT failed says that it was not carried
-        out. Without any word, nobody knows.
+        out. Without an answer, it is unknown.
         """
-        before = len(self._told)
+        before = len(self._unanswered)
         try:
             self._wire.send_query_params(b"COMMIT", None)
             answers = self._collected()
         except psycopg.Error as error:
-            raise Unanswered(str(error)) from error
+            raise CommitUnanswered(str(error)) from error
         failed = [answer for answer in answers[:before] if _state(answer)]
         if failed:
             self.roll_back()  # the server skipped the COMMIT: the transaction is open still, and takes nothing more
@@ -120,11 +120,11 @@ class Session:
             _check(answers)
             answers[before]
         except (psycopg.Error, IndexError) as error:
-            raise Unanswered(str(error)) from error
+            raise CommitUnanswered(str(error)) from error
 
     def roll_back(self) -> None:
         """Take back everything, also what was told and not answered yet."""
-        if self._told:
+        if self._unanswered:
             self._collected()
         self._wire.send_query(b"ROLLBACK")
         self._answers()
@@ -170,7 +170,7 @@ class Session:
             if answer is not None:
                 answers.append(answer)
                 until = time.monotonic() + self._longest
-        told, self._told = self._told, []
+        told, self._unanswered = self._unanswered, []
         for heard, answer in zip(told, answers, strict=False):
             if heard is not None and answer.status == FOUND:
                 heard(self._rows(answer))

@@ -1,4 +1,4 @@
-"""The store a promotion fills. Until it is whole, nobody but the promotion can write to it, not even who has it open.
+"""The store a promotion fills. Until it is whole, only the promotion can write to it, even if others have it open.
 
 A mark says whose promotion it is and how far it came, so that the same one can begin again and no other can.
 """
@@ -46,7 +46,7 @@ class Target:
     def __init__(self, url: str) -> None:
         self._address = Address.read(url)
         self._opening = f"{opening(self._address)}; {OURS}"
-        with self._worded():
+        with self._explaining():
             self._connection: Connection = connect(self._address)
             migrate(self._connection, self._address)
 
@@ -68,8 +68,8 @@ class Target:
             return self._mark()
 
     def _mark(self) -> Mark | None:
-        [(there,)] = self._rows("SELECT to_regclass('promotion') IS NOT NULL")
-        found = self._rows("SELECT source, state, account FROM promotion") if there else []
+        [(exists,)] = self._rows("SELECT to_regclass('promotion') IS NOT NULL")
+        found = self._rows("SELECT source, state, account FROM promotion") if exists else []
         return Mark(found[0][0], found[0][1], found[0][2] and msgspec.json.decode(found[0][2])) if found else None
 
     def begin(self, source: str) -> None:
@@ -90,7 +90,7 @@ class Target:
         return sorted(name for (name,) in found if name not in {"schema", "promotion"})
 
     def _close_to_others(self, tables: Sequence[str]) -> None:
-        """Refuse whoever writes beside us. Making a trigger waits for those who already do."""
+        """Refuse other writers. Creating a trigger waits for those already writing."""
         self._run(MARK)
         self._run(GUARD)
         for table in tables:
@@ -218,7 +218,7 @@ class Target:
         with self._transaction():
             return self._rows(sql, (after, limit))
 
-    def whole(self, table: Table) -> Rows:
+    def whole_table(self, table: Table) -> Rows:
         """Read a small table, in the order SQLite has it."""
         order = ", ".join(column if column in table.numbers else f'{column} COLLATE "C"' for column in table.key)
         with self._transaction():
@@ -239,14 +239,14 @@ class Target:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._worded():
+        with self._explaining():
             self._connection.execute(self._opening.encode())
             with rolled_back_on_failure(self._connection):
                 yield
                 self._connection.execute("COMMIT")
 
     @contextmanager
-    def _worded(self) -> Iterator[None]:
+    def _explaining(self) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:

@@ -26,7 +26,7 @@ def back_up(source: apsw.Connection, path: str, contents: Contents) -> dict[str,
 
 
 def copy(source: apsw.Connection, path: str, contents: Contents) -> dict[str, int]:
-    """Copy a store into a file nobody uses, and compare.
+    """Copy a store into an unused file, and compare.
 
     One read transaction is open all the while: writers go on, and what they write is not in the copy.
     """
@@ -54,7 +54,7 @@ def new_file(path: str) -> Iterator[str]:
     """Give a place beside `path`; what is there at the end takes that name, unless anything went wrong."""
     final, unfinished = Path(path), Path(f"{path}.unfinished")
     check_free(final)
-    for rest in (unfinished, *beside(unfinished)):
+    for rest in (unfinished, *companion_files(unfinished)):
         rest.unlink(missing_ok=True)  # of one that was interrupted
     with ExitStack() as stack:
         stack.callback(unfinished.unlink, missing_ok=True)
@@ -63,22 +63,22 @@ def new_file(path: str) -> Iterator[str]:
         _name(unfinished, final)
 
 
-def beside(path: Path) -> list[Path]:
+def companion_files(path: Path) -> list[Path]:
     """Name the files SQLite and the engine put beside a database."""
     return [Path(f"{path}{suffix}") for suffix in ("-wal", "-shm", "-journal", ".turn", "-audit")]
 
 
 def check_free(path: Path) -> None:
     """Refuse to overwrite a file, or to lay one between what is left of another."""
-    for there in (path, *beside(path)):
-        if there.exists():
-            raise ConfigurationError(f"{there} is already there, and nothing is overwritten; name another file")
+    for taken in (path, *companion_files(path)):
+        if taken.exists():
+            raise ConfigurationError(f"{taken} is already there, and nothing is overwritten; name another file")
     if not path.resolve().parent.is_dir():
         raise ConfigurationError(f"there is no directory {path.resolve().parent}; make it first")
 
 
 def _name(unfinished: Path, final: Path) -> None:
-    """Give a finished file its name, unless somebody has taken it meanwhile, and put that on disk."""
+    """Give a finished file its name, unless it was taken meanwhile, and put that on disk."""
     os.link(unfinished, final)
     sync_directory(final.resolve().parent)
 

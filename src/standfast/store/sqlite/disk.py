@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from standfast.store.requests import Request
-from standfast.store.room import END_OF_A_JOB, PLENTY, ROOM_TO_ACCEPT, Counts, Judgement, judge
+from standfast.store.room import END_OF_A_JOB, PLENTY, ROOM_TO_ACCEPT, Counts, RoomDecision, judge
 
 BOUNDLESS = 1 << 62
 ASK_AGAIN_AFTER = 1.0
@@ -47,7 +47,7 @@ class Disk:
         """Give the free bytes that new work needs: some for every job that has not ended."""
         return ROOM_TO_ACCEPT + self._unfinished * END_OF_A_JOB
 
-    def judge(self, connection: apsw.Connection, pending: list[Request[Any]], free: int) -> Judgement:
+    def judge(self, connection: apsw.Connection, pending: list[Request[Any]], free: int) -> RoomDecision:
         """Find what there is no room for. Runs at the beginning of a write transaction."""
         judged = judge(pending, free - self._owed_to_checkpoint(connection), lambda: self._count(connection))
         refused = [request for request, _ in judged.refused]

@@ -1,4 +1,4 @@
-"""Bring a file's schema forward, once, whoever comes first; refuse what is newer than this library can read."""
+"""Migrate a file's schema once, whichever process is first; refuse what is newer than this library can read."""
 
 from __future__ import annotations
 

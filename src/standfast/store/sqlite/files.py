@@ -34,8 +34,8 @@ from standfast.store.sqlite.handle import (
     let_go,
     rolled_back_on_failure,
 )
-from standfast.store.sqlite.moving import check_usable
-from standfast.store.sqlite.neighbours import Baton, Bell
+from standfast.store.sqlite.neighbours import Baton, DatagramNotifier
+from standfast.store.sqlite.promotion_mark import check_usable
 from standfast.store.sqlite.wal import Wal
 from standfast.store.sqlite.watch import Damage, Watch
 from standfast.store.steps import Script
@@ -60,7 +60,7 @@ _memory_names = itertools.count(1)
 
 
 DAMAGED = "removed"
-"""The name under which a store keeps when somebody removed, replaced or cut its file, for health."""
+"""The name under which a store keeps when its file was removed, replaced or truncated, for health."""
 
 
 class Files:
@@ -69,7 +69,7 @@ class Files:
     def __init__(self, path: str, *, vfs: str | None = None) -> None:
         self.memory = path == ":memory:"
         self.path = path if self.memory else str(Path(path).resolve())
-        self.bell = None if self.memory else Bell(self.path)
+        self.notifier = None if self.memory else DatagramNotifier(self.path)
         self._location = f"file:/standfast-{next(_memory_names)}?vfs=memdb" if self.memory else self.path
         self._vfs = vfs
         self.baton: Baton | None = None
@@ -96,7 +96,7 @@ class Files:
         self._check_usable()
         if self.watch is not None and (damage := self.watch.lost()):
             raise self._stop(damage)
-        with self.worded():
+        with self.explaining():
             self._prepare()
             connection = connect(self._location, vfs=self._vfs, memory=self.memory)
             with closed_on_failure(connection):
@@ -106,7 +106,7 @@ class Files:
         return connection
 
     @contextmanager
-    def worded(self) -> Iterator[None]:
+    def explaining(self) -> Iterator[None]:
         """Word what goes wrong while opening as an error that names the next step."""
         try:
             yield
@@ -152,7 +152,7 @@ class Files:
             raise self._damage
 
     def _stop(self, damage: Damage) -> StoreDamaged:
-        """Take the file for lost, from now on, and leave word of it for whoever opens it next."""
+        """Take the file for lost, from now on, and record that for the next process that opens it."""
         if self._damage is None:
             what = f"{damage.file} was {damage.what} while this process used it"
             self._damage = StoreDamaged(what, "put the file back or restore a backup, then restart this process")
@@ -167,7 +167,7 @@ class Files:
         note = Path(f"{self.path}-damaged")
         if self.watch is None or not note.exists():
             return
-        with self.worded():
+        with self.explaining():
             connection.execute("INSERT OR REPLACE INTO upkeep (name, at) VALUES (?, ?)", (DAMAGED, now))
             note.unlink(missing_ok=True)
 
@@ -198,7 +198,7 @@ class Files:
     def _bring_forward(self, connection: apsw.Connection) -> None:
         """Many processes may open a new file at once: the first to get the write lock builds it.
 
-        Opening waits for no turn: whoever opens would wait without bound behind one that is frozen with the baton.
+        Opening waits for no turn: it could wait for ever behind a process that is frozen with the baton.
         """
         connection.execute("BEGIN IMMEDIATE")
         with rolled_back_on_failure(connection):
@@ -206,17 +206,17 @@ class Files:
             migrate(connection, self.path)
         connection.execute("COMMIT")
 
-    def hear(self, heard: Callable[[Hint], None]) -> None:
+    def listen(self, listener: Callable[[Hint], None]) -> None:
         """Hear what other processes put into this store; a store in memory has none."""
-        if self.bell is not None:
-            self.bell.listen(heard)
+        if self.notifier is not None:
+            self.notifier.listen(listener)
 
     def set_clock(self, connection: apsw.Connection, clock: Clock) -> float:
         """Give what must be added to the time since boot; on the first open after a boot, decide it.
 
         Queue time goes on where it stood: it starts at wall time, but never before what was last written.
         """
-        with self.worded(), closed_on_failure(connection):
+        with self.explaining(), closed_on_failure(connection):
             connection.execute("BEGIN IMMEDIATE")
             found = connection.execute("SELECT offset FROM clock WHERE boot = ?", (clock.boot(),)).fetchone()
             [(last,)] = connection.execute(LAST_WRITTEN)
@@ -304,8 +304,8 @@ class Files:
                 self.let_go(connection)
         if self.baton is not None:
             self.baton.close()
-        if self.bell is not None:
-            self.bell.close()
+        if self.notifier is not None:
+            self.notifier.close()
 
 
 def _step(error: Exception, directory: Path) -> str:

@@ -96,7 +96,7 @@ def check_not_open_elsewhere(path: Path) -> None:
 
 
 def check_whole(path: Path) -> None:
-    """Refuse a database that somebody took a part away from: SQLite would go on without the jobs that were in it.
+    """Refuse a database with a missing part: SQLite would go on without the jobs that were in it.
 
     A WAL never has anything before its database has, not even after a power cut; and its index is made after it and
     deleted before it.
@@ -110,7 +110,7 @@ def check_whole(path: Path) -> None:
     before = _inode(index)
     if before and not wal.exists() and _inode(index) == before:
         raise ConfigurationError(
-            f"{wal} is missing, and {index} is there: somebody deleted it, and accepted jobs may be lost; put it back, "
+            f"{wal} is missing, and {index} is there: it was deleted, and accepted jobs may be lost; put it back, "
             f"or delete {index.name} too, to go on without what it held"
         )
 
@@ -164,7 +164,7 @@ def connect(location: str, *, vfs: str | None = None, memory: bool = False, read
 
 
 def _check_writable(connection: apsw.Connection) -> None:
-    """Refuse a read-only file: SQLite opens it all the same, and leaves a WAL behind that nobody can write."""
+    """Refuse a read-only file: SQLite opens it all the same, and leaves a WAL behind that cannot be written."""
     if connection.readonly("main"):
         raise apsw.ReadOnlyError("the file is read-only")
 
@@ -185,7 +185,7 @@ def closed_on_failure(connection: apsw.Connection) -> Iterator[None]:
 
 
 def let_go(connection: apsw.Connection, *, as_it_is: bool = False) -> None:
-    """Close a handle for good. What cannot be put in order now is put in order by whoever opens the file next.
+    """Close a handle for good. What cannot be put in order now is put in order at the next opening.
 
     `as_it_is` leaves the files untouched, where a last checkpoint could spoil them.
     """
@@ -239,7 +239,7 @@ def _set(connection: apsw.Connection, name: str, wanted: str | int) -> None:
 
 
 def patience(longest: float | None = None) -> Callable[[int], bool]:
-    """Wait in small steps: whoever holds the lock is committing, and will be done in a millisecond."""
+    """Wait in small steps: the lock's holder is committing, and will be done in a millisecond."""
     waited_since = 0.0
 
     def wait(tries: int) -> bool:
@@ -263,19 +263,19 @@ def glance(path: str) -> Iterator[apsw.Connection]:
 
 
 def check_not_foreign(path: Path) -> None:
-    """Refuse somebody else's database before touching it."""
+    """Refuse another program's database before touching it."""
     with glance(str(path)) as connection:
         check_owner(connection, str(path))
 
 
 def claim_file(connection: apsw.Connection, path: str) -> None:
-    """Mark a new file as ours; refuse one that belongs to somebody else. Runs inside a write transaction."""
+    """Mark a new file as ours; refuse one that belongs to another program. Runs inside a write transaction."""
     if not check_owner(connection, path):
         connection.pragma("application_id", APPLICATION_ID)
 
 
 def check_owner(connection: apsw.Connection, path: str) -> bool:
-    """Tell whether a file is marked as ours; refuse one that belongs to somebody else."""
+    """Tell whether a file is marked as ours; refuse one that belongs to another program."""
     marked = connection.pragma("application_id")
     if marked == APPLICATION_ID:
         return True

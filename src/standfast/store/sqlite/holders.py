@@ -1,4 +1,4 @@
-"""Which processes use a file, as the system's own lists of locks and open files tell; where it has none, nobody."""
+"""Which processes use a file, as the system's lists of locks and open files tell; empty where there are none."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ READING = range(123, 128)
 
 def users_of(path: str) -> list[str]:
     """Name the processes that have a database open, also one that was deleted or replaced since."""
-    return _named({*_lockers(path, OPEN), *_openers(path)})
+    return _names({*_lockers(path, OPEN), *_openers(path)})
 
 
 def readers_of(path: str) -> list[str]:
     """Name the other processes that read an old state of a database and keep its WAL from being emptied."""
-    return _named({*_lockers(f"{path}-shm", READING)} - {os.getpid()})
+    return _names({*_lockers(f"{path}-shm", READING)} - {os.getpid()})
 
 
 def _lockers(path: str, wanted: range) -> Iterator[int]:
@@ -54,7 +54,7 @@ def _target(link: Path) -> str:
         return ""  # closed while we looked
 
 
-def _named(pids: Iterable[int]) -> list[str]:
+def _names(pids: Iterable[int]) -> list[str]:
     return [f"process {pid}{_called(pid)}" for pid in sorted(pids) if pid > 0]
 
 

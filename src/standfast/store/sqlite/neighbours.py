@@ -1,7 +1,7 @@
 """Other processes on the same file: each gets its turn at the write lock, and hears of work that others bring.
 
 A turn: SQLite's busy handler alone lets one process win five to thirty times as often as another. Here all who wait ask
-for the same file lock, the baton, each as often as the others, and only its holder asks SQLite, so that nobody is ahead
+for the same file lock, the baton, each as often as the others, and only its holder asks SQLite, so that none is ahead
 for long.
 
 Work: after a commit, one UNIX datagram goes to each listener and names the queues that have some. A datagram is only a
@@ -45,7 +45,7 @@ class Baton:
     def __init__(self, path: str) -> None:
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.patience = patience()
-        """How the connection of whoever writes waits for the lock."""
+        """How the writer's connection waits for the lock."""
 
     def take(self, *, waits: bool) -> bool:
         """Take this process's turn to ask; tell whether that went well.
@@ -96,7 +96,7 @@ def bell_directory(path: str) -> Path:
     return Path(tempfile.gettempdir()) / f"standfast-{os.getuid()}-{name}"
 
 
-class Bell:
+class DatagramNotifier:
     """Rings for every other process that listens on the same database."""
 
     def __init__(self, path: str) -> None:
@@ -109,7 +109,7 @@ class Bell:
         self._listeners: list[str] = []
         self._seen_change = -1
 
-    def ring(self, hint: Hint) -> None:
+    def notify(self, hint: Hint) -> None:
         """Tell the others; a listener that is gone is forgotten. A hint is never worth an error to who gives it."""
         try:
             change = os.stat(self._directory).st_mtime_ns  # noqa: PTH116 - after every commit, and a Path is slow
@@ -131,34 +131,36 @@ class Bell:
             except OSError:
                 continue  # it has hints enough, or has just left
 
-    def listen(self, heard: Callable[[Hint], None]) -> None:
+    def listen(self, listener: Callable[[Hint], None]) -> None:
         """Start hearing the others, on a thread of its own. Where that cannot be, one looks by oneself, and later."""
         if self._listener is not None:
             return
         try:
-            self._listen(heard)
+            self._listen(listener)
         except OSError as error:
             log.warning("other processes are not heard, so their work starts later: %s", error)
 
-    def _listen(self, heard: Callable[[Hint], None]) -> None:
+    def _listen(self, callback: Callable[[Hint], None]) -> None:
         self._directory.mkdir(mode=0o700, exist_ok=True)
         self._own = str(self._directory / f"{os.getpid()}-{os.urandom(4).hex()}")
         self._listener = listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         listener.bind(self._own)
-        self._thread = threading.Thread(target=self._hear, args=(listener, heard), name="standfast-bell", daemon=True)
+        self._thread = threading.Thread(
+            target=self._hear, args=(listener, callback), name="standfast-bell", daemon=True
+        )
         self._thread.start()
 
     @staticmethod
-    def _hear(listener: socket.socket, heard: Callable[[Hint], None]) -> None:
+    def _hear(listener: socket.socket, callback: Callable[[Hint], None]) -> None:
         while message := listener.recv(65536):
             try:
                 hint = _decode(message)
             except msgspec.DecodeError:
                 continue  # not one of ours
-            heard(hint)
+            callback(hint)
 
     def close(self) -> None:
-        """Stop hearing and ringing, also where somebody has deleted the socket's file."""
+        """Stop listening and notifying, also where the socket's file was deleted."""
         if self._listener is not None and self._own is not None:
             with suppress(OSError):
                 self._sender.sendto(b"", self._own)  # what it waits for, where a shutdown does not wake it

@@ -14,11 +14,11 @@ import apsw
 from standfast.clock import Clock, SystemClock
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.store.job_tables import BY_NUMBER, KEYS, Jobs, Row, Rows, Table
-from standfast.store.sqlite import moving
+from standfast.store.sqlite import promotion_mark
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.handle import let_go, rolled_back_on_failure
-from standfast.store.sqlite.moving import Moving
 from standfast.store.sqlite.neighbours import begin
+from standfast.store.sqlite.promotion_mark import PromotionMark
 
 HEARD_OF_WITHIN = 60.0
 """Seconds after which a promotion that has said nothing counts as interrupted."""
@@ -31,7 +31,7 @@ LIVE = """
 SELECT count(*) FROM job AS j JOIN worker AS w ON w.id = j.worker
 WHERE j.state = 'running' AND w.boot = ? AND max(w.beat_at, j.claimed_at) + j.lease >= ?
 """
-"""Jobs somebody is running. One whose lease has lapsed moves as it is: the new home's sweeper decides about it."""
+"""Jobs that are running. One whose lease has lapsed moves as it is: the new home's sweeper decides about it."""
 
 
 class Source:
@@ -58,34 +58,36 @@ class Source:
 
     # --- the promotion's mark
 
-    def mark(self) -> Moving | None:
+    def mark(self) -> PromotionMark | None:
         """Read what an earlier promotion left."""
         with self._snapshot():
-            return moving.look(self._connection)
+            return promotion_mark.look(self._connection)
 
-    def begin(self, home: str) -> Moving:
+    def begin(self, home: str) -> PromotionMark:
         """Leave the mark, and have changes written down from now on."""
         with self._writing():
-            known = moving.look(self._connection)
-            moving.forget(self._connection)
+            known = promotion_mark.look(self._connection)
+            promotion_mark.forget(self._connection)
             source = known.source if known else uuid4().hex
-            mark = Moving(source, self._run, "copying", home, self.now() + HEARD_OF_WITHIN, 0.0)
-            moving.write(self._connection, mark)
-            moving.note_changes(self._connection)
+            mark = PromotionMark(source, self._run, "copying", home, self.now() + HEARD_OF_WITHIN, 0.0)
+            promotion_mark.write(self._connection, mark)
+            promotion_mark.note_changes(self._connection)
         return mark
 
     def give_up(self) -> None:
         """Take everything back: the store goes on as if nothing had been."""
         with self._writing():
-            found = moving.look(self._connection)
+            found = promotion_mark.look(self._connection)
             if found is not None and found.run == self._run and found.state == "copying":
-                moving.forget(self._connection)
-                moving.write(self._connection, found._replace(state="given_up", until=9e99, no_claims_until=0.0))
+                promotion_mark.forget(self._connection)
+                promotion_mark.write(
+                    self._connection, found._replace(state="given_up", until=9e99, no_claims_until=0.0)
+                )
 
     def _say(self, *, claims: bool) -> None:
         """Be heard of; find out whether another promotion, or an end of patience, has taken the mark away."""
-        moving.check_usable(self._connection)
-        found = moving.look(self._connection)
+        promotion_mark.check_usable(self._connection)
+        found = promotion_mark.look(self._connection)
         if found is None or found.run != self._run or found.state != "copying":
             raise StoreUnavailable(
                 f"the promotion of {self.path} was interrupted: it was not heard of for {HEARD_OF_WITHIN:.0f} s, or "
@@ -93,7 +95,9 @@ class Source:
                 definite=True,
             )
         until = self.now() + NO_CLAIMS_FOR if not claims else 0.0
-        moving.write(self._connection, found._replace(until=self.now() + HEARD_OF_WITHIN, no_claims_until=until))
+        promotion_mark.write(
+            self._connection, found._replace(until=self.now() + HEARD_OF_WITHIN, no_claims_until=until)
+        )
 
     # --- reading
 
@@ -146,7 +150,7 @@ class Source:
         with self._snapshot():
             return self._rows(f"{table.select} {table.name} WHERE seq > ? ORDER BY seq LIMIT ?", (after, limit))
 
-    def whole(self, table: Table) -> Rows:
+    def whole_table(self, table: Table) -> Rows:
         """Read a small table, in the order of its key."""
         with self._snapshot():
             return self._rows(f"{table.select} {table.source or table.name} ORDER BY {_order(table)}", ())
@@ -163,7 +167,7 @@ class Source:
             return dict(self._rows("SELECT state, count(*) FROM job GROUP BY state", ()))
 
     def running(self) -> int:
-        """Count the jobs that somebody is running."""
+        """Count the running jobs."""
         with self._snapshot():
             [(number,)] = self._connection.execute(LIVE, (self._clock.boot(), self.now()))
             return int(number)
@@ -179,20 +183,20 @@ class Source:
 
     @contextmanager
     def last_transaction(self) -> Iterator[None]:
-        """Let nobody else write. What ends with `close_for_good` is the last; what does not has only looked."""
+        """Lock out every other writer. What ends with `close_for_good` is the last; what does not has only looked."""
         with self._writing():
             self._say(claims=False)
             yield
 
     def close_for_good(self) -> None:
         """Say where the store has gone."""
-        mark = moving.look(self._connection)
+        mark = promotion_mark.look(self._connection)
         if mark is not None:
-            moving.close_for_good(self._connection, mark)
+            promotion_mark.close_for_good(self._connection, mark)
 
     @contextmanager
     def _snapshot(self) -> Iterator[None]:
-        with self._worded():
+        with self._explaining():
             if self._connection.in_transaction:  # a part of the last one
                 yield
                 return
@@ -203,7 +207,7 @@ class Source:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._worded():
+        with self._explaining():
             self._begin(time.monotonic() + PATIENCE)
             with rolled_back_on_failure(self._connection):
                 yield
@@ -218,7 +222,7 @@ class Source:
                     raise
 
     @contextmanager
-    def _worded(self) -> Iterator[Any]:
+    def _explaining(self) -> Iterator[Any]:
         try:
             yield
         except apsw.Error as error:

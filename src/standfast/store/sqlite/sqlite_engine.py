@@ -15,7 +15,7 @@ import apsw
 
 from standfast.clock import Clock
 from standfast.errors import StandfastError, StoreUnavailable
-from standfast.store.engine import FAULTS, Doubt, Engine
+from standfast.store.engine import FAULTS, CommitUnknown, Engine
 from standfast.store.hints import Hint
 from standfast.store.migrations import reopening
 from standfast.store.requests import Reply, Request
@@ -23,8 +23,8 @@ from standfast.store.room import PLENTY
 from standfast.store.scripts import RoundScripts
 from standfast.store.sqlite.files import Files
 from standfast.store.sqlite.handle import LARGEST_WAL, closed_on_failure, roll_back
-from standfast.store.sqlite.moving import check_usable, heed
 from standfast.store.sqlite.neighbours import begin
+from standfast.store.sqlite.promotion_mark import check_usable, claims_frozen
 from standfast.store.statements import Statement, load
 from standfast.store.steps import Batch, Round, Rows, Script
 
@@ -151,7 +151,7 @@ class SqliteEngine(Engine[apsw.Connection]):
             refused.callback(self._shut)
             self._connection, self._offset = self._first_connection(time.monotonic() + LONGEST_OPENING)
             self._files.note_damage(self._connection, self.now())
-            with self._files.worded():
+            with self._files.explaining():
                 self.anchor.catch_up(partial(drive, self._connection))
             self._start()
             refused.pop_all()
@@ -161,7 +161,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         while True:
             try:
                 connection = self._files.open()
-                with self._files.worded(), closed_on_failure(connection):
+                with self._files.explaining(), closed_on_failure(connection):
                     check_usable(connection)
                 return connection, self._files.set_clock(connection, self._clock)
             except StoreUnavailable as error:
@@ -224,7 +224,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         round_ = Round(now, self._clock.wall() - now, self._boot, self._scripts.riders)
         if not self._facts.unmarked:
             self._facts.unmarked = check_usable(connection) is None
-            round_.starts_nothing = not self._facts.unmarked and heed(connection, round_.now)
+            round_.claims_frozen = not self._facts.unmarked and claims_frozen(connection, round_.now)
         return round_
 
     def _without_room(self, connection: apsw.Connection, round_: Round, pending: list[Request[Any]]) -> list[Reply]:
@@ -242,7 +242,7 @@ class SqliteEngine(Engine[apsw.Connection]):
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:
-            raise Doubt from error
+            raise CommitUnknown from error
         self._facts.version = connection.data_version()
         watch = self._files.watch
         if watch is not None and not watch.in_place():
@@ -294,9 +294,9 @@ class SqliteEngine(Engine[apsw.Connection]):
     def _resume_readers(self) -> None:
         self._files.resume()
 
-    def _hear(self, heard: Callable[[Hint], None]) -> None:
-        self._files.hear(heard)
+    def _listen(self, listener: Callable[[Hint], None]) -> None:
+        self._files.listen(listener)
 
     def _ring(self, hint: Hint) -> None:
-        if self._files.bell is not None:
-            self._files.bell.ring(hint)
+        if self._files.notifier is not None:
+            self._files.notifier.notify(hint)

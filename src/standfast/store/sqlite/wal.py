@@ -39,7 +39,7 @@ class Wal:
     def relieve(self, connection: apsw.Connection, size: int) -> None:
         """Have a WAL that has grown written over from its start: the commit after that cuts it to its usual size.
 
-        A checkpoint that waits for nobody never comes to an end while reads overlap.
+        A checkpoint that does not wait never finishes while reads overlap.
         """
         now = time.monotonic()
         if size <= LARGEST_WAL or now < self._try_at:

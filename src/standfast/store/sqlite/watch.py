@@ -1,6 +1,6 @@
 """Whether the files that are open are still those that their names lead to: what is written to others is lost.
 
-SQLite itself notices none of this. A WAL that was deleted takes commits that nobody reads again; one that was cut
+SQLite itself notices none of this. A WAL that was deleted takes commits that are never read again; one that was cut
 leaves a gap that ends it at the next recovery.
 """
 
@@ -86,14 +86,14 @@ class Watch:
         return self._moved([file.look() for file in self._files])
 
     def damaged(self, connection: apsw.Connection) -> Damage | None:
-        """Find what was moved or cut. Runs in a write transaction that has written nothing: nobody else writes then."""
+        """Find what was moved or cut. Runs in a write transaction that has written nothing: no one else writes then."""
         found = [file.look() for file in self._files]
         damage = self._moved(found) or self._cut(connection, found)
         self.wal_bytes = self._files[1].size if self._files else 0
         return damage
 
     def lost(self) -> Damage | None:
-        """Find that the database itself is gone. The others may be, while nobody has them open."""
+        """Find that the database itself is gone. The other files may be, while they are not open."""
         found = self._files[0].look() if self._files else 0
         return Damage(self._path, found) if isinstance(found, str) else None
 

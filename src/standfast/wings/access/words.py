@@ -47,7 +47,7 @@ PREFIX = "sft"
 
 
 class Reach(NamedTuple):
-    """How much of a list somebody gets: of which queues, whose, and whether text is looked for in payloads."""
+    """How much of a list a grant shows: of which queues, whose, and whether payloads are searched."""
 
     queues: tuple[str, ...] | None = None
     requester: str | None = None
@@ -55,7 +55,7 @@ class Reach(NamedTuple):
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody may do here, and as whom."""
+    """What a caller may do here, and as whom."""
 
     id: str
     name: str
@@ -96,7 +96,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         return self.queues is None or queue in self.queues
 
     def reach(self) -> Reach:
-        """Tell how much of a list somebody may see; a secret in a payload is not guessed by looking for its parts."""
+        """Tell how much of a list this may see; without payloads, a search must not find their secrets."""
         own = not self.may(Right.READ)
         return Reach(self.queues, self.person if own else None, own or self.may(Right.READ_PAYLOADS))
 

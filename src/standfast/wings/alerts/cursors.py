@@ -1,7 +1,7 @@
 """Where each sink is in the journal, and that it has a place there before anything is claimed.
 
 A place begins when a process that names the sink publishes what it declares. So a letter of a worker's first second is
-told like any other, also if that worker is killed before it could tell; and nobody is told of what was before.
+told like any other, also if that worker is killed before it could tell; and nothing from before is announced.
 """
 
 from __future__ import annotations

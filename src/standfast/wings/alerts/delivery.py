@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from standfast.clock import Clock
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError, Permanent, Transient
 from standfast.outcome import Failed
 from standfast.rules import QueueRules, exponential
@@ -21,13 +21,13 @@ from standfast.wings.alerts.sinks import Sinks
 from standfast.wings.alerts.surfaces import MISSING, PAIN, QUEUE, Notify, Surface
 from standfast.wings.effects.handler_job import Job
 from standfast.wings.http.sender import Sender
-from standfast.wings.http.verbs import judged
+from standfast.wings.http.verbs import judge
 from standfast.wings.http.words import HttpRequest
 
 WITHIN = 15.0
 """Seconds a surface may take to answer."""
 RULES = QueueRules(attempts=200, backoff=exponential(base=5, cap=300), timeout=60.0, breaker=None, dead_warning=0)
-"""An alert is tried for most of a day; one that nobody took is a health issue."""
+"""An alert is tried for most of a day; one that no surface took is a health issue."""
 GRACE = 2.0
 """Seconds that deliveries get where a process ends that runs nothing else; what is cut off is sent again."""
 SIGNED = "whsec_"
@@ -49,7 +49,7 @@ def handler(door: Enqueues, notify: Notify, sender: Sender, clock: Clock, sinks:
     async def deliver(job: Job) -> dict[str, Any] | Failed:
         """Carry an alert out."""
         name = job.payload["surface"]
-        surface = notify.named(name)
+        surface = notify.surface(name)
         if surface is None:
             raise Permanent(f"[notify] has no surface named {name!r} where this worker runs; name it, then replay")
         return await sinks.sent(name, _sent(job, name, surface, sender, clock.wall()))
@@ -62,7 +62,7 @@ async def _sent(job: Job, name: str, surface: Surface, sender: Sender, wall: flo
     if surface.apprise_env is not None:
         return await through_apprise(surface, job.payload["alert"])
     about = job.payload["pain"] if name == PAIN else event(job.payload["alert"])
-    outcome = judged(await sender.tell(webhook(surface, about, job.id, wall)))
+    outcome = judge(await sender.tell(webhook(surface, about, job.id, wall)))
     return outcome if isinstance(outcome, Failed) else {"surface": name, "status": outcome["status"]}
 
 
@@ -85,7 +85,7 @@ def signature(secret: str, id_: str, at: str, content: bytes) -> str:
         key = base64.b64decode(secret.removeprefix(SIGNED), validate=True)
     except binascii.Error as error:
         raise Transient(
-            "its secret is none of Standard Webhooks: write whsec_ and base64", reason_code="user_action_required"
+            "its secret is not a Standard Webhooks secret: write whsec_ and base64", reason_code="user_action_required"
         ) from error
     signed = hmac.new(key, b".".join((id_.encode(), at.encode(), content)), hashlib.sha256).digest()
     return f"v1,{base64.b64encode(signed).decode()}"
@@ -93,7 +93,7 @@ def signature(secret: str, id_: str, at: str, content: bytes) -> str:
 
 async def through_apprise(surface: Surface, alert: dict[str, Any]) -> dict[str, Any]:
     """Have apprise tell; it says no more than whether that went well."""
-    teller = await aside(_apprise)
+    teller = await run_in_thread(_apprise)
     if not teller.add(surface.address()):
         raise Transient("apprise does not know this kind of address", reason_code="user_action_required")
     if not await teller.async_notify(title=title(alert), body=body(alert)):

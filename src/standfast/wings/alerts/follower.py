@@ -1,4 +1,4 @@
-"""Follows the journal for letters somebody should hear of, from a cursor that is moved with what it found.
+"""Follows the journal for letters that need an alert, from a cursor that is moved with what it found.
 
 Letters of one cause are one alert: they are counted for a moment, told, and what comes of the same cause within the
 window is told once at its end. A cause, its count, the cursor and the jobs that carry the alert out are written in
@@ -17,12 +17,12 @@ from standfast.lifecycle import State
 from standfast.profiles import stored_rules
 from standfast.store.store import Store
 from standfast.wings.alerts import scripts as alerts
+from standfast.wings.alerts.announcer import Announcer
 from standfast.wings.alerts.cursors import ALERTS, Cursors
 from standfast.wings.alerts.phrasing import sample
 from standfast.wings.alerts.rules import loud
 from standfast.wings.alerts.scripts import Cause, Found
 from standfast.wings.alerts.surfaces import KINDS, Notify
-from standfast.wings.alerts.telling import Teller
 from standfast.wings.notices.journal import journal
 from standfast.wings.notices.scripts import JournalRow
 from standfast.wings.notices.words import entries
@@ -41,7 +41,7 @@ _failure = msgspec.json.Decoder(Failure).decode
 class Follower:
     """Turns loud letters into jobs that tell of them. Any worker can follow, and all may at once."""
 
-    def __init__(self, store: Store, notify: Notify, cursors: Cursors, teller: Teller) -> None:
+    def __init__(self, store: Store, notify: Notify, cursors: Cursors, teller: Announcer) -> None:
         self._store = store
         self._teller = teller
         self._notify = notify
@@ -49,11 +49,11 @@ class Follower:
 
     async def follow(self) -> None:
         """Follow to the end of the journal, and tell what is due."""
-        while await self._read_on():
+        while await self._read_next():
             pass
         await self._teller.tell_letters()
 
-    async def _read_on(self) -> bool:
+    async def _read_next(self) -> bool:
         """Take the next rows; tell whether there may be more."""
         written, at = await self._cursors.place(ALERTS)
         rows = await journal(self._store, at, ROWS_AT_ONCE)
@@ -68,10 +68,10 @@ class Follower:
         return len(rows) == ROWS_AT_ONCE
 
     async def _causes(self, rows: Sequence[JournalRow]) -> tuple[Cause, ...]:
-        told = {job: (row.seq, kind) for row in rows for kind, job in _stopped(row)}
-        if not told:
+        stopped = {job: (row.seq, kind) for row in rows for kind, job in _stopped(row)}
+        if not stopped:
             return ()
-        found = [self._cause(row, *told[row.id]) for row in await self._store.read(alerts.letters(sorted(told)))]
+        found = [self._cause(row, *stopped[row.id]) for row in await self._store.read(alerts.letters(sorted(stopped)))]
         return tuple(cause for cause in found if cause is not None)
 
     def _cause(self, row: JobRow, seq: int, kind: str) -> Cause | None:

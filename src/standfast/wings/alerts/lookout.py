@@ -19,7 +19,7 @@ from standfast.wings.alerts.words import Condition, Key
 EVERY = 10.0
 """Seconds between two looks."""
 TURN = 9.0
-"""Seconds for which nobody else looks: a little less, so that one process alone keeps its pace."""
+"""Seconds for which no other process looks: a little less, so that one process alone keeps its pace."""
 GAP = 3 * EVERY
 """After so many seconds without a look nothing begins at the first one: the machine slept, or everything was stopped,
 and workers and sweepers get the time to come back."""
@@ -34,7 +34,7 @@ class Lookout:
         self._find = find
 
     async def look(self) -> None:
-        """Look once, unless somebody else just did; write what has begun, and what is over."""
+        """Look once, unless another process just did; write what has begun, and what is over."""
         last = await self._store.read(alerts.last_turn())
         if last is not None and last > self._store.now():
             return
@@ -43,8 +43,8 @@ class Lookout:
             return
         seen = await self._find(self._store)
         now = self._store.now()
-        standing = await self._store.read(alerts.standing())
-        found = changes(standing, seen, now, begin=last is not None and now - last <= GAP)
+        was_open = await self._store.read(alerts.standing())
+        found = changes(was_open, seen, now, begin=last is not None and now - last <= GAP)
         if found:
             await self._store.write(alerts.observe, self._observation(held, found))
 

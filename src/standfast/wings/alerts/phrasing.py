@@ -98,7 +98,7 @@ def sample(row: JobRow, kind: str, failure: Failure | None) -> dict[str, Any]:
     said: dict[str, Any] = {"kind": kind, "job_id": row.id, "queue": row.queue, "handler": row.handler}
     if failure is None:
         return {**said, "state": row.state}
-    message = redacted_text(failure.told, longest=LONGEST_MESSAGE)
+    message = redacted_text(failure.summary, longest=LONGEST_MESSAGE)
     told: dict[str, str] = {"reason_code": failure.reason_code, "class": failure.cls, "landed": failure.landed}
     if failure.cause is not None:
         told["cause"] = failure.cause

@@ -53,10 +53,10 @@ class Changes(NamedTuple):
 
 
 def changes(
-    standing: Iterable[OpenAlert], seen: Mapping[Key, Condition], now: float, *, begin: bool = True, calm: float = CALM
+    was_open: Iterable[OpenAlert], seen: Mapping[Key, Condition], now: float, *, begin: bool = True, calm: float = CALM
 ) -> Changes:
-    """Compare what is open with what is seen. Without `begin` nothing begins: nobody looked for a while."""
-    open_ = {each.key: each for each in standing}
+    """Compare what is open with what is seen. Without `begin` nothing begins: the last look was long ago."""
+    open_ = {each.key: each for each in was_open}
     gone = [each for key, each in open_.items() if key not in seen]
     both = [(open_[key], condition) for key, condition in seen.items() if key in open_]
     return Changes(
@@ -82,7 +82,7 @@ def severity(kind: AlertKind, value: float, threshold: float) -> float:
 
 
 def loud(queue: str, rules: QueueRules, state: State, failure: Failure | None, *, replays_by_itself: bool) -> bool:
-    """Tell whether a letter is loud: it needs somebody, nothing more happens by itself, and it is not one of ours."""
+    """Tell whether a letter is loud: it needs a person, nothing more happens automatically, and it is not internal."""
     if queue.startswith(OURS) or state not in LETTERS or replays_by_itself:
         return False
     if rules.notify is not None:

@@ -1,7 +1,7 @@
 """Scripts for alerts: letters of one cause, conditions with a beginning and an end, and surfaces that take nothing.
 
 Who follows the journal has a cursor, moved with the causes it found. Any process may look for conditions, and many do:
-one at a time has the turn, for a few seconds, and what a look found is written only if nobody else has looked since.
+one at a time has the turn, for a few seconds, and what it found is written only if no other process looked since.
 What surfaces are told of is written with the jobs that tell it: see `telling`.
 """
 
@@ -22,11 +22,11 @@ BITE = 100
 TURN = "alerts"
 """What the turn to look for alerts is called in the upkeep."""
 MOST_OPEN = 10_000
-"""How many open alerts are read; nobody has so many queues."""
+"""How many open alerts are read at most."""
 _KINDS = text(list(AlertKind))
 """The kinds known here. Those that only a newer library has are its own to look after."""
 NEWS_FOR = 3600.0
-"""Seconds after its end in which an alert that nobody was told of is still news."""
+"""Seconds after its end in which an unannounced alert is still announced."""
 KEPT = 30 * 86400.0
 """Seconds for which an alert that is over can be looked up."""
 FAILING_FOR = 3600.0
@@ -43,7 +43,7 @@ class Cause(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What somebody found who followed the journal up to a row. The first of a cause is told after `settle` seconds."""
+    """What a follower found up to a journal row. The first letter of a cause is announced after `settle` seconds."""
 
     name: str
     seq: int
@@ -79,7 +79,7 @@ class Word(NamedTuple):
     why: str | None = None
 
 
-@writes(apart=True)
+@writes(separate=True)
 def begin(_round: Round, batches: Sequence[Sequence[str]]) -> Script[list[None]]:
     """Begin to follow at the end of the journal, under each of these names that is new.
 
@@ -115,7 +115,7 @@ def follow(round_: Round, found: Sequence[Found]) -> Script[list[int]]:
 
 @writes()
 def take_turn(round_: Round, turns: Sequence[float]) -> Script[list[float | None]]:
-    """Let one process look, for so many seconds; None for those that somebody else is before."""
+    """Let one process look, for so many seconds; None for those that came second."""
     answers = []
     for seconds in turns:
         given = {"name": TURN, "until": round_.now + seconds, "now": round_.now, "held": None}
@@ -125,7 +125,7 @@ def take_turn(round_: Round, turns: Sequence[float]) -> Script[list[float | None
 
 @writes()
 def observe(round_: Round, observations: Sequence[Observation]) -> Script[list[bool]]:
-    """Write what looks changed, each unless somebody has looked since; tell of each whether it was written."""
+    """Write what looks changed, each unless another process has looked since; tell of each whether it was written."""
     answers = []
     for each in observations:
         given = {"name": TURN, "until": each.held, "now": round_.now, "held": each.held}
@@ -139,9 +139,9 @@ def observe(round_: Round, observations: Sequence[Observation]) -> Script[list[b
 def _write(round_: Round, seen: Observation) -> Script[None]:
     for id_, condition in seen.begins:
         if (yield "begin_condition", {"id": id_, **_columns(condition), "now": round_.now}):
-            round_.told[NoticeKind.ALERT_STARTED, condition.queue].append(condition.name)
+            round_.notices[NoticeKind.ALERT_STARTED, condition.queue].append(condition.name)
             if condition.kind == AlertKind.DEPTH:
-                round_.told[NoticeKind.DEPTH_WARNING, condition.queue].append("")
+                round_.notices[NoticeKind.DEPTH_WARNING, condition.queue].append("")
     for id_, condition in seen.goes_on:
         measured = {"message": condition.message, "value": condition.value, "threshold": condition.threshold}
         yield "renew_condition", {"id": id_, **measured}
@@ -149,9 +149,9 @@ def _write(round_: Round, seen: Observation) -> Script[None]:
         yield "clear_condition", {"id": id_, "now": round_.now}
     for id_, condition in seen.ends:
         if (yield "end_condition", {"id": id_, "now": round_.now}):
-            round_.told[NoticeKind.ALERT_ENDED, condition.queue].append(condition.name)
+            round_.notices[NoticeKind.ALERT_ENDED, condition.queue].append(condition.name)
             if condition.kind == AlertKind.DEPTH:
-                round_.told[NoticeKind.DEPTH_NORMAL, condition.queue].append("")
+                round_.notices[NoticeKind.DEPTH_NORMAL, condition.queue].append("")
 
 
 def _columns(condition: Condition) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def prune(now: float, limit: int) -> Script[None]:
 
 
 def followed(name: str) -> Script[int | None]:
-    """Read how far somebody followed the journal; None before the first time."""
+    """Read how far the journal was followed; None before the first time."""
     return next((seq for (seq,) in (yield "follower", {"name": name})), None)
 
 
@@ -196,7 +196,7 @@ def letters(ids: Sequence[str]) -> Script[list[JobRow]]:
 
 
 def last_turn() -> Script[float | None]:
-    """Read until when somebody has, or had, the turn to look; None if nobody ever looked."""
+    """Read until when the turn to look is, or was, taken; None if it never was."""
     times: dict[str, float] = dict((yield "upkeep_times", {}))
     return times.get(TURN)
 

@@ -54,14 +54,14 @@ class Sinks:
             if why is None:
                 await self._took(name)
             else:
-                await self._refused(name, why)
+                await self._note_refusal(name, why)
 
     async def _took(self, name: str) -> None:
         self._failed.pop(name, None)
         if any(failing == name for failing, *_ in await self._store.read(alerts.sinks())):
             await self._store.write(alerts.note_sinks, Word(name))
 
-    async def _refused(self, name: str, why: str) -> None:
+    async def _note_refusal(self, name: str, why: str) -> None:
         now = self._clock.elapsed()
         if now - self._failed.get(name, -NOTED_EVERY) >= NOTED_EVERY:
             await self._store.write(alerts.note_sinks, Word(name, redacted_text(why, longest=LONGEST_REASON)))

@@ -1,7 +1,7 @@
 """Subscribers: webhooks that get every notice they asked for, as CloudEvents, through a queue of their own.
 
 Each has a place in the journal that is kept in the store and moved in the transaction that stores its jobs. So any
-worker may carry, and all at once: whoever comes second finds the place moved, and whoever is killed has moved nothing.
+worker may carry, and all at once: the second finds the cursor moved, and a killed one has moved nothing.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from standfast.wings.alerts.surfaces import QUEUE as ALERTS
 from standfast.wings.alerts.surfaces import SUBSCRIBER, Notify, Subscriber
 from standfast.wings.effects.handler_job import Job
 from standfast.wings.http.sender import Sender
-from standfast.wings.http.verbs import judged
+from standfast.wings.http.verbs import judge
 from standfast.wings.notices import scripts as notice_scripts
 from standfast.wings.notices.journal import journal
-from standfast.wings.notices.scripts import Carrying, JournalRow
-from standfast.wings.notices.words import Notice, cloud_event, gap, told
+from standfast.wings.notices.scripts import CarryRequest, JournalRow
+from standfast.wings.notices.words import Notice, cloud_event, gap, notices_of
 
 log = logging.getLogger("standfast.notify")
 
 QUEUE = "standfast.subscribers"
-"""The queue that carries notices out. Alerts have another: they must not wait behind notices that nobody takes."""
+"""The queue that carries notices out. Alerts have another: they must not wait behind undelivered notices."""
 CARRIERS = frozenset({QUEUE, ALERTS})
 EVERY = 0.5
 ROWS_AT_ONCE = 200
@@ -62,23 +62,23 @@ class Subscriptions:
     async def carry(self) -> None:
         """Follow to the end of the journal, for each subscriber from its own place."""
         for name, subscriber in self._notify.subscribers.items():
-            while await self._read_on(name, subscriber):
+            while await self._read_next(name, subscriber):
                 pass
 
-    async def _read_on(self, name: str, subscriber: Subscriber) -> bool:
+    async def _read_next(self, name: str, subscriber: Subscriber) -> bool:
         """Take what comes next for one of them; tell whether there may be more."""
         kept = of_subscriber(name)
         written, at = await self._cursors.place(kept)
         rows = await journal(self._store, at, ROWS_AT_ONCE)
         if not rows:
             return False
-        end, found = self._wanted(subscriber, at, rows)
+        end, found = self._wanted_notices(subscriber, at, rows)
         if found or end - written >= AHEAD:
-            return await self._moved(Carrying(kept, written, end, await self._jobs(name, found)))
+            return await self._moved(CarryRequest(kept, written, end, await self._jobs(name, found)))
         self._cursors.read_to(kept, end)
         return len(rows) == ROWS_AT_ONCE
 
-    async def _moved(self, carrying: Carrying) -> bool:
+    async def _moved(self, carrying: CarryRequest) -> bool:
         """Store what was found; tell whether to go on at once: not while there is no room for more."""
         try:
             at = await self._store.write(notice_scripts.carry, carrying)
@@ -87,26 +87,26 @@ class Subscriptions:
         self._cursors.read_to(carrying.name, at)
         return at != carrying.since
 
-    def _wanted(self, subscriber: Subscriber, at: int, rows: Sequence[JournalRow]) -> tuple[int, list[Notice]]:
+    def _wanted_notices(self, subscriber: Subscriber, at: int, rows: Sequence[JournalRow]) -> tuple[int, list[Notice]]:
         """Give the notices a subscriber wants, and how far they were looked for."""
         found: list[Notice] = []
         for row in rows:
             if 0 < at < row.seq - 1:
                 log.warning("%d transactions were pruned before a subscriber was told of them", row.seq - at - 1)
                 found.append(gap(at, row.seq, datetime.fromtimestamp(row.at + self._store.skew(), UTC)))
-            found += told(row, self._store.skew(), partial(_wants, subscriber))
+            found += notices_of(row, self._store.skew(), partial(_wants, subscriber))
             at = row.seq
             if len(found) >= NOTICES_AT_ONCE:
                 break
         return at, found
 
     async def _jobs(self, name: str, found: Sequence[Notice]) -> tuple[NewJob, ...]:
-        """Lay out the jobs that carry notices, some at a time: whoever else is in this process has its turn."""
+        """Build the jobs that carry notices, some at a time, so that other tasks of this process get their turn."""
         jobs: list[NewJob] = []
         for start in range(0, len(found), JOBS_AT_ONCE):
             some = found[start : start + JOBS_AT_ONCE]
             payloads = [{"subscriber": name, "event": cloud_event(each, self._notify.source)} for each in some]
-            jobs += self._acceptor.own(QUEUE, payloads)
+            jobs += self._acceptor.internal(QUEUE, payloads)
             await asyncio.sleep(0)
         return tuple(jobs)
 
@@ -135,4 +135,4 @@ async def _sent(job: Job, subscriber: Subscriber, sender: Sender, wall: float) -
     """Send what a job carries; a secret that is missing counts as not sent, like an answer that is."""
     request = webhook(subscriber, job.payload["event"], job.id, wall)
     named = msgspec.structs.replace(request, headers={**request.headers, "content-type": CLOUD_EVENT})
-    return judged(await sender.tell(named))
+    return judge(await sender.tell(named))

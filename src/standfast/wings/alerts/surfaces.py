@@ -46,12 +46,12 @@ class Surface(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [way for way, value in named.items() if value]
 
     def address(self, environment: Mapping[str, str] = os.environ) -> str:
-        """Give where it is; without its variable the alert waits for somebody to set it."""
-        return self.webhook or _named(self.webhook_env or self.apprise_env or "", environment)
+        """Give where it is; without its variable the alert waits until it is set."""
+        return self.webhook or _variable(self.webhook_env or self.apprise_env or "", environment)
 
     def secret(self, environment: Mapping[str, str] = os.environ) -> str | None:
         """Give what its webhooks are signed with, if they are."""
-        return None if self.secret_env is None else _named(self.secret_env, environment)
+        return None if self.secret_env is None else _variable(self.secret_env, environment)
 
 
 class Subscriber(Surface, frozen=True, forbid_unknown_fields=True):
@@ -104,7 +104,7 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return sorted(self.surfaces)
         return sorted({name for route in self.routes if route.fits(kind, queue, *reasons) for name in route.surfaces})
 
-    def named(self, name: str) -> Surface | None:
+    def surface(self, name: str) -> Surface | None:
         """Give the surface of a name; that of pain signals has one of its own."""
         return self.pain if name == PAIN else self.surfaces.get(name)
 
@@ -117,14 +117,14 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read(given: Mapping[str, Any], path: str) -> Notify:
     """Read `[notify]` as it is written."""
     try:
-        found = msgspec.convert({name: _laid_out(name, value) for name, value in given.items()}, Notify)
+        found = msgspec.convert({name: _to_toml(name, value) for name, value in given.items()}, Notify)
         _check(found)
     except (msgspec.ValidationError, ConfigurationError) as error:
         raise ConfigurationError(f"{path} [notify]: {error}") from error
     return found
 
 
-def _laid_out(name: str, value: Any) -> Any:
+def _to_toml(name: str, value: Any) -> Any:
     if name in {"window", "settle"}:
         return seconds(value)
     if name == "pain" and isinstance(value, str):
@@ -132,11 +132,11 @@ def _laid_out(name: str, value: Any) -> Any:
     if name == "routes" and isinstance(value, list):
         return [{word: _list(each) for word, each in route.items()} for route in value]
     if name == "subscribers" and isinstance(value, dict):
-        return {each: _listed(table) for each, table in value.items()}
+        return {each: _as_list(table) for each, table in value.items()}
     return value
 
 
-def _listed(table: Any) -> Any:
+def _as_list(table: Any) -> Any:
     """Let a single kind or queue be written without a list."""
     if not isinstance(table, dict):
         return table
@@ -160,15 +160,15 @@ def _check(found: Notify) -> None:
     for name, subscriber in found.subscribers.items():
         if len(subscriber.ways) != 1 or subscriber.apprise_env is not None:
             raise ConfigurationError(f"subscriber {name!r} needs one of webhook and webhook_env")
-        _known("kind", subscriber.kinds, tuple(NoticeKind))
+        _check_known("kind", subscriber.kinds, tuple(NoticeKind))
     for route in found.routes:
-        _known("surface", route.surfaces, found.surfaces)
-        _known("kind", route.kind, (*KINDS, *AlertKind))
+        _check_known("surface", route.surfaces, found.surfaces)
+        _check_known("kind", route.kind, (*KINDS, *AlertKind))
     if not 0 < found.window <= 86400 or not 0 <= found.settle <= found.window:  # noqa: PLR2004 - a day
         raise ConfigurationError("window must be up to a day, and settle not more than that")
 
 
-def _known(what: str, named: Sequence[str], known: Any) -> None:
+def _check_known(what: str, named: Sequence[str], known: Any) -> None:
     for name in named:
         if name not in known:
             raise ConfigurationError.unknown(what, name, sorted(known))
@@ -178,7 +178,7 @@ def _any(patterns: Sequence[str], value: str) -> bool:
     return not patterns or any(fnmatchcase(value, pattern) for pattern in patterns)
 
 
-def _named(variable: str, environment: Mapping[str, str]) -> str:
+def _variable(variable: str, environment: Mapping[str, str]) -> str:
     value = environment.get(variable)
     if not value:
         raise Transient(

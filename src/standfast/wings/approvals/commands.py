@@ -11,7 +11,7 @@ from standfast.cli.group import DONE, REFUSED, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
 from standfast.cli.words import ago, now
 from standfast.spine.accept import user
-from standfast.wings.approvals.words import Standing
+from standfast.wings.approvals.words import ApprovalState
 
 COLUMNS = ("id", "state", "for", "does", "asked by", "approvers", "expires", "why")
 GONE_ON = frozenset({"replayed", "resolved", "started"})
@@ -20,11 +20,11 @@ GONE_ON = frozenset({"replayed", "resolved", "started"})
 
 @click.group()
 def approvals() -> None:
-    """See what waits for a person's answer, and answer."""
+    """List approvals, and answer them."""
 
 
 @approvals.command("list")
-@click.option("--state", type=click.Choice([str(it) for it in Standing]), default="pending", show_default=True)
+@click.option("--state", type=click.Choice([str(it) for it in ApprovalState]), default="pending", show_default=True)
 @click.option("--all", "every", is_flag=True, help="Whatever their state.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="How many at most.")
 @shared
@@ -47,7 +47,7 @@ def list_approvals(*, state: str, every: bool, limit: int, url: str | None, as_j
 @click.argument("approval_id", metavar="ID")
 @shared
 def approve(*, approval_id: str, url: str | None, as_json: bool) -> None:
-    """Say yes, as the operating-system user, and have the replay performed. Exits 4 if you may not, or the policy not.
+    """Approve as the operating-system user; the replay is performed. Exits 4 if you or the policy may not allow it.
 
     Your groups are those that the store has for you: workers and servers publish them from [groups] in their
     standfast.toml. A file in this directory gives you none.
@@ -59,10 +59,10 @@ def approve(*, approval_id: str, url: str | None, as_json: bool) -> None:
 
 @approvals.command()
 @click.argument("approval_id", metavar="ID")
-@click.option("--reason", required=True, help="Why; whoever asked is told.")
+@click.option("--reason", required=True, help="Why; the requester is told.")
 @shared
 def deny(*, approval_id: str, reason: str, url: str | None, as_json: bool) -> None:
-    """Say no: the letter stays dead, the redrive ends."""
+    """Deny: the letter stays dead, the redrive ends."""
     _tell(look(url, lambda sf: sf.approvals.deny(approval_id, by=user(), reason=reason)), as_json=as_json)
 
 

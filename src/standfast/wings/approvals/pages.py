@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from standfast.dashboard.actions import Action, Back
-from standfast.dashboard.page import Drawn, Page, Visit
+from standfast.dashboard.actions import Action, ReturnTo
+from standfast.dashboard.page import Page, RenderedPage, Visit
 from standfast.server import visible as reached
-from standfast.server.seen import all_shown, seen, shown
+from standfast.server.token_view import job_for, value_for, values_for
 from standfast.views import JobView
 from standfast.wings.access.words import Right
-from standfast.wings.approvals.words import Standing
+from standfast.wings.approvals.words import ApprovalState
 
 PAGE = 100
 AMENDMENTS = 20
 
 
-async def listed(visit: Visit) -> Drawn:
+async def list_page(visit: Visit) -> RenderedPage:
     """Show what waits for a person, or what was answered."""
-    asked = visit.asked("state").get("state", "pending")
-    state = asked if asked in set(Standing) else None
+    wanted_state = visit.form_values("state").get("state", "pending")
+    state = wanted_state if wanted_state in set(ApprovalState) else None
     found = await visit.sf.approvals.list(state, queues=visit.grant.queues, limit=PAGE)
-    context = {"approvals": all_shown(found, visit.grant), "more": found.more}
-    return Drawn("approvals.html", {**context, "state": state or "all", "states": list(Standing)})
+    context = {"approvals": values_for(found, visit.grant), "more": found.more}
+    return RenderedPage("approvals.html", {**context, "state": state or "all", "states": list(ApprovalState)})
 
 
-async def one(visit: Visit) -> Drawn:
+async def one(visit: Visit) -> RenderedPage:
     """Show exactly what would be approved: the letter as it stands, what was changed of it, the rule, who asked."""
     approval = await reached.approval(visit.sf, visit.grant, visit.path["id"])
     letter = None if approval["job"] is None else await visit.sf.status(approval["job"])
     amendments = [] if letter is None else await _amendments(visit, letter)
     groups = {*visit.grant.groups, *await visit.sf.shared_settings.groups_of(visit.grant.person)}
     context = {
-        "approval": shown(approval, visit.grant),
-        "job": None if letter is None else seen(letter, visit.grant),
+        "approval": value_for(approval, visit.grant),
+        "job": None if letter is None else job_for(letter, visit.grant),
         "same": letter is not None and letter.payload_sha256 == approval["payload_sha256"],
         "in_force": visit.sf.policy.snapshot == approval["snapshot"],
         "amendments": amendments,
@@ -42,25 +42,25 @@ async def one(visit: Visit) -> Drawn:
         "missing": sorted({*approval["approver_groups"]} - groups),
         "whole": visit.grant.may(Right.READ_PAYLOADS),
     }
-    return Drawn("approval.html", context)
+    return RenderedPage("approval.html", context)
 
 
 async def _amendments(visit: Visit, letter: JobView) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = await visit.sf.audit.last(AMENDMENTS, job=letter.id, kind="amend")
-    return all_shown(found, visit.grant)
+    return values_for(found, visit.grant)
 
 
 async def _redrive(visit: Visit, id: str | None) -> dict[str, Any] | None:  # noqa: A002 - as everywhere
-    return None if id is None else shown(await visit.sf.dead_letters.redrives.progress(id), visit.grant)
+    return None if id is None else value_for(await visit.sf.dead_letters.redrives.progress(id), visit.grant)
 
 
-PAGES = (Page("/approvals", listed), Page("/approvals/{id}", one))
+PAGES = (Page("/approvals", list_page), Page("/approvals/{id}", one))
 ACTIONS = (
     Action(
         "/approvals/{id}/approve",
         "POST",
         "/approvals/{id}/approve",
-        Back("/approvals/{id}", "approve", "Approved: what was asked for is performed."),
+        ReturnTo("/approvals/{id}", "approve", "Approved: what was asked for is performed."),
     ),
-    Action("/approvals/{id}/deny", "POST", "/approvals/{id}/deny", Back("/approvals/{id}", "deny", "Denied.")),
+    Action("/approvals/{id}/deny", "POST", "/approvals/{id}/deny", ReturnTo("/approvals/{id}", "deny", "Denied.")),
 )

@@ -12,30 +12,30 @@ LONGEST_REASON = 2000
 
 
 def person(by: object) -> str:
-    """Give the name of whoever wants or answers something; it must be one, and read the same to everybody."""
+    """Check the name of the person who asks or answers; it must look the same to everyone."""
     if isinstance(by, str) and by.isprintable() and is_somebody(by) and len(by) <= LONGEST_REASON:
         return by.strip()
-    raise _refused("by", by, "a person's name, in printable text")
+    raise _refusal("by", by, "a person's name, in printable text")
 
 
-def because(reason: object) -> str:
-    """Give why somebody wants it."""
+def checked_reason(reason: object) -> str:
+    """Check the reason for a request."""
     if isinstance(reason, str) and reason.strip() and len(reason) <= LONGEST_REASON:
         return printable(reason)
-    raise _refused("reason", reason, "text")
+    raise _refusal("reason", reason, "text")
 
 
-def perhaps_because(reason: object) -> str | None:
-    """Give why somebody wants it, where they need not say."""
-    return None if reason is None else because(reason)
+def optional_reason(reason: object) -> str | None:
+    """Check the reason for a request, where it is optional."""
+    return None if reason is None else checked_reason(reason)
 
 
-def asked(by: object, reason: object) -> dict[str, Any]:
+def checked_actor(by: object, reason: object) -> dict[str, Any]:
     """Give both, for what must say both."""
-    return {"by": person(by), "reason": because(reason)}
+    return {"by": person(by), "reason": checked_reason(reason)}
 
 
-def _refused(what: str, said: object, expected: str) -> ConfigurationError:
+def _refusal(what: str, given: object, expected: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{what} must be {expected} of 1 to {LONGEST_REASON} characters, not {said!r:.80}; nothing was changed"
+        f"{what} must be {expected} of 1 to {LONGEST_REASON} characters, not {given!r:.80}; nothing was changed"
     )

@@ -11,7 +11,7 @@ from standfast.server import visible as reached
 from standfast.server.fields import Reason
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import all_shown
+from standfast.server.token_view import values_for
 from standfast.wings.access.words import Right
 
 
@@ -33,11 +33,11 @@ async def approvals(call: Call) -> Answer:
     wanted: WantedApprovals = call.query
     state = None if wanted.state == "all" else wanted.state
     found = await call.sf.approvals.list(state, queues=call.grant.queues, limit=wanted.limit)
-    return Answer({"items": all_shown(found, call.grant), "more": found.more})
+    return Answer({"items": values_for(found, call.grant), "more": found.more})
 
 
-async def _asked(call: Call) -> str:
-    """Find the approval a path names, if whoever asks may know of it."""
+async def _approval_id(call: Call) -> str:
+    """Find the approval a path names, if the caller may see it."""
     return str((await reached.approval(call.sf, call.grant, call.path["id"]))["id"])
 
 
@@ -48,16 +48,16 @@ async def approve(call: Call) -> Answer:
         hint = "Have a person approve it, with a token made without --sessions."
         raise Problem(403, "forbidden", "the token was made for an agent's sessions, and agents approve nothing", hint)
     by: dict[str, Any] = {"by": grant.person, "groups": grant.groups, "token": None if grant.host else grant.id}
-    return Answer(await call.sf.approvals.approve(await _asked(call), **by))
+    return Answer(await call.sf.approvals.approve(await _approval_id(call), **by))
 
 
 async def deny(call: Call) -> Answer:
     """Say no."""
-    return Answer(await call.sf.approvals.deny(await _asked(call), by=call.grant.person, reason=call.body.reason))
+    return Answer(await call.sf.approvals.deny(await _approval_id(call), by=call.grant.person, reason=call.body.reason))
 
 
 ROUTES = (
-    Route("GET", "/approvals", Right.READ, approvals, "List what waits for an answer", query=WantedApprovals),
-    Route("POST", "/approvals/{id}/approve", Right.APPROVE, approve, "Say yes; the replay is performed"),
-    Route("POST", "/approvals/{id}/deny", Right.APPROVE, deny, "Say no", body=Denial),
+    Route("GET", "/approvals", Right.READ, approvals, "List approvals", query=WantedApprovals),
+    Route("POST", "/approvals/{id}/approve", Right.APPROVE, approve, "Approve; the replay is performed"),
+    Route("POST", "/approvals/{id}/deny", Right.APPROVE, deny, "Deny an approval", body=Denial),
 )

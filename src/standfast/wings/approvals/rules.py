@@ -8,14 +8,14 @@ from unicodedata import category, normalize
 
 from standfast.failure import Action
 from standfast.job import Details
-from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.lifecycle import JobRef, Move, State, Transition
 from standfast.printable import printable, without_unseen
 from standfast.spine.ids import IDS
 from standfast.store.store import Store
 from standfast.wings.approvals.words import Answer, Approval, Bound, Filing, bound_to
-from standfast.wings.approvals.words import Standing as Answered
+from standfast.wings.approvals.words import ApprovalState as Answered
 from standfast.wings.audit.words import Decision
-from standfast.wings.policy.permit import named
+from standfast.wings.policy.permit import group_names
 from standfast.wings.policy.rules import BUILT_IN
 
 WORDS = {
@@ -44,17 +44,17 @@ def void_because(changes: Iterable[str]) -> str:
     return f"{' and '.join(changes)} changed since it was asked for"
 
 
-def unasked(approval: Approval, groups: Iterable[str]) -> list[str]:
+def missing_groups(approval: Approval, groups: Iterable[str]) -> list[str]:
     """Name the groups that the policy wants an approval of by now, and that were not asked."""
     return sorted(set(groups) - set(approval.groups))
 
 
 def wants_more(approval: Approval, groups: Iterable[str]) -> str:
-    """Word that the policy wants somebody else to approve by now."""
-    return f"by now the policy wants it approved by somebody of {_named(unasked(approval, groups))} too"
+    """Word that the policy now requires another approver."""
+    return f"the policy now requires approval by a member of {_join(missing_groups(approval, groups))} too"
 
 
-def told_again(approval: Approval, answer: str) -> bool:
+def is_repeated_answer(approval: Approval, answer: str) -> bool:
     """Tell whether this very answer was given before: giving it twice is harmless."""
     return ANSWERED.get(approval.state) == answer
 
@@ -73,14 +73,14 @@ def cannot_answer(approval: Approval, now: float) -> str | None:
 
 
 def may_not_approve(approval: Approval, by: str, groups: Iterable[str]) -> str | None:
-    """Say why this person may not approve it, if so: nobody approves what they asked for or wanted themselves."""
+    """Say why this person may not approve it, if so: no one approves their own request or work."""
     if approval.asked_by is not None and same_person(by, approval.asked_by):
-        return f"{by} asked for it; somebody else must approve"
+        return f"{by} asked for it; another person must approve"
     if any(same_person(by, requester) for requester in approval.requesters):
-        return f"{by} requested the work or amended it; somebody else must approve"
+        return f"{by} requested the work or amended it; another person must approve"
     missing = sorted(set(approval.groups) - set(groups))
     if missing:
-        return f"{by} is not in {_named(missing)}; somebody who is must approve"
+        return f"{by} is not in {_join(missing)}; a member must approve"
     return None
 
 
@@ -94,7 +94,7 @@ def made_for_the_occasion(approval: Approval, makers: Iterable[str]) -> str | No
 
 
 def same_person(one: str, other: str) -> bool:
-    """Tell whether two names are one person's: spelling them differently makes nobody somebody else."""
+    """Tell whether two names are one person's, however they are spelled."""
     return _folded(one) == _folded(other)
 
 
@@ -104,23 +104,23 @@ def is_somebody(name: str) -> bool:
 
 
 def _folded(name: str) -> str:
-    """Give a name without what nobody sees: its case, the width of its letters, spaces, marks of format."""
+    """Give a name without what is easily overlooked: its case, the width of its letters, spaces, marks of format."""
     plain = normalize("NFKC", normalize("NFKC", without_unseen(name)).casefold())
     return "".join(each for each in plain if category(each)[0] not in "CZ")
 
 
-def _named(groups: list[str]) -> str:
+def _join(groups: list[str]) -> str:
     return f"the group {groups[0]}" if len(groups) == 1 else f"the groups {', '.join(groups)}"
 
 
-def asked_for(job: Standing, filing: Filing, attempt: int) -> Transition | None:
-    """Hold a dead letter until somebody answers; None if it is held already."""
+def hold_for_approval(job: JobRef, filing: Filing, attempt: int) -> Transition | None:
+    """Hold a dead letter until a person answers; None if it is held already."""
     if job.state == State.HELD:
         return None
     return _moved(job, Move.HOLD, filing.asked_by, filing.reason, attempt=attempt, carries=(filing,))
 
 
-def turned_down(job: Standing, answer: Answer, decision: Decision | None, attempt: int) -> Transition | None:
+def deny_held(job: JobRef, answer: Answer, decision: Decision | None, attempt: int) -> Transition | None:
     """Let a held letter die that was not approved; None if it is not held. What stopped it first stays its failure."""
     if job.state != State.HELD:
         return None
@@ -128,9 +128,9 @@ def turned_down(job: Standing, answer: Answer, decision: Decision | None, attemp
     return _moved(job, Move.DIE, answer.by, answer.reason, attempt=attempt, carries=carries)
 
 
-def _moved(job: Standing, move: Move, by: str | None, reason: str | None, **what: Any) -> Transition:
-    said: dict[str, Any] = {"by": by and printable(by), "reason": reason and printable(reason)}
-    return Transition(job.n, job.token, job.id, job.queue, move, job.state, gate=job.gate, **said, **what)
+def _moved(job: JobRef, move: Move, by: str | None, reason: str | None, **what: Any) -> Transition:
+    actor: dict[str, Any] = {"by": by and printable(by), "reason": reason and printable(reason)}
+    return Transition(job.n, job.token, job.id, job.queue, move, job.state, gate=job.gate, **actor, **what)
 
 
 def filed(decided: Transition, store: Store, *, handler: str, payload: str, details: Details) -> Transition:
@@ -152,7 +152,7 @@ def with_filing(
         bound=bound_to(decided.queue, handler, payload, details.amended, snapshot),
         reason="the policy asks for it",
         requesters=details.wanted_by,
-        groups=said.approver_groups or named(said.approver_group),
+        groups=said.approver_groups or group_names(said.approver_group),
         rule=said.rule,
         ttl=ttl,
     )

@@ -10,7 +10,7 @@ import msgspec
 from standfast.lifecycle import LETTERS, NoticeKind, State, Transition
 from standfast.store.scripts import number_of, writes
 from standfast.store.steps import Round, Script, lock_jobs, text
-from standfast.wings.approvals.words import TOLD, Answer, Approval, Bound, Filing, Standing
+from standfast.wings.approvals.words import TOLD, Answer, Approval, ApprovalState, Bound, Filing
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 
@@ -18,14 +18,18 @@ BITE = 100
 """How many approvals one look takes up."""
 OVERTAKEN = "the letter went another way meanwhile"
 REPLACED = "it was asked for anew"
-STATUSES = {Standing.DENIED: "denied", Standing.EXPIRED: "pending_review", Standing.VOID: "pending_review"}
+STATUSES = {
+    ApprovalState.DENIED: "denied",
+    ApprovalState.EXPIRED: "pending_review",
+    ApprovalState.VOID: "pending_review",
+}
 """Where a letter is in its triage after an answer that is no replay."""
 
 _bound = msgspec.json.Decoder(Bound).decode
 _names = msgspec.json.Decoder(list[str]).decode
 
 
-class Ask(msgspec.Struct, frozen=True):
+class ApprovalRequest(msgspec.Struct, frozen=True):
     """An approval to be filed for a letter that is held, under this token."""
 
     n: int
@@ -35,15 +39,15 @@ class Ask(msgspec.Struct, frozen=True):
     filing: Filing
 
 
-class Said(msgspec.Struct, frozen=True):
+class ApprovalAnswer(msgspec.Struct, frozen=True):
     """An answer to be written down by itself; what it allows follows. `decision`, if it is one, is chained with it."""
 
     answer: Answer
     decision: Decision | None = None
 
 
-class Business(NamedTuple):
-    """What may need somebody: any worker can do it."""
+class PendingWork(NamedTuple):
+    """Work that is pending: any worker can do it."""
 
     redrives: bool
     asks: bool
@@ -56,44 +60,44 @@ class Business(NamedTuple):
 
 def stale(transitions: Sequence[Transition]) -> Script[set[str]]:
     """Name the approvals that do not stand where a move needs them; the others are kept so until it lands."""
-    answers = (each.of(Answer) for each in transitions)
+    answers = (each.rider(Answer) for each in transitions)
     wanted = {answer.id: answer.source for answer in answers if answer is not None}
     if not wanted:
         return set()
-    standing: dict[str, str] = dict((yield "approval_standings", {"ids": text(sorted(wanted))}))
-    return {approval for approval, source in wanted.items() if standing.get(approval) != source}
+    states: dict[str, str] = dict((yield "approval_standings", {"ids": text(sorted(wanted))}))
+    return {approval for approval, source in wanted.items() if states.get(approval) != source}
 
 
-def groundless(transitions: Sequence[Transition]) -> Script[set[int]]:
+def without_approval(transitions: Sequence[Transition]) -> Script[set[int]]:
     """Give the places of moves whose approval does not stand where they need it."""
     known = yield from stale(transitions)
-    answers = [each.of(Answer) for each in transitions]
+    answers = [each.rider(Answer) for each in transitions]
     return {place for place, answer in enumerate(answers) if answer is not None and answer.id in known}
 
 
 def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what moves do to approvals: one is carried out, one is asked for, others are overtaken."""
     for each in moved:
-        answer = each.of(Answer)
+        answer = each.rider(Answer)
         if answer is not None:
             yield from _answer(round_, answer)
-            round_.told[TOLD[answer.target], each.queue].append(each.id)
+            round_.notices[TOLD[answer.target], each.queue].append(each.id)
             if answer.target in STATUSES:
                 yield from _set_status([each.n], STATUSES[answer.target])
     left = [each.n for each in moved if each.source in LETTERS and each.target != State.HELD]
     if left:
         yield "void_approvals", {"numbers": text(left), "why": OVERTAKEN}
     for each in moved:
-        filing = each.of(Filing)
+        filing = each.rider(Filing)
         if filing is not None:
-            yield from file(round_, Ask(each.n, each.token, each.id, each.queue, filing))
+            yield from file(round_, ApprovalRequest(each.n, each.token, each.id, each.queue, filing))
 
 
 def void(numbers: Iterable[int], why: str) -> Script[None]:
     """Have the open approvals of these jobs count no more, in this transaction: what they were about has changed."""
     voided = [n for (n,) in (yield "void_approvals", {"numbers": text(list(numbers)), "why": why})]
     if voided:
-        yield from _set_status(voided, STATUSES[Standing.VOID])
+        yield from _set_status(voided, STATUSES[ApprovalState.VOID])
 
 
 def _set_status(numbers: list[int], status: str, groups: Sequence[str] | None = None) -> Script[None]:
@@ -101,22 +105,22 @@ def _set_status(numbers: list[int], status: str, groups: Sequence[str] | None = 
     yield "set_replay_status", {"numbers": text(numbers), "status": status, "groups": named}
 
 
-def file(round_: Round, ask: Ask) -> Script[str]:
+def file(round_: Round, ask: ApprovalRequest) -> Script[str]:
     """File an approval for a held letter, unless the same is asked for already; give the one that waits now."""
     for known, state, bound, expires_at, groups, people in (yield "open_approvals", {"numbers": text([ask.n])}):
         same = _bound(bound) == ask.filing.bound and set(_names(groups)) >= set(ask.filing.groups)
-        if same and (state == Standing.APPROVED or expires_at > round_.now):
+        if same and (state == ApprovalState.APPROVED or expires_at > round_.now):
             yield from _join(str(known), _names(people), ask.filing)
             return str(known)
         yield from void([ask.n], REPLACED)
     yield "file_approvals", [_row(round_, ask.n, ask.filing)]
     yield from _set_status([ask.n], "approval_pending", ask.filing.groups)
-    round_.told[NoticeKind.APPROVAL_ASKED, ask.queue].append(ask.id)
+    round_.notices[NoticeKind.APPROVAL_ASKED, ask.queue].append(ask.id)
     return ask.filing.id
 
 
 def _join(known: str, people: list[str], filing: Filing) -> Script[None]:
-    """Have whoever asks for what is asked for already be among those who may not answer it."""
+    """Add a second requester of a pending approval to those who may not answer it."""
     asking = [each for each in (filing.asked_by, *filing.requesters) if each is not None and each not in people]
     if asking:
         yield "set_requesters", {"id": known, "requesters": text([*people, *asking])}
@@ -125,13 +129,13 @@ def _join(known: str, people: list[str], filing: Filing) -> Script[None]:
 def file_for_redrive(round_: Round, filing: Filing) -> Script[None]:
     """File the one approval of a whole redrive."""
     yield "file_approvals", [_row(round_, None, filing)]
-    round_.told[NoticeKind.APPROVAL_ASKED, ""].append("")
+    round_.notices[NoticeKind.APPROVAL_ASKED, ""].append("")
 
 
 def _row(round_: Round, n: int | None, filing: Filing) -> tuple[Any, ...]:
     people = (text(filing.requesters), text(filing.groups))
-    asked = (filing.id, n, filing.redrive, Standing.PENDING, filing.asked_by, filing.reason)
-    return (*asked, *people, text(filing.bound), filing.rule, round_.now, round_.now + filing.ttl)
+    head = (filing.id, n, filing.redrive, ApprovalState.PENDING, filing.asked_by, filing.reason)
+    return (*head, *people, text(filing.bound), filing.rule, round_.now, round_.now + filing.ttl)
 
 
 def _answer(round_: Round, answer: Answer) -> Script[bool]:
@@ -143,7 +147,7 @@ def _answer(round_: Round, answer: Answer) -> Script[bool]:
 
 
 @writes(number=number_of)
-def ask(round_: Round, asks: Sequence[Ask]) -> Script[list[str | None]]:
+def ask(round_: Round, asks: Sequence[ApprovalRequest]) -> Script[list[str | None]]:
     """File approvals for letters that are held already; answer each with the id of the one that waits, or None.
 
     None is for a letter that is not held any more.
@@ -157,14 +161,14 @@ def ask(round_: Round, asks: Sequence[Ask]) -> Script[list[str | None]]:
 
 
 @writes()
-def say(round_: Round, sayings: Sequence[Said]) -> Script[list[bool]]:
+def answer(round_: Round, given: Sequence[ApprovalAnswer]) -> Script[list[bool]]:
     """Write answers down; tell of each whether it was the first."""
     answers = []
-    for each in sayings:
+    for each in given:
         first = yield from _answer(round_, each.answer)
         if first and each.decision is not None:
             audit.record(round_, each.decision)
-            round_.told[TOLD[each.answer.target], each.decision.queue or ""].append(each.decision.job or "")
+            round_.notices[TOLD[each.answer.target], each.decision.queue or ""].append(each.decision.job or "")
         answers.append(first)
     return answers
 
@@ -178,7 +182,7 @@ def one(approval_id: str) -> Script[Approval | None]:
     return next((_approval(row) for row in rows), None)
 
 
-def listed(state: str | None, queues: Sequence[str] | None, limit: int) -> Script[list[Approval]]:
+def list_approvals(state: str | None, queues: Sequence[str] | None, limit: int) -> Script[list[Approval]]:
     """Read approvals, the newest first; with queues, those of letters of these, and of no redrive."""
     named = None if queues is None else text(list(queues))
     return [_approval(row) for row in (yield "list_approvals", {"state": state, "queues": named, "limit": limit})]
@@ -191,15 +195,15 @@ def open_for(number: int) -> Script[str | None]:
 
 
 def due(now: float, before: float) -> Script[list[Approval]]:
-    """Read what nobody answered in time, and what was approved before and not used."""
+    """Read what was not answered in time, and what was approved before and not used."""
     rows = yield "due_approvals", {"now": now, "before": before, "limit": BITE}
     return [_approval(row) for row in rows]
 
 
-def business(now: float, before: float) -> Script[Business]:
-    """Tell whether a redrive runs, a job waits for consent, an approval needs somebody, an automatic replay is due."""
+def pending_work(now: float, before: float) -> Script[PendingWork]:
+    """Tell whether a redrive runs, a job waits for consent, an approval is due, an automatic replay is due."""
     [(redrives, asks, approvals, replays)] = yield "standing_business", {"now": now, "before": before}
-    return Business(bool(redrives), bool(asks), bool(approvals), bool(replays))
+    return PendingWork(bool(redrives), bool(asks), bool(approvals), bool(replays))
 
 
 def _approval(row: Sequence[Any]) -> Approval:

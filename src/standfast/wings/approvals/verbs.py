@@ -18,9 +18,9 @@ from standfast.store.store import Store
 from standfast.views import JobView
 from standfast.wings.approvals import rules
 from standfast.wings.approvals import scripts as approvals
-from standfast.wings.approvals.people import because, person
-from standfast.wings.approvals.scripts import Ask, Said
-from standfast.wings.approvals.words import Answer, Approval, Bound, Filing, Standing, bound_to
+from standfast.wings.approvals.people import checked_reason, person
+from standfast.wings.approvals.scripts import ApprovalAnswer, ApprovalRequest
+from standfast.wings.approvals.words import Answer, Approval, ApprovalState, Bound, Filing, bound_to
 from standfast.wings.audit.words import Decision
 from standfast.wings.policy.permit import AGENT
 from standfast.wings.policy.rulings import Permit, Ruling, built_in, facts_at
@@ -49,8 +49,8 @@ async def in_no_group(_person: str) -> Sequence[str]:
 class Plans(NamedTuple):
     """What answers do to a redrive's plan: the redrives say so, which stand above approvals."""
 
-    carry_out: Write[Said, bool]
-    withdraw: Write[Said, bool]
+    carry_out: Write[ApprovalAnswer, bool]
+    withdraw: Write[ApprovalAnswer, bool]
     first_letter: Callable[[str], Script[JobRecord | None]]
 
 
@@ -81,7 +81,7 @@ class Approvals:
         self,
         store: Store,
         ready: Callable[[], Awaitable[None]],
-        returning: Returning,
+        decider: Returning,
         plans: Plans,
         *,
         permit: Permit = built_in,
@@ -90,7 +90,7 @@ class Approvals:
     ) -> None:
         self._store = store
         self._ready = ready
-        self._returning = returning
+        self._decider = decider
         self._plans = plans
         self._permit = permit
         self._groups_of = groups_of
@@ -106,8 +106,10 @@ class Approvals:
         With `queues`, those of letters of these; a redrive is of no one queue. `more` tells whether there are others.
         """
         await self._ready()
-        found = await self._store.read(approvals.listed(one_of("state", state, Standing), queues, limit + 1))
-        listed = Listed(self._shown(each) for each in found[:limit])
+        found = await self._store.read(
+            approvals.list_approvals(one_of("state", state, ApprovalState), queues, limit + 1)
+        )
+        listed = Listed(self._display(each) for each in found[:limit])
         listed.more = len(found) > limit
         return listed
 
@@ -125,21 +127,21 @@ class Approvals:
 
     async def get(self, id: str) -> dict[str, Any]:
         """Give one approval."""
-        return self._shown(await self._approval(id))
+        return self._display(await self._approval(id))
 
     async def approve(
         self, id: str, *, by: str, groups: Iterable[str] = (), token: str | None = None
     ) -> dict[str, Any]:
         """Say yes, and have the replay performed. The policy is asked again first, and its no wins.
 
-        Neither whoever asked nor whoever requested the work may. The groups of `by` are those that `[groups]` in the
+        Neither the asker nor a requester of the work may. The groups of `by` are those that `[groups]` in the
         store gives them; `groups` adds what your application itself knows of them. `token` is the id of the token that
         `by` showed: one that the asker or a requester made after asking counts as their own.
         """
         by = person(by)
         while True:
             approval = await self._approval(id)
-            if rules.told_again(approval, "approved"):
+            if rules.is_repeated_answer(approval, "approved"):
                 return await self._carried_out(approval)
             await self._check(approval, by, groups, token)
             if approval.redrive is not None:
@@ -149,30 +151,30 @@ class Approvals:
                 return answer
 
     async def deny(self, id: str, *, by: str, reason: str) -> dict[str, Any]:
-        """Say no: the letter stays dead, the redrive ends. This needs no group: whoever may look may stop it."""
-        by, reason = person(by), because(reason)
+        """Deny: the letter stays dead, the redrive ends. This needs no group: everyone who may see it may deny it."""
+        by, reason = person(by), checked_reason(reason)
         approval = await self._approval(id)
-        if rules.told_again(approval, "denied"):
+        if rules.is_repeated_answer(approval, "denied"):
             return _outcome(approval, "denied", approval.answer or "")
         self._check_open(approval)
-        answer = Answer(approval.id, Standing.PENDING, Standing.DENIED, by, reason)
+        answer = Answer(approval.id, ApprovalState.PENDING, ApprovalState.DENIED, by, reason)
         if not await self._turn_down(approval, answer, _decision(approval, "deny", "denied", by=by, reason=reason)):
-            return await self.deny(id, by=by, reason=reason)  # somebody was first: tell their answer, or refuse
+            return await self.deny(id, by=by, reason=reason)  # another answer was first: return it, or refuse
         return _outcome(approval, "denied", reason)
 
     # --- for replays and workers
 
     async def file(self, record: JobRecord, letter: JobView, ruling: Ruling, *, by: str, reason: str | None) -> str:
-        """Hold a letter until somebody answers, and give the approval's id. Asking again gives the same one."""
+        """Hold a letter until a person answers, and give the approval's id. Asking again gives the same one."""
         filing = self.filing(record, letter, ruling, by=by, reason=reason)
-        move = rules.asked_for(standing(record.row), filing, record.row.attempts)
+        move = rules.hold_for_approval(standing(record.row), filing, record.row.attempts)
         if move is not None and await self._store.write(apply, move):
             return await self._store.read(approvals.open_for(record.row.n)) or filing.id
         found = await self._store.read(reads.job(letter.id, self._store.boot()))
         if found is None or State(found.row.state) not in LETTERS:
-            raise NotALetter(f"job {letter.id} is no letter any more: somebody else was first")
+            raise NotALetter(f"job {letter.id} is no longer a letter: another decision came first")
         row = found.row
-        waiting = await self._store.write(approvals.ask, Ask(row.n, row.token, row.id, row.queue, filing))
+        waiting = await self._store.write(approvals.ask, ApprovalRequest(row.n, row.token, row.id, row.queue, filing))
         if waiting is None:
             return await self.file(found, letter, ruling, by=by, reason=reason)
         return waiting
@@ -193,14 +195,16 @@ class Approvals:
         )
 
     async def sweep(self) -> None:
-        """Let go what nobody answered in time, and carry out what was approved and did not start. Any worker can."""
+        """Expire what was not answered in time, and perform what was approved and did not start. Any worker can."""
         await self._ready()
         now = self._store.now()
         for approval in await self._store.read(approvals.due(now, now - LEAVE_TO_APPROVER)):
-            if approval.state == Standing.APPROVED:
+            if approval.state == ApprovalState.APPROVED:
                 await self._carried_out(approval)
             else:
-                answer = Answer(approval.id, Standing.PENDING, Standing.EXPIRED, reason="nobody answered in time")
+                answer = Answer(
+                    approval.id, ApprovalState.PENDING, ApprovalState.EXPIRED, reason="not answered in time"
+                )
                 await self._turn_down(approval, answer, _decision(approval, "deny", "expired"))
 
     # --- answering
@@ -220,104 +224,109 @@ class Approvals:
             raise ApprovalRefused(f"approval {approval.id} was not given: {why}")
 
     async def _approve_letter(self, approval: Approval, by: str) -> dict[str, Any] | None:
-        """Say yes to a letter's replay and perform it; None if somebody answered meanwhile."""
+        """Approve a letter's replay and perform it; None if it was answered meanwhile."""
         case = await self._case(approval)
         if case is None:
-            gone = Answer(approval.id, Standing.PENDING, Standing.VOID, reason=GONE)
-            if not await self._store.write(approvals.say, Said(gone)):
-                return None  # somebody's yes was carried out just now
+            gone = Answer(approval.id, ApprovalState.PENDING, ApprovalState.VOID, reason=GONE)
+            if not await self._store.write(approvals.answer, ApprovalAnswer(gone)):
+                return None  # another approval was carried out just now
             raise ApprovalRefused(f"approval {approval.id} takes no answer: {GONE}")
         against = await self._against(approval, case, by)
         if against is not None:
             return against
-        answer = Answer(approval.id, Standing.PENDING, Standing.APPROVED, by)
-        if not await self._store.write(approvals.say, Said(answer, _decision(approval, "approve", "approved", by=by))):
+        answer = Answer(approval.id, ApprovalState.PENDING, ApprovalState.APPROVED, by)
+        if not await self._store.write(
+            approvals.answer, ApprovalAnswer(answer, _decision(approval, "approve", "approved", by=by))
+        ):
             return None
         return await self._perform(approval, case, by)
 
     async def _against(self, approval: Approval, case: Case, by: str | None) -> dict[str, Any] | None:
         """Turn an approval down that does not fit any more, or that the policy denies by now; None if all is well."""
-        said = case.ruling.permission
+        permission = case.ruling.permission
         changes = rules.changed(approval.bound, case.bound)
         if changes:
             return await self._made_void(approval, rules.void_because(changes), by)
-        if rules.unasked(approval, said.groups):
-            return await self._made_void(approval, rules.wants_more(approval, said.groups), by)
-        if said.decision != "deny":
+        if rules.missing_groups(approval, permission.groups):
+            return await self._made_void(approval, rules.wants_more(approval, permission.groups), by)
+        if permission.decision != "deny":
             return None
-        answer = Answer(approval.id, approval.state, Standing.DENIED, "policy", f"{said.rule}: {said.why}")
-        decision = _decision(approval, "deny", "denied", by=by, rule=said.rule)
+        answer = Answer(
+            approval.id, approval.state, ApprovalState.DENIED, "policy", f"{permission.rule}: {permission.why}"
+        )
+        decision = _decision(approval, "deny", "denied", by=by, rule=permission.rule)
         if not await self._turn_down(approval, answer, decision):
-            return await self._told(approval.id)
-        return {**_outcome(approval, "denied", said.why), "rule": said.rule}
+            return await self._outcome(approval.id)
+        return {**_outcome(approval, "denied", permission.why), "rule": permission.rule}
 
     async def _made_void(self, approval: Approval, why: str, by: str | None) -> dict[str, Any]:
-        """Have an approval count no more; whoever was about to give it is told why."""
-        answer = Answer(approval.id, approval.state, Standing.VOID, reason=why)
+        """Void an approval; its approver is told why."""
+        answer = Answer(approval.id, approval.state, ApprovalState.VOID, reason=why)
         if not await self._turn_down(approval, answer, _decision(approval, "deny", "void", by=by, reason=why)):
-            return await self._told(approval.id)
+            return await self._outcome(approval.id)
         if by is not None:
             advice = "nothing was replayed: look at the letter, then ask again"
             raise ApprovalRefused(f"approval {approval.id} is void: {why}; {advice}")
         return _outcome(approval, "void", why)
 
-    async def _told(self, id: str) -> dict[str, Any]:
-        """Tell where an approval stands that somebody else answered meanwhile."""
+    async def _outcome(self, id: str) -> dict[str, Any]:
+        """Return the state of an approval that was answered meanwhile."""
         return await self._carried_out(await self._approval(id))
 
     async def _carried_out(self, approval: Approval) -> dict[str, Any]:
-        """Tell of a yes that was given; perform what it allows if nobody has."""
-        if approval.state == Standing.USED:
+        """Return an approval that was given; perform what it allows if that has not happened."""
+        if approval.state == ApprovalState.USED:
             done = "replayed" if approval.redrive is None else "started"
             return _outcome(approval, done, f"{approval.answered_by} approved it before")
-        if approval.state != Standing.APPROVED:
+        if approval.state != ApprovalState.APPROVED:
             return _outcome(approval, str(approval.state), approval.answer or "")
         case = await self._case(approval)
         if case is None:  # gone for good, or the approver's own process carried it out just now
             await self._store.write(
-                approvals.say, Said(Answer(approval.id, Standing.APPROVED, Standing.VOID, reason=GONE))
+                approvals.answer,
+                ApprovalAnswer(Answer(approval.id, ApprovalState.APPROVED, ApprovalState.VOID, reason=GONE)),
             )
-            return await self._told(approval.id)
+            return await self._outcome(approval.id)
         by = approval.answered_by or ""
         return await self._against(approval, case, None) or await self._perform(approval, case, by)
 
     async def _perform(self, approval: Approval, case: Case, by: str) -> dict[str, Any]:
-        asked = f"approved; asked for by {approval.asked_by or 'the policy'}"
-        reason = f"{asked}: {approval.reason}" if approval.reason else asked
-        way = await self._returning.way_back(case.record, case.letter, by=by, reason=reason)
-        move = ruled(way, case.letter, case.ruling)
-        answers = Answer(approval.id, Standing.APPROVED, Standing.USED)
+        why = f"approved; asked for by {approval.asked_by or 'the policy'}"
+        reason = f"{why}: {approval.reason}" if approval.reason else why
+        decision = await self._decider.way_back(case.record, case.letter, by=by, reason=reason)
+        move = ruled(decision, case.letter, case.ruling)
+        answers = Answer(approval.id, ApprovalState.APPROVED, ApprovalState.USED)
         landed = await self._store.write(apply, move.carrying(answers))
         if not landed:
             present = await self._approval(approval.id)
-            if present.state == Standing.APPROVED and present.job is not None:
+            if present.state == ApprovalState.APPROVED and present.job is not None:
                 return await self._carried_out(present)  # the policy changed meanwhile: it is asked again
-            if present.state != Standing.USED:
-                raise NotALetter(f"job {case.letter.id} is no letter any more: somebody else was first")
+            if present.state != ApprovalState.USED:
+                raise NotALetter(f"job {case.letter.id} is no longer a letter: another decision came first")
         return {"approval": approval.id, "job": case.letter.id, "rule": case.ruling.permission.rule, **told(move, by)}
 
     async def _turn_down(self, approval: Approval, answer: Answer, decision: Decision) -> bool:
         """Answer with a no, and let the letter die or the redrive end with it; tell whether it was the first answer."""
         if approval.redrive is not None:
-            return await self._store.write(self._plans.withdraw, Said(answer, decision))
+            return await self._store.write(self._plans.withdraw, ApprovalAnswer(answer, decision))
         record = await self._store.read(reads.job(approval.job or "", self._store.boot()))
         attempts = 0 if record is None else record.row.attempts
-        move = None if record is None else rules.turned_down(standing(record.row), answer, decision, attempts)
+        move = None if record is None else rules.deny_held(standing(record.row), answer, decision, attempts)
         if move is None:
-            return await self._store.write(approvals.say, Said(answer, decision))
+            return await self._store.write(approvals.answer, ApprovalAnswer(answer, decision))
         return await self._store.write(apply, move)
 
     async def _approve_redrive(self, approval: Approval, by: str) -> dict[str, Any]:
         if await self._snapshot(approval) != approval.bound.snapshot:
             why = rules.void_because([rules.WORDS["snapshot"]])
-            void = Answer(approval.id, Standing.PENDING, Standing.VOID, reason=why)
+            void = Answer(approval.id, ApprovalState.PENDING, ApprovalState.VOID, reason=why)
             await self._store.write(
-                self._plans.withdraw, Said(void, _decision(approval, "deny", "void", by=by, reason=why))
+                self._plans.withdraw, ApprovalAnswer(void, _decision(approval, "deny", "void", by=by, reason=why))
             )
             raise ApprovalRefused(f"approval {approval.id} is void: {why}; nothing was replayed: plan again")
-        answer = Answer(approval.id, Standing.PENDING, Standing.USED, by)
+        answer = Answer(approval.id, ApprovalState.PENDING, ApprovalState.USED, by)
         first = await self._store.write(
-            self._plans.carry_out, Said(answer, _decision(approval, "approve", "approved", by=by))
+            self._plans.carry_out, ApprovalAnswer(answer, _decision(approval, "approve", "approved", by=by))
         )
         if not first:
             return await self.approve(approval.id, by=by)
@@ -339,7 +348,7 @@ class Approvals:
             raise ConfigurationError(f"an approval is named by its id, a text, not by {id!r}")
         found = await self._store.read(approvals.one(id))
         if found is None:
-            raise UnknownRequest.named("approval", id)
+            raise UnknownRequest.for_id("approval", id)
         return found
 
     async def _case(self, approval: Approval) -> Case | None:
@@ -350,7 +359,7 @@ class Approvals:
         letter = job_view(record, now=self._store.now(), skew=self._store.skew())
         return Case(record, letter, await self._permit(facts_at(letter, self._store.now() + self._store.skew())))
 
-    def _shown(self, approval: Approval) -> dict[str, Any]:
+    def _display(self, approval: Approval) -> dict[str, Any]:
         moment = moments(self._store.skew())
         return {
             **{name: getattr(approval, name) for name in SHOWN},

@@ -1,4 +1,4 @@
-"""Approvals as values: what somebody is asked to allow, what the answer is bound to, and how far it has come."""
+"""Approvals as values: what is to be allowed, what the answer is bound to, and how far it has come."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from standfast.lifecycle import NoticeKind
 from standfast.settings import APPROVAL_TTL
 
 
-class Standing(StrEnum):
+class ApprovalState(StrEnum):
     """How far an approval has come. Only a pending one can be answered; only an approved one can be used, once."""
 
     PENDING = "pending"
@@ -23,22 +23,26 @@ class Standing(StrEnum):
     VOID = "void"
 
 
-HISTORY_WORDS = {Standing.DENIED: "denied", Standing.EXPIRED: "approval_expired", Standing.VOID: "approval_void"}
+HISTORY_WORDS = {
+    ApprovalState.DENIED: "denied",
+    ApprovalState.EXPIRED: "approval_expired",
+    ApprovalState.VOID: "approval_void",
+}
 TOLD = {
-    Standing.PENDING: NoticeKind.APPROVAL_ASKED,
-    Standing.APPROVED: NoticeKind.APPROVED,
-    Standing.USED: NoticeKind.APPROVAL_USED,
-    Standing.DENIED: NoticeKind.DENIED,
-    Standing.EXPIRED: NoticeKind.APPROVAL_EXPIRED,
-    Standing.VOID: NoticeKind.APPROVAL_VOID,
+    ApprovalState.PENDING: NoticeKind.APPROVAL_ASKED,
+    ApprovalState.APPROVED: NoticeKind.APPROVED,
+    ApprovalState.USED: NoticeKind.APPROVAL_USED,
+    ApprovalState.DENIED: NoticeKind.DENIED,
+    ApprovalState.EXPIRED: NoticeKind.APPROVAL_EXPIRED,
+    ApprovalState.VOID: NoticeKind.APPROVAL_VOID,
 }
 """The notice that tells of an approval that has come so far."""
-OPEN = (Standing.PENDING, Standing.APPROVED)
+OPEN = (ApprovalState.PENDING, ApprovalState.APPROVED)
 """What can still lead to a replay."""
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """What was shown to whoever answers. If any of it changes, the answer is about something else."""
+    """What was shown to the approver. If any of it changes, the answer is about something else."""
 
     payload_sha256: str
     target: str
@@ -66,8 +70,8 @@ class Answer(msgspec.Struct, frozen=True):
     """How an approval goes on with the move that carries it: it must stand at `source`, or nothing moves."""
 
     id: str
-    source: Standing
-    target: Standing
+    source: ApprovalState
+    target: ApprovalState
     by: str | None = None
     reason: str | None = None
 
@@ -85,7 +89,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     redrive: str | None
     job: str | None
     queue: str | None
-    state: Standing
+    state: ApprovalState
     asked_by: str | None
     reason: str | None
     requesters: tuple[str, ...]

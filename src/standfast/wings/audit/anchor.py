@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from standfast.errors import ConfigurationError
 from standfast.store.steps import Script
-from standfast.wings.audit.scripts import Noted, lag, peek
+from standfast.wings.audit.scripts import StoredHead, lag, peek
 from standfast.wings.audit.words import Head
 
 log = logging.getLogger("standfast.audit")
@@ -35,7 +35,7 @@ _TORN = re.compile(rb"\d*(?: [0-9a-f]{0,64})?\n?")
 _CUT = re.compile(rb"cut (-?\d+) (\d+)\n")
 
 
-class Misfit(NamedTuple):
+class BadLine(NamedTuple):
     """A line of the file that is no head: the links that were missing when the store was opened, or nothing of ours."""
 
     line: int
@@ -63,15 +63,15 @@ class Anchor:
             self._note()
 
     def catch_up(self, ask: Callable[[Script[Any]], Any]) -> None:
-        """Note the head of a store that was just opened, if whoever wrote it could not; `ask` reads in the store.
+        """Note the head of a store that was just opened, if its writer could not; `ask` reads in the store.
 
         If what is missing was written over a longer time than a crash explains, lines were taken out, or could not be
         written then: that is noted first, so that it stays known.
         """
-        found: Noted | None = ask(peek()) if self.path is not None else None
+        found: StoredHead | None = ask(peek()) if self.path is not None else None
         if self.path is None or found is None:
             return
-        with self._told():
+        with self._reporting():
             known, last = Path(self.path).exists(), max((each.seq for each in _heads(_tail(self.path))), default=-1)
             if last < found.head.seq:
                 cut = known and ask(lag(last)) > LONGEST_LAG
@@ -90,11 +90,11 @@ class Anchor:
         for head in heads:
             log.info("audit head %d %s", *head)
         if self.path is not None and heads:
-            with self._told():
+            with self._reporting():
                 append(self.path, _lines(heads))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _reporting(self) -> Iterator[None]:
         """Have the log and health know of a file that does not take lines: the work goes on without it."""
         try:
             yield
@@ -132,7 +132,7 @@ def size(path: str | None) -> int:
     return Path(path).stat().st_size if path is not None and Path(path).exists() else 0
 
 
-def noted(path: str, upto: int) -> Iterator[Sequence[Head]]:
+def read_heads(path: str, upto: int) -> Iterator[Sequence[Head]]:
     """Read what was noted up to a size, in bites; a torn line is none."""
     with _readable(path) as file:
         found = _heads(line for line in iter(file.readline, b"") if file.tell() <= upto)
@@ -140,7 +140,7 @@ def noted(path: str, upto: int) -> Iterator[Sequence[Head]]:
             yield some
 
 
-def misfits(path: str, upto: int) -> Iterator[Misfit]:
+def bad_lines(path: str, upto: int) -> Iterator[BadLine]:
     """Find what was noted about missing lines, and lines that this library never wrote."""
     with _readable(path) as file:
         for number, line in enumerate(iter(file.readline, b""), 1):
@@ -148,9 +148,9 @@ def misfits(path: str, upto: int) -> Iterator[Misfit]:
                 return
             cut = _CUT.fullmatch(line)
             if cut is not None:
-                yield Misfit(number, (int(cut[1]), int(cut[2])))
+                yield BadLine(number, (int(cut[1]), int(cut[2])))
             elif not _LINE.fullmatch(line) and not _TORN.fullmatch(line):
-                yield Misfit(number)
+                yield BadLine(number)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import click
 from standfast.application import Standfast
 from standfast.cli.group import DONE, FAILED, USAGE, look, shared
 from standfast.cli.terminal import Cell, Table, as_text, show, show_json, show_line
-from standfast.cli.words import counted
+from standfast.cli.words import count_of
 from standfast.wings.audit.verbs import Decisions
 from standfast.wings.audit.words import KINDS
 
@@ -20,7 +20,7 @@ TOLD_APART = frozenset({"seq", "at", "kind", "job", "by", "queue"})
 
 @click.group()
 def audit() -> None:
-    """Look at every decision that acted, and check that the record is unchanged."""
+    """List audited decisions, and verify that the record is unchanged."""
 
 
 @audit.command("log")
@@ -34,7 +34,7 @@ def log(*, after: int, limit: int, last: int | None, url: str | None, as_json: b
     """List decisions, oldest first; those of one transaction have one number and stay together."""
     if last is not None and after:
         raise click.UsageError("--last and --after say two things; give one of them")
-    found = look(url, lambda sf: _wanted(sf, after, limit, last, wanted))
+    found = look(url, lambda sf: _entries(sf, after, limit, last, wanted))
     if as_json:
         show_json({"items": found, "next_after": found.next_after})
         return
@@ -46,7 +46,7 @@ def log(*, after: int, limit: int, last: int | None, url: str | None, as_json: b
         click.echo(f"there is more: add --after {found.next_after}, or --last {limit} for the newest", err=True)
 
 
-def _wanted(
+def _entries(
     sf: Standfast, after: int, limit: int, last: int | None, wanted: dict[str, Any]
 ) -> Coroutine[Any, Any, Decisions]:
     return sf.audit.entries(after=after, limit=limit, **wanted) if last is None else sf.audit.last(last, **wanted)
@@ -63,7 +63,7 @@ def verify(*, url: str | None, as_json: bool) -> None:
     if as_json:
         show_json(answer)
     else:
-        show_line(*_told(answer))
+        show_line(*_verdict(answer))
     raise click.exceptions.Exit(FAILED if not answer["ok"] else USAGE if "begins_late" in answer else DONE)
 
 
@@ -72,14 +72,14 @@ def verify(*, url: str | None, as_json: bool) -> None:
 @shared
 def export(*, file: str, url: str | None, as_json: bool) -> None:
     """Write the chain to a new file, one link a line. Exits 1 if it is broken, and writes it as it is."""
-    told = look(url, lambda sf: sf.audit.export(file))
+    report = look(url, lambda sf: sf.audit.export(file))
     if as_json:
-        show_json(told)
+        show_json(report)
     else:
-        show_line(f"{counted(told['links'], 'link')} written to {told['path']}")
-    if not told["ok"]:
+        show_line(f"{count_of(report['links'], 'link')} written to {report['path']}")
+    if not report["ok"]:
         if not as_json:
-            show_line(*_told(told))
+            show_line(*_verdict(report))
         raise click.exceptions.Exit(FAILED)
 
 
@@ -96,7 +96,7 @@ def _row(entry: dict[str, Any]) -> list[str | Cell]:
     return [Cell(str(entry["seq"]), "dim"), at, *about, " ".join(rest)]
 
 
-def _told(answer: dict[str, Any]) -> tuple[str, str]:
+def _verdict(answer: dict[str, Any]) -> tuple[str, str]:
     if not answer["ok"]:
         advice = "keep the files as they are, and compare with a backup or an export"
         return f"the audit chain is broken: {answer['problem']['why']}; {advice}", "bold red"
@@ -107,6 +107,6 @@ def _told(answer: dict[str, Any]) -> tuple[str, str]:
         return f"the audit chain fits, as far as that can be told: {answer['begins_late']}; {advice}", "bold yellow"
     where = _anchored(answer["anchored_from"], answer["anchored"])
     return (
-        f"the audit chain is whole: {counted(answer['entries'], 'decision')}, {where}, head {answer['head']}",
+        f"the audit chain is whole: {count_of(answer['entries'], 'decision')}, {where}, head {answer['head']}",
         "green",
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from standfast.dashboard.page import Drawn, Page, Visit
+from standfast.dashboard.page import Page, RenderedPage, Visit
 from standfast.server import visible as reached
 from standfast.server.auth import check_whole
-from standfast.server.seen import all_shown, shown
+from standfast.server.token_view import value_for, values_for
 from standfast.wings.audit.words import KINDS
 
 PAGE = 50
@@ -40,23 +40,23 @@ PHRASES = {
 def about(entry: dict[str, Any]) -> str:
     """Say in words what a decision was about: whose token, which session, what changed."""
     detail = entry.get("detail") or {}
-    said = [phrase.format(detail[name]) for name, phrase in PHRASES.items() if detail.get(name) is not None]
+    phrases = [phrase.format(detail[name]) for name, phrase in PHRASES.items() if detail.get(name) is not None]
     if detail.get("filter"):
-        said.append("where " + " and ".join(f"{name} is {value}" for name, value in detail["filter"].items()))
+        phrases.append("where " + " and ".join(f"{name} is {value}" for name, value in detail["filter"].items()))
     if detail.get("changed"):
-        said.append("changed " + " ".join(detail["changed"]))
-    return ", ".join(said)
+        phrases.append("changed " + " ".join(detail["changed"]))
+    return ", ".join(phrases)
 
 
-async def audit(visit: Visit) -> Drawn:
+async def audit(visit: Visit) -> RenderedPage:
     """Show the last decisions, the newest first."""
-    asked = visit.asked("job", "kind")
-    wanted = {name: value for name, value in asked.items() if name == "job" or value in KINDS}
+    filters = visit.form_values("job", "kind")
+    wanted = {name: value for name, value in filters.items() if name == "job" or value in KINDS}
     scoped = not await _reaches(visit, wanted.get("job"))
     found: list[dict[str, Any]] = [] if scoped else (await visit.sf.audit.last(PAGE, **wanted))[::-1]
-    entries = [{**each, "about": about(each)} for each in all_shown(found, visit.grant)]
-    kinds = {"asked": asked, "kinds": sorted(KINDS)}
-    return Drawn(
+    entries = [{**each, "about": about(each)} for each in values_for(found, visit.grant)]
+    kinds = {"asked": filters, "kinds": sorted(KINDS)}
+    return RenderedPage(
         "audit.html",
         {"entries": entries, "scoped": scoped, "verdict": None, **kinds},
     )
@@ -69,13 +69,13 @@ async def _reaches(visit: Visit, job: str | None) -> bool:
     return job is not None and await reached.perhaps_job(visit.sf, visit.grant, job) is not None
 
 
-async def verified(visit: Visit) -> Drawn:
+async def verified(visit: Visit) -> RenderedPage:
     """Follow the whole chain, and say whether it is what was written."""
     check_whole(visit.grant)
     started = time.monotonic()
-    verdict = shown(await visit.sf.audit.verify(), visit.grant)
+    verdict = value_for(await visit.sf.audit.verify(), visit.grant)
     listed = await audit(visit)
-    return Drawn("audit.html", {**listed.context, "verdict": verdict, "took": time.monotonic() - started})
+    return RenderedPage("audit.html", {**listed.context, "verdict": verdict, "took": time.monotonic() - started})
 
 
 PAGES = (Page("/audit", audit), Page("/audit/verify", verified))

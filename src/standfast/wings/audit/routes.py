@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from standfast.server.auth import check_whole
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import all_shown, shown
 from standfast.server.targets import found_job
+from standfast.server.token_view import value_for, values_for
 from standfast.wings.access.words import Right
 
 
@@ -31,16 +31,16 @@ async def audit(call: Call) -> Answer:
     elif call.grant.queues is not None:
         await found_job(call, wanted.job)
     found = await call.sf.audit.entries(**msgspec.structs.asdict(wanted))
-    return Answer({"items": all_shown(found, call.grant), "next_after": found.next_after})
+    return Answer({"items": values_for(found, call.grant), "next_after": found.next_after})
 
 
 async def verify(call: Call) -> Answer:
     """Look whether the record, which is of all queues, is whole."""
     check_whole(call.grant)
-    return Answer(shown(await call.sf.audit.verify(), call.grant))
+    return Answer(value_for(await call.sf.audit.verify(), call.grant))
 
 
 ROUTES = (
-    Route("GET", "/audit", Right.READ, audit, "Give decisions, in their order", query=WantedEntries),
-    Route("GET", "/audit/verify", Right.READ, verify, "Look whether the record is whole"),
+    Route("GET", "/audit", Right.READ, audit, "List audited decisions, oldest first", query=WantedEntries),
+    Route("GET", "/audit/verify", Right.READ, verify, "Verify the audit chain"),
 )

@@ -20,7 +20,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Walk(msgspec.Struct, frozen=True):
-    """How far somebody came who followed a chain from its beginning."""
+    """How far a walk along a chain has come."""
 
     head: Head = UNBEGUN
     begins: str = ""
@@ -83,7 +83,7 @@ def compare(noted: Head, anchors: Iterable[Head], hashes: Mapping[int, str]) -> 
 def late_beginning(head: Head, begins: int | None, *, noted: bool) -> str | None:
     """Say what is not known of a chain whose heads are noted outside, but not from its beginning; None if all is.
 
-    Whoever can write the store could have written the earlier links anew, and nothing outside would differ.
+    A writer of the store could have rewritten the earlier links, and nothing outside would differ.
     """
     if not noted or head.seq < 1 or (begins is not None and begins <= 1):
         return None
@@ -94,7 +94,7 @@ def late_beginning(head: Head, begins: int | None, *, noted: bool) -> str | None
 def misfit(line: int, missing: tuple[int, int] | None) -> Problem:
     """Judge a line outside that is no head."""
     if missing is None:
-        return Problem(0, f"line {line} of what was noted outside is not of this library: somebody wrote there")
+        return Problem(0, f"line {line} of what was noted outside was not written by this library: the file was edited")
     last, head = missing
     why = "lines were removed there, or could not be written"
     return Problem(

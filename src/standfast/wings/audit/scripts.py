@@ -11,7 +11,7 @@ from standfast.lifecycle import Move, Transition
 from standfast.printable import printable
 from standfast.redact import redacted, redacted_text
 from standfast.store.scripts import writes
-from standfast.store.steps import PerRound, Round, Script, text
+from standfast.store.steps import Round, RoundState, Script, text
 from standfast.wings.audit.words import Decision, Head, Kind, Link, following, genesis
 
 ACTS: dict[Move, Kind] = {Move.REPLAY: "replay", Move.RESOLVE: "resolve", Move.DISCARD: "discard"}
@@ -19,14 +19,14 @@ ACTS: dict[Move, Kind] = {Move.REPLAY: "replay", Move.RESOLVE: "resolve", Move.D
 OUTCOMES: dict[Kind, str] = {"replay": "replayed", "resolve": "resolved", "discard": "discarded"}
 
 
-class Noted(msgspec.Struct, frozen=True):
+class StoredHead(msgspec.Struct, frozen=True):
     """A chain's head, as the store has it: whose chain, and how far it has come."""
 
     store: str
     head: Head
 
 
-class Decisions(PerRound):
+class Decisions(RoundState):
     """What is chained with a transaction."""
 
     def __init__(self) -> None:
@@ -38,23 +38,23 @@ class Decisions(PerRound):
 
 
 def record(round_: Round, decision: Decision) -> None:
-    """Have a decision chained with this transaction. Nobody's secrets or control characters are kept for ever."""
-    round_.of(Decisions).made.append(_safe(decision))
+    """Have a decision chained with this transaction. Secrets and control characters are removed first."""
+    round_.state(Decisions).made.append(_safe(decision))
 
 
 def record_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Have those of the moves chained that a person or a policy decided."""
     yield from ()
     for each in moved:
-        if each.move in ACTS or each.of(Decision) is not None:
+        if each.move in ACTS or each.rider(Decision) is not None:
             record(round_, _decision(each))
 
 
 def _decision(moved: Transition) -> Decision:
     """Fill in what the move knows about its own decision."""
-    said = moved.of(Decision) or Decision(kind=ACTS[moved.move], outcome=OUTCOMES[ACTS[moved.move]])
-    by, reason = said.by or moved.by, said.reason or moved.reason
-    return msgspec.structs.replace(said, job=moved.id, queue=moved.queue, by=by, reason=reason)
+    decision = moved.rider(Decision) or Decision(kind=ACTS[moved.move], outcome=OUTCOMES[ACTS[moved.move]])
+    by, reason = decision.by or moved.by, decision.reason or moved.reason
+    return msgspec.structs.replace(decision, job=moved.id, queue=moved.queue, by=by, reason=reason)
 
 
 def _safe(decision: Decision) -> Decision:
@@ -73,7 +73,7 @@ def note(round_: Round, decisions: Sequence[Decision]) -> Script[list[None]]:
 
 def write_link(round_: Round) -> Script[None]:
     """Write what the transaction decided as one link. On PostgreSQL this locks the head: it must come last."""
-    decisions = round_.of(Decisions).made
+    decisions = round_.state(Decisions).made
     if not decisions:
         return
     wall = round_.now + round_.skew
@@ -86,14 +86,14 @@ def write_link(round_: Round) -> Script[None]:
     links = [genesis(noted.store, wall)] if noted.head.seq < 0 else []
     links.append(following(links[0].head if links else noted.head, wall, decisions))
     yield "write_links", links
-    round_.heads = [link.head for link in links]
-    yield "move_head", round_.heads[-1]._asdict()
+    round_.audit_links = [link.head for link in links]
+    yield "move_head", round_.audit_links[-1]._asdict()
 
 
-def head() -> Script[Noted | None]:
+def head() -> Script[StoredHead | None]:
     """Read the chain's head, and in a transaction that writes, lock it; None before the first decision."""
     rows = yield "chain_head", {}
-    return next((Noted(store, Head(seq, hashed)) for store, seq, hashed in rows), None)
+    return next((StoredHead(store, Head(seq, hashed)) for store, seq, hashed in rows), None)
 
 
 def links(after: int, limit: int, job: str | None = None, kind: str | None = None) -> Script[list[Link]]:
@@ -118,7 +118,7 @@ def hashes(numbers: Sequence[int]) -> Script[dict[int, str]]:
     return dict((yield "link_hashes", {"numbers": text(list(numbers))}))
 
 
-def peek() -> Script[Noted | None]:
+def peek() -> Script[StoredHead | None]:
     """Read the head without locking it."""
     rows = yield "peek_head", {}
-    return next((Noted(store, Head(seq, hashed)) for store, seq, hashed in rows), None)
+    return next((StoredHead(store, Head(seq, hashed)) for store, seq, hashed in rows), None)

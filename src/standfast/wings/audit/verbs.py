@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError, StandfastError
 from standfast.store.store import Store
 from standfast.wings.audit import anchor
@@ -88,7 +88,7 @@ class Audit:
         noted_so_far = anchor.size(path)  # first: what is noted later may be of links that come after the walk
         walk, store, noted = await self._walk()
         begins, last, outside = await self._compare_anchors(path, noted_so_far, noted)
-        misfits = [misfit(*each) for each in (anchor.misfits(path, noted_so_far) if path and noted_so_far else ())]
+        misfits = [misfit(*each) for each in (anchor.bad_lines(path, noted_so_far) if path and noted_so_far else ())]
         problem = first((judge(walk, store, noted), outside, *misfits))
         head = None if walk.head == UNBEGUN else walk.head.hash
         anchored = {"anchored": last, "anchored_from": begins}
@@ -101,15 +101,15 @@ class Audit:
         """See what the store has noted, then follow the chain as far as it goes; others may add links meanwhile."""
         walk, before = Walk(), None
         while True:
-            said = await self._store.read(audit.peek())
-            store, noted = (None, UNBEGUN) if said is None else (said.store, said.head)
+            peeked = await self._store.read(audit.peek())
+            store, noted = (None, UNBEGUN) if peeked is None else (peeked.store, peeked.head)
             async for links in self._links(walk.head.seq):
                 walk = follow(walk, links)
                 if walk.problem is not None:
                     break
             if walk.problem is not None or walk.head.seq <= noted.seq or noted == before:
                 return walk, store, noted
-            before = noted  # there are more links than were noted: see whether somebody is just writing them
+            before = noted  # there are more links than were noted: see whether they are just being written
 
     async def _compare_anchors(
         self, path: str | None, upto: int, noted: Head
@@ -117,7 +117,7 @@ class Audit:
         """Compare what was noted outside; give the first and the last number there, and the first that differs."""
         ends: set[int] = set()
         problems: list[Problem | None] = []
-        for heads in anchor.noted(path, upto) if path and upto else ():
+        for heads in anchor.read_heads(path, upto) if path and upto else ():
             numbers = [head.seq for head in heads]
             problems.append(compare(noted, heads, await self._store.read(audit.hashes(numbers))))
             ends = {min(ends | {*numbers}), max(ends | {*numbers})}
@@ -132,7 +132,7 @@ class Audit:
         links, head, walk = 0, None, Walk()
         with os.fdopen(_new_file(path), "wb") as file:
             async for some in self._links(-1):
-                await aside(file.write, _lines(some))
+                await run_in_thread(file.write, _lines(some))
                 links, head = links + len(some), some[-1].hash
                 walk = walk if walk.problem is not None else follow(walk, some)
         answer = {"path": str(path), "links": links, "head": head, "ok": walk.problem is None}

@@ -108,7 +108,7 @@ def _link(seq: int, wall: float, entries: str, previous: str) -> Link:
 
 
 def canonical(entries: Sequence[Any]) -> str:
-    """Give the one text of these entries: whoever writes them down again gets the same."""
+    """Encode these entries canonically: encoding them again gives the same text."""
     return msgspec.json.encode(entries, order="sorted").decode()
 
 

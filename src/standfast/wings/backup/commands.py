@@ -11,7 +11,7 @@ from standfast import settings
 from standfast.application import store_at
 from standfast.cli.group import look, shared
 from standfast.cli.terminal import show_json, show_line
-from standfast.cli.words import counted
+from standfast.cli.words import count_of
 
 
 @click.command()
@@ -19,8 +19,8 @@ from standfast.cli.words import counted
 @shared
 def backup(*, file: str, url: str | None, as_json: bool) -> None:
     """Copy the store to a new file, verified, while work goes on."""
-    told = look(url, lambda sf: sf.backup(file))
-    _tell(told, f"backed up to {told['path']}", as_json=as_json)
+    report = look(url, lambda sf: sf.backup(file))
+    _report(report, f"backed up to {report['path']}", as_json=as_json)
 
 
 @click.command()
@@ -34,14 +34,14 @@ def restore(*, file: str, run: bool, url: str | None, as_json: bool) -> None:
     """
     from standfast.wings.backup import verbs as backups  # noqa: PLC0415 - loaded only when asked for
 
-    told = backups.restore(settings.load(url, os.environ).url.value, file, store_at, run=run)
-    told["path"] = settings.without_password(told["path"])
-    held = f" ({told['held']} held: look with standfast dead list)" if told["held"] else ""
-    _tell(told, f"restored to {told['path']}", held, as_json=as_json)
+    report = backups.restore(settings.load(url, os.environ).url.value, file, store_at, run=run)
+    report["path"] = settings.without_password(report["path"])
+    held = f" ({report['held']} held: look with standfast dead list)" if report["held"] else ""
+    _report(report, f"restored to {report['path']}", held, as_json=as_json)
 
 
-def _tell(told: dict[str, Any], what: str, held: str = "", *, as_json: bool) -> None:
+def _report(report: dict[str, Any], what: str, held: str = "", *, as_json: bool) -> None:
     if as_json:
-        show_json(told)
+        show_json(report)
     else:
-        show_line(f"{what}: {counted(told['jobs'], 'job')}{held}, {counted(told['keys'], 'key')}")
+        show_line(f"{what}: {count_of(report['jobs'], 'job')}{held}, {count_of(report['keys'], 'key')}")

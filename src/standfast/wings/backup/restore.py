@@ -13,8 +13,8 @@ from standfast.store.sqlite.sqlite_engine import drive
 from standfast.store.store import Store
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
-from standfast.wings.letters import births
-from standfast.wings.letters.births import Holding
+from standfast.wings.letters import insert_dead
+from standfast.wings.letters.insert_dead import RestoredHold
 from standfast.wings.records import reads
 from standfast.wings.tokens import session_scripts
 
@@ -22,7 +22,7 @@ StoreAt = Callable[[str], Store]
 """Gives the store of a URL, not yet open."""
 
 
-def restore(url: str, path: str, holding: Holding | None, decided: Decision, store_at: StoreAt) -> dict[str, int]:
+def restore(url: str, path: str, holding: RestoredHold | None, decided: Decision, store_at: StoreAt) -> dict[str, int]:
     """Restore a backup to a store that must not exist yet; give what the backup holds.
 
     What was decided since the backup is missing in its chain: a link of its own says why.
@@ -39,15 +39,15 @@ def restore(url: str, path: str, holding: Holding | None, decided: Decision, sto
     return held
 
 
-def _settle(store: Store, path: str, holding: Holding | None, decided: Decision) -> None:
+def _settle(store: Store, path: str, holding: RestoredHold | None, decided: Decision) -> None:
     """Open the copy once: bring its schema forward, hold what would run, and sign every browser out."""
     store.open()
     try:
-        while holding is not None and store.write(births.hold_restored, holding).result():
+        while holding is not None and store.write(insert_dead.hold_restored, holding).result():
             pass  # in bites, so that no transaction grows without bound
         store.write(session_scripts.close_all, None).result()
         store.write(audit.note, decided).result()
     finally:
         store.close()
-        for rest in backup.beside(Path(path)):
+        for rest in backup.companion_files(Path(path)):
             rest.unlink(missing_ok=True)

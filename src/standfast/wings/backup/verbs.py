@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.failure import Failure, Landed, reason
 from standfast.failure.fingerprint import fingerprint
 from standfast.spine.accept import user
@@ -14,7 +14,7 @@ from standfast.store.store import Store
 from standfast.wings.audit.words import Decision
 from standfast.wings.backup.restore import StoreAt
 from standfast.wings.backup.restore import restore as restore_store
-from standfast.wings.letters.births import Holding
+from standfast.wings.letters.insert_dead import RestoredHold
 from standfast.wings.policy.triage import triage
 
 RUNS = ("queued", "running")
@@ -27,8 +27,8 @@ TABLES = ("jobs", "bodies", "endings", "history", "keys", "journal")
 
 async def back_up(store: Store, path: str | Path) -> dict[str, Any]:
     """Copy the store to a new file, verified, while work goes on; give what the copy holds."""
-    held = await aside(store.premises.back_up, str(path))
-    return _told(path, held)
+    held = await run_in_thread(store.location.back_up, str(path))
+    return _report(path, held)
 
 
 def restore(url: str, path: str | Path, store_at: StoreAt, *, run: bool = False) -> dict[str, Any]:
@@ -37,21 +37,21 @@ def restore(url: str, path: str | Path, store_at: StoreAt, *, run: bool = False)
     What was queued or running comes back `held`, for it may have run since; with `run` it runs again. What was
     completed stays so, and keys still answer.
     """
-    held = restore_store(url, str(path), None if run else _holding(path), _decided(path), store_at)
-    return {**_told(url, held), "held": 0 if run else sum(held.get(state, 0) for state in RUNS)}
+    held = restore_store(url, str(path), None if run else _holding(path), _decision(path), store_at)
+    return {**_report(url, held), "held": 0 if run else sum(held.get(state, 0) for state in RUNS)}
 
 
-def _decided(path: str | Path) -> Decision:
+def _decision(path: str | Path) -> Decision:
     return Decision(kind="restore", by=user(), outcome="restored", detail={"backup": Path(path).name})
 
 
-def _told(where: str | Path, held: dict[str, int]) -> dict[str, Any]:
+def _report(where: str | Path, held: dict[str, int]) -> dict[str, Any]:
     states = {name: number for name, number in held.items() if name not in TABLES}
     return {"path": str(where), "jobs": held["jobs"], "keys": held["keys"], "states": states}
 
 
-def _holding(path: str | Path) -> Holding:
+def _holding(path: str | Path) -> RestoredHold:
     why = reason("restored")
-    told = f"restored from {Path(path).name}"
-    failure = Failure(cls=why.cls, landed=Landed.MAYBE, reason_code=why.code, message=told, advice=why.advice)
-    return Holding(failure, triage(failure), name=partial(fingerprint, failure=failure))
+    message = f"restored from {Path(path).name}"
+    failure = Failure(cls=why.cls, landed=Landed.MAYBE, reason_code=why.code, message=message, advice=why.advice)
+    return RestoredHold(failure, triage(failure), name=partial(fingerprint, failure=failure))

@@ -14,7 +14,7 @@ from standfast.cli.worker_command import application
 from standfast.wings.calls.replies import NOT_REPLAYED
 
 UNFINISHED = frozenset({"queued", "running", "timeout"})
-"""What is no end: it goes on without whoever asked, or nobody knows."""
+"""Statuses that are not an end: the call goes on without its caller, or its outcome is unknown."""
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("words", metavar="[APP:SF] HANDLER [JSON]", nargs=-1, required=True),
     click.option("--session", help="Whose session this belongs to."),
@@ -47,7 +47,7 @@ def run(*, words: Sequence[str], url: str | None, as_json: bool, **options: Any)
     sf = application(app, url)
     answer = ask_of(sf, lambda sf: sf.run(handler, content, **options), publishes=app is not None)
     _hand_out(answer, as_json=as_json)
-    raise click.exceptions.Exit(USAGE if answer["status"] in UNFINISHED else _ended(answer))
+    raise click.exceptions.Exit(USAGE if answer["status"] in UNFINISHED else _exit_code(answer))
 
 
 @click.command()
@@ -66,7 +66,7 @@ def submit(*, words: Sequence[str], url: str | None, as_json: bool, **options: A
     sf = application(app, url)
     answer = ask_of(sf, lambda sf: sf.submit(handler, content, **options), publishes=app is not None)
     _hand_out(answer, as_json=as_json)
-    raise click.exceptions.Exit(DONE if answer["status"] in {"queued", "running"} else _ended(answer))
+    raise click.exceptions.Exit(DONE if answer["status"] in {"queued", "running"} else _exit_code(answer))
 
 
 def _read(words: Sequence[str]) -> tuple[str | None, str, Any]:
@@ -89,7 +89,7 @@ def _hand_out(answer: dict[str, Any], *, as_json: bool) -> None:
         show_json(answer["result"])
 
 
-def _ended(answer: dict[str, Any]) -> int:
+def _exit_code(answer: dict[str, Any]) -> int:
     if answer["status"] == "ok":
         return DONE
     return REFUSED if answer.get("reason_code") in NOT_REPLAYED else FAILED

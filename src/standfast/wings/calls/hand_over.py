@@ -21,17 +21,17 @@ from standfast.store.store import Store
 from standfast.wings.approvals.rules import filed
 from standfast.wings.calls import scripts as calls
 from standfast.wings.calls.scripts import HandedOver
-from standfast.wings.policy.known import KnownPolicy
-from standfast.wings.policy.triage import Present
+from standfast.wings.policy.known_policy import KnownPolicy
+from standfast.wings.policy.triage import PolicyNow
 from standfast.wings.queues import scripts as queue_scripts
 
 _details = msgspec.json.Decoder(Details).decode
 
 
-def judged(error: object) -> Failed:
+def judge(error: object) -> Failed:
     """Judge how a call failed by what its caller has of it: the exception, the result it returned, or a text.
 
-    A result that does not say that it failed is one all the same: somebody hands it over as failed.
+    A result that does not say that it failed counts as failed: it was handed over as such.
     """
     if isinstance(error, BaseException):
         return classify.of_exception(error)
@@ -52,14 +52,16 @@ def judged(error: object) -> Failed:
     return found or Failed(classify.of_exception(RuntimeError()).failure)
 
 
-async def hand_over(store: Store, policy: KnownPolicy, settle: Settle[Present], job: NewJob, failed: Failed) -> Receipt:
+async def hand_over(
+    store: Store, policy: KnownPolicy, settle: Settle[PolicyNow], job: NewJob, failed: Failed
+) -> Receipt:
     """Store a job with the attempt that failed, and what follows from it, as a worker would have decided."""
     rules = await store.read(queue_scripts.rules(job.queue))
     mode, timeout, risk = await store.read(calls.declared(job.queue, job.handler))
     timeout = rules.timeout if timeout is None else timeout
     claim = as_claimed(job, rules, store.now(), replay_mode=mode, timeout=timeout, handler_risk=risk)
-    end = settle(claim, failed, rules, random.random(), policy.present(store))  # noqa: S311 - jitter
-    handed = HandedOver(job, _filed(store, claim, end), rules, mode, timeout)
+    end = settle(claim, failed, rules, random.random(), policy.policy_now(store))  # noqa: S311 - jitter
+    handed = HandedOver(job, _with_filing(store, claim, end), rules, mode, timeout)
     return receipt(await store.write(calls.hand_over, handed), job)
 
 
@@ -87,5 +89,5 @@ def as_claimed(job: NewJob, rules: QueueRules, now: float, **declared: Any) -> C
     )
 
 
-def _filed(store: Store, claim: Claim, end: Transition) -> Transition:
+def _with_filing(store: Store, claim: Claim, end: Transition) -> Transition:
     return filed(end, store, handler=claim.handler, payload=claim.payload, details=claim.details)

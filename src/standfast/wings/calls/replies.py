@@ -54,7 +54,7 @@ GOES_ON = (
     "status."
 )
 NOBODY_AT_IT = (
-    "It is not known to be done, and nobody is at it: who ran it has been silent for longer than its lease. A live "
+    "It is not known to be done, and no worker runs it: its worker has been silent for longer than its lease. A live "
     "worker takes it up by itself, and repeats it, checks it or leaves it to a person, as its handler says. Do not "
     "call again; see with health that a worker is there, then wait for it."
 )
@@ -71,10 +71,10 @@ APPROVAL = "It waits for a person's approval, and goes on once that is given. Do
 CONSENT = "It waits until its session consents, and goes on by itself then. Ask for the consent; do not call again."
 UNKEPT = "It is done, but its result could not be kept. Do not call again; look at what it did."
 FOUND = (
-    "It is done: nobody saw it end, but its effect was found ({found}). Nothing was run again, so there is no result."
+    "It is done: its end was lost, but its effect was found ({found}). Nothing was run again, so there is no result."
 )
 FOUND_WITH_RESULT = (
-    "It is done: nobody saw it end, but its effect was found ({found}). Nothing was run again; the result is what was "
+    "It is done: its end was lost, but its effect was found ({found}). Nothing was run again; the result is what was "
     "found."
 )
 RESUMING = (
@@ -132,18 +132,18 @@ def reply(job: JobView, hint: str | None = None) -> dict[str, Any]:
     """Word a job's present state as a Reply."""
     status = _status(job)
     result = _result(job) if status == "ok" else {}
-    said: dict[str, Any] = {"operation_id": job.id, "status": status, "hint": hint or _hint(job, status), **result}
+    answer: dict[str, Any] = {"operation_id": job.id, "status": status, "hint": hint or _hint(job, status), **result}
     if status == "queued":
         tried = job.attempts > 0 or _was_refused(job)
-        said |= {"queue_reason": job.queue_reason, "queued_for_retry": tried, "retry_at": _due(job)}
+        answer |= {"queue_reason": job.queue_reason, "queued_for_retry": tried, "retry_at": _due(job)}
     if job.failure is not None:
         kind = {"error_kind": job.failure.error_kind} if job.failure.error_kind else {}
-        said |= {"error": job.failure.message, "reason_code": job.failure.reason_code, **kind}
+        answer |= {"error": job.failure.message, "reason_code": job.failure.reason_code, **kind}
     if job.warning:
-        said["warning"] = job.warning
+        answer["warning"] = job.warning
     if job.warning == RECOVERED:
-        said |= {"post_write_recovery": True, "effects_verified": _found(job)}
-    return said
+        answer |= {"post_write_recovery": True, "effects_verified": _found_effects(job)}
+    return answer
 
 
 def parked(job: JobView, why: str) -> dict[str, Any]:
@@ -171,17 +171,17 @@ def part_of(job: JobView, key: str) -> Any:
     raise ConfigurationError(f"the result of job {job.id} has no key {key!r}; its keys are {known}")
 
 
-def goes_on(job: JobView) -> dict[str, Any]:
+def still_running(job: JobView) -> dict[str, Any]:
     """Word a call that may still run: its caller waited long enough, or an earlier one with its key is at it."""
-    return reply(job, GOES_ON if job.state == State.RUNNING and not stands_still(job) else None)
+    return reply(job, GOES_ON if job.state == State.RUNNING and not is_stalled(job) else None)
 
 
-def stands_still(job: JobView) -> bool:
-    """Tell whether a job counts as running while nobody is at it: its worker is gone, and no other took it up yet."""
+def is_stalled(job: JobView) -> bool:
+    """Tell whether a job counts as running although its worker is gone and no other has taken it up yet."""
     return job.state == State.RUNNING and job.reason == LAPSED
 
 
-def anothers(job: JobView) -> dict[str, Any]:
+def of_other_session(job: JobView) -> dict[str, Any]:
     """Word a call whose key belongs to another session: what stands there, and nothing of what came of it."""
     status = _status(job)
     return {
@@ -197,17 +197,17 @@ def still_down(job: JobView, why: str) -> dict[str, Any]:
     return {**reply(job, STILL_DOWN.format(why=why)), "probe": why}
 
 
-def not_replayed(job: JobView, said: dict[str, Any]) -> dict[str, Any]:
+def not_replayed(job: JobView, answer: dict[str, Any]) -> dict[str, Any]:
     """Word a retry that the policy did not allow."""
-    outcome, why = said["outcome"], said.get("why")
-    hint = NOT_REPLAYED[outcome].format(rule=said["rule"], why=f": {why}" if why else "")
+    outcome, why = answer["outcome"], answer.get("why")
+    hint = NOT_REPLAYED[outcome].format(rule=answer["rule"], why=f": {why}" if why else "")
     status = "failed" if outcome == "denied" else "held"
-    approval = {"approval": said["approval"]} if "approval" in said else {}
+    approval = {"approval": answer["approval"]} if "approval" in answer else {}
     return {**reply(job, hint), "status": status, "reason_code": outcome, **approval}
 
 
 def _status(job: JobView) -> str:
-    """Give the one word: a job that nobody may repeat, because it was cut off when its time was up, timed out."""
+    """Give the status word: a job that may not be repeated because it was cut off at its timeout is `timeout`."""
     failure, last = job.failure, job.history[-1] if job.history else None
     unknown = failure is not None and failure.reason_code == "unknown_commit_state"
     timed_out = last is not None and last.reason_code == "timeout"
@@ -216,31 +216,31 @@ def _status(job: JobView) -> str:
 
 def _hint(job: JobView, status: str) -> str:
     """Say what is so and what to do next, by what is known of the job beside its status."""
-    said: str | None = None
+    hint: str | None = None
     match job.state:
         case State.COMPLETED:
-            said = _hint_of_done(job)
+            hint = _hint_of_done(job)
         case State.QUEUED:
-            said = _hint_of_queued(job)
+            hint = _hint_of_queued(job)
         case State.WAITING:
-            said = WAITING
-        case State.RUNNING if stands_still(job):
-            said = NOBODY_AT_IT
+            hint = WAITING
+        case State.RUNNING if is_stalled(job):
+            hint = NOBODY_AT_IT
         case State.HELD:
-            said = _hint_of_held(job)
+            hint = _hint_of_held(job)
         case State.DEAD if status == "failed" and _maybe_done(job):
-            said = MAYBE_DONE
-        case State.DEAD if status == "failed" and _found(job):
-            said = PARTLY_DONE.format(found=", ".join(_found(job)[:MOST_FOUND]))
+            hint = MAYBE_DONE
+        case State.DEAD if status == "failed" and _found_effects(job):
+            hint = PARTLY_DONE.format(found=", ".join(_found_effects(job)[:MOST_FOUND]))
         case State.CANCELLED if job.superseded_by:
-            said = SUPERSEDED.format(by=job.superseded_by)
-    return said or HINTS[status]
+            hint = SUPERSEDED.format(by=job.superseded_by)
+    return hint or HINTS[status]
 
 
 def _hint_of_done(job: JobView) -> str | None:
     if job.warning == RECOVERED:
-        said = FOUND if job.result is None else FOUND_WITH_RESULT
-        return said.format(found=", ".join(_found(job)) or "see explain")
+        hint = FOUND if job.result is None else FOUND_WITH_RESULT
+        return hint.format(found=", ".join(_found_effects(job)) or "see explain")
     if job.warning == "result_not_stored":
         return UNKEPT
     return CUT if _is_long(job) else None
@@ -256,8 +256,8 @@ def _hint_of_queued(job: JobView) -> str | None:
         return POSTPONED.format(due=_due(job))
     if job.failure is not None and job.failure.reason_code == LOOK_FAILED:
         return LOOKING.format(due=_due(job))
-    if job.attempts and _found(job):
-        return RESUMING.format(found=", ".join(_found(job)[:MOST_FOUND]), due=_due(job))
+    if job.attempts and _found_effects(job):
+        return RESUMING.format(found=", ".join(_found_effects(job)[:MOST_FOUND]), due=_due(job))
     if job.attempts:
         return RETRYING.format(due=_due(job))
     if job.queue_reason == "deferred_submit":
@@ -278,7 +278,7 @@ def _maybe_done(job: JobView) -> bool:
     return maybe or any(line.landed == Landed.MAYBE for line in job.history)
 
 
-def _found(job: JobView) -> list[str]:
+def _found_effects(job: JobView) -> list[str]:
     return list(dict.fromkeys(each["name"] for each in job.effects if each["verdict"] == Verdict.VERIFIED))
 
 

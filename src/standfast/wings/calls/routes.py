@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from standfast.application.calling import Begun
+from standfast.application.calling import StartedCall
 from standfast.server.route import Answer, Call, Route
 from standfast.server.shutdown import shutdown_of
-from standfast.server.targets import SAID, as_caller, found_job, given, handler_named
+from standfast.server.targets import SAID, as_caller, found_job, handler_named, set_options
 from standfast.wings.access.words import Right
 from standfast.wings.calls.replies import reply
 
@@ -38,7 +38,7 @@ class NewSubmission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FailedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A call that somebody made and that failed."""
+    """A call that failed elsewhere."""
 
     handler: str
     error: Any
@@ -49,20 +49,20 @@ class FailedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def run(call: Call) -> Answer:
     """Call a handler now. What takes longer than a request should goes on, and the reply says where it stands."""
     wanted: NewCall = call.body
-    options = given(wanted, ("timeout",))
+    options = set_options(wanted, ("timeout",))
     begun = await call.sf.begin(await handler_named(call, wanted.handler), wanted.params, **as_caller(call), **options)
-    said = await shutdown_of(call.request).unless_begun(begun.reply_within(LONGEST_RUN))
+    answer = await shutdown_of(call.request).unless_begun(begun.reply_within(LONGEST_RUN))
     if await call.request.is_disconnected():
         await _keep_reply(call, begun)
-    return Answer(said if said is not None else reply(await found_job(call, begun.id)))
+    return Answer(answer if answer is not None else reply(await found_job(call, begun.id)))
 
 
-async def _keep_reply(call: Call, begun: Begun) -> None:
-    """Have the end of a call be in its session's inbox: whoever called it has hung up."""
+async def _keep_reply(call: Call, begun: StartedCall) -> None:
+    """Keep the end of a call in its session's inbox: the caller has hung up."""
     job = await call.sf.status(begun.id)
     if job is None or not call.grant.works_in(job.session):  # the key belongs to another session's call
         return
-    await call.sf.inbox.keep_reply(job.id)  # whoever takes it up from here on tells of its end
+    await call.sf.inbox.keep_reply(job.id)  # the worker that takes it up tells of its end
     if not job.settled and await shutdown_of(call.request).unless_begun(begun.reply()) is not None:
         await call.sf.inbox.keep_reply(job.id)  # the attempt that was under way could not know
 
@@ -70,7 +70,7 @@ async def _keep_reply(call: Call, begun: Begun) -> None:
 async def submit(call: Call) -> Answer:
     """Have a handler called later."""
     wanted: NewSubmission = call.body
-    options = given(wanted, ("priority", "lease"))
+    options = set_options(wanted, ("priority", "lease"))
     handler = await handler_named(call, wanted.handler)
     return Answer(await call.sf.submit(handler, wanted.params, **as_caller(call), **options))
 

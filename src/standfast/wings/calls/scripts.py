@@ -1,7 +1,7 @@
 """Calls: a job that its caller runs at once is stored and claimed in one transaction; one that failed comes with that.
 
 A call is stored like any newcomer, in the turn of those. It is started once every script of its round has its locks,
-like a claim: what stands before it is only tried, and waits for nobody.
+like a claim: what stands before it is only tried, and never waits.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from standfast.lifecycle import State, Transition
 from standfast.rules import QueueRules
 from standfast.spine.apply import apply_decided
 from standfast.spine.claim import handler_stamps, held_claims, read_rules, with_risks
+from standfast.spine.claim_requests import Accepted, QueueDemand
 from standfast.spine.intake import enqueue
-from standfast.spine.orders import Accepted, Want
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes
-from standfast.store.steps import PerRound, Round, Script, text
+from standfast.store.steps import Round, RoundState, Script, text
 from standfast.wings.limits.claiming import claim_this
 from standfast.wings.limits.words import Closing
 from standfast.wings.policy import scripts as policies
-from standfast.wings.policy.scripts import Kept
+from standfast.wings.policy.scripts import StoredPolicy
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -47,11 +47,11 @@ class Called(msgspec.Struct):
     claim: Claim | None = None
     rules: QueueRules | None = None
     """The rules in force; None where nothing was to be started."""
-    policy: Kept | None = None
+    policy: StoredPolicy | None = None
     """The policy in force, where it is another one than the caller knew."""
 
 
-class Starts(PerRound):
+class Starts(RoundState):
     """Calls that are started when every script of their round has its locks."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Starts(PerRound):
 
 def start(round_: Round) -> Script[None]:
     """Start what callers brought to run themselves: before a worker's claim, which would take it from them."""
-    starts = round_.of(Starts)
+    starts = round_.state(Starts)
     waiting, starts.waiting = starts.waiting, []
     for each in waiting:
         yield from each(round_)
@@ -77,31 +77,31 @@ def call(round_: Round, calls: Sequence[Call]) -> Script[list[Called]]:
     called = [Called(answer) for answer in answers]
     for each, answer in zip(calls, called, strict=True):
         if isinstance(answer.answer, Receipt) and answer.answer.outcome == "accepted":
-            round_.of(Starts).waiting.append(partial(_start, each, answer))
+            round_.state(Starts).waiting.append(partial(_start, each, answer))
     return called
 
 
 def _start(call: Call, called: Called, round_: Round) -> Script[None]:
-    """Claim a call for its caller. One that came before, with a commit nobody knew of, may be its caller's already."""
+    """Claim a call for its caller. One that came before, with an unacknowledged commit, may be its caller's already."""
     job = call.job
     known = yield "queue_rules", {"queues": text([job.queue])}
     [(_, _, paused, *_, mark)] = known
     called.rules = read_rules([job.queue], known)[0][job.queue]
-    called.policy = (yield from policies.kept()) if mark != call.policy else None
+    called.policy = (yield from policies.stored_policy()) if mark != call.policy else None
     for n, state, worker, token, ready in (yield "called_job", {"id": job.id}):
         if state == State.RUNNING and worker == call.worker:
-            called.claim = yield from _held(round_, n, job.queue)
+            called.claim = yield from _held_claim(round_, n, job.queue)
         elif state == State.QUEUED and not token and ready and not paused and _may_start(round_):
-            want = Want(job.queue, (job.handler,), 1, call.admission, call.ready)
-            for claim in (yield from claim_this(round_, call.worker, want, called.rules, n)):
+            demand = QueueDemand(job.queue, (job.handler,), 1, call.admission, call.ready)
+            for claim in (yield from claim_this(round_, call.worker, demand, called.rules, n)):
                 called.claim = claim
 
 
 def _may_start(round_: Round) -> bool:
-    return not round_.starts_nothing and round_.starts_left != 0
+    return not round_.claims_frozen and round_.starts_left != 0
 
 
-def _held(round_: Round, n: int, queue: str) -> Script[Claim]:
+def _held_claim(round_: Round, n: int, queue: str) -> Script[Claim]:
     [claim] = with_risks((yield from held_claims(round_, [n])), (yield from handler_stamps(queue)))
     return claim
 
@@ -123,7 +123,7 @@ def hand_over(round_: Round, handed: Sequence[HandedOver]) -> Script[list[Accept
     for each, answer in zip(handed, answers, strict=True):
         if isinstance(answer, Receipt) and answer.outcome == "accepted":
             for n, _, _, token, _ in (yield "called_job", {"id": each.job.id}):
-                if not token:  # or it came before, with a commit nobody knew of
+                if not token:  # or it came before, with an unacknowledged commit
                     yield from _end(round_, each, n)
     return answers
 
@@ -138,5 +138,5 @@ def _end(round_: Round, handed: HandedOver, n: int) -> Script[None]:
 
 
 def declared(queue: str, handler: str) -> Script[tuple[str, float | None, Any]]:
-    """Read a handler's replay mode, timeout and risk, as somebody published them."""
+    """Read a handler's replay mode, timeout and risk, as published."""
     return (yield from handler_stamps(queue)).get(handler, ("replay", None, None))

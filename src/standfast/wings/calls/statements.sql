@@ -3,7 +3,7 @@
 -- name: called_job
 -- locks: jobs
 -- waits: no
--- A call that was just stored. One that came before may be in somebody else's hands, and is left there.
+-- A call that was just stored. One that came before may be in other hands, and is left there.
 SELECT j.n, j.state, j.worker, j.token, j.ready_at IS NOT NULL FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id FOR UPDATE OF j SKIP LOCKED
 
 -- name: handlers_named

@@ -13,8 +13,8 @@ from standfast.lifecycle import State
 from standfast.mcp.agent import Agent, patience
 from standfast.mcp.tool import ACTS, AgentTool
 from standfast.views import JobView
-from standfast.wings.calls.replies import reply, stands_still
-from standfast.wings.calls.verbs import worded
+from standfast.wings.calls.replies import is_stalled, reply
+from standfast.wings.calls.verbs import reply_of
 
 GOES_ON = "It is still being done after {seconds:g} s and goes on without you. Call wait with its operation_id."
 
@@ -60,20 +60,20 @@ async def run(
     )
     seconds = patience()
     try:
-        said = await call.reply_within(seconds)
+        answer = await call.reply_within(seconds)
     except asyncio.CancelledError:  # the client takes its question back, or is gone
         await asyncio.shield(agent.keep_reply(call.id))
         raise
-    if said is None:
-        said = await _unfinished(agent, await agent.found(call.id or ""), seconds)
-    return agent.answer(said, failed=said["status"] in FAILED)
+    if answer is None:
+        answer = await _unfinished(agent, await agent.find_job(call.id or ""), seconds)
+    return agent.answer(answer, failed=answer["status"] in FAILED)
 
 
 async def _unfinished(agent: Agent, job: JobView, seconds: float) -> dict[str, Any]:
     """Word a call that has no end yet: it runs on, or it was not started, which explain knows the reason of."""
-    if job.state == State.RUNNING and not stands_still(job):
+    if job.state == State.RUNNING and not is_stalled(job):
         return reply(job, GOES_ON.format(seconds=seconds))
-    return await worded(job, agent.sf.explain)
+    return await reply_of(job, agent.sf.explain)
 
 
 async def submit(
@@ -83,8 +83,8 @@ async def submit(
     idempotency_key: Key = None,
 ) -> Annotated[CallToolResult, Reply]:
     """Have a capability run later, once. Answers `queued` at once, which is not done: the inbox tells the end."""
-    meant = await agent.handler_named(handler)
-    return agent.answer(await agent.sf.submit(meant, params, idempotency_key=idempotency_key, **agent.as_caller))
+    resolved = await agent.handler_named(handler)
+    return agent.answer(await agent.sf.submit(resolved, params, idempotency_key=idempotency_key, **agent.as_caller))
 
 
 TOOLS = (AgentTool(run, ACTS), AgentTool(submit, ACTS))

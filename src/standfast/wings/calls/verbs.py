@@ -14,25 +14,25 @@ from standfast.lifecycle import State
 from standfast.rules import seconds
 from standfast.spine.accept import Duration
 from standfast.views import JobView
-from standfast.wings.calls.replies import goes_on, parked
+from standfast.wings.calls.replies import parked, still_running
 
 LONGEST_TIMEOUT = 1e10
 
 _details = msgspec.json.Decoder(Details).decode
 
 
-def because(job: NewJob, reason: QueueReason) -> NewJob:
+def with_queue_reason(job: NewJob, reason: QueueReason) -> NewJob:
     """Have a job say why it would be in the queue."""
     details = msgspec.structs.replace(_details(job.details), queue_reason=reason)
     return msgspec.structs.replace(job, details=msgspec.json.encode(details).decode())
 
 
-def is_theirs(found: JobView, asked: NewJob, requester: str | None) -> bool:
+def belongs_to_other(found: JobView, new: NewJob, requester: str | None) -> bool:
     """Tell whether the job that a key belongs to is another session's, or, where a door says who asks, another's.
 
     Who names no session is the application itself, or a person at a shell: they may look at every job anyway.
     """
-    sessions = {found.session, _details(asked.details).session} - {None}
+    sessions = {found.session, _details(new.details).session} - {None}
     return len(sessions) > 1 or requester not in {None, found.requester}
 
 
@@ -46,9 +46,9 @@ def checked_timeout(timeout: Duration | None) -> float | None:
     return float(span)
 
 
-async def worded(job: JobView, explain: Callable[[str], Awaitable[str]]) -> dict[str, Any]:
+async def reply_of(job: JobView, explain: Callable[[str], Awaitable[str]]) -> dict[str, Any]:
     """Word where a call stands; one that waits without having failed says what for."""
     waits = job.state == State.QUEUED and not job.attempts and job.queue_reason != "deferred_submit"
     if job.state == State.WAITING or (waits and job.view != "scheduled"):
         return parked(job, await explain(job.id))
-    return goes_on(job)
+    return still_running(job)

@@ -1,6 +1,6 @@
 """Become a command, once told: `python launch.py GATE TOLD PROGRAM ARGUMENTS…`, started by `wings.commands.process`.
 
-It waits for one byte at GATE. Whoever starts it writes down which process this is before that byte comes; if the writer
+It waits for one byte at GATE. Its starter records which process this is before that byte comes; if the writer
 dies first, the pipe closes and nothing is started. What keeps the program from starting is told at TOLD, as an errno.
 """
 

@@ -19,7 +19,7 @@ from typing import Literal, Self
 import msgspec
 
 from standfast.clock import UNKNOWN_BOOT, boot_id
-from standfast.concurrency.threads import within
+from standfast.concurrency.threads import with_timeout
 
 PROC = Path("/proc")
 LOOK_EVERY = 0.1
@@ -51,11 +51,11 @@ def this_boot() -> str:
 
 def identify(pid: int) -> Identity:
     """Tell which process has this number now."""
-    return Identity(pid, _started(pid), this_boot(), _space(), socket.gethostname())
+    return Identity(pid, _start_time(pid), this_boot(), _space(), socket.gethostname())
 
 
-def _started(pid: int) -> str:
-    """Read when a process was started; empty if there is none, or it is over and nobody has buried it."""
+def _start_time(pid: int) -> str:
+    """Read when a process was started; empty if there is none, or it is over and not yet reaped."""
     try:
         state, *rest = (
             (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
@@ -72,8 +72,8 @@ def _space() -> str:
         return ""
 
 
-def whereabouts(known: Identity) -> Whereabouts:
-    """Say what became of a process that another worker started; `elsewhere` if nobody here can tell.
+def process_state(known: Identity) -> Whereabouts:
+    """Say what became of a process that another worker started; `elsewhere` if that cannot be told on this host.
 
     Another boot of the same host means that it is over. Another host, or a container's numbers, tell nothing.
     """
@@ -85,7 +85,7 @@ def whereabouts(known: Identity) -> Whereabouts:
         return "over" if known.host == socket.gethostname() else "elsewhere"
     if known.space != _space() or not known.started or _is_hidden(known.pid):
         return "elsewhere"
-    return "runs" if _started(known.pid) == known.started else "over"
+    return "runs" if _start_time(known.pid) == known.started else "over"
 
 
 def _is_hidden(pid: int) -> bool:
@@ -104,7 +104,7 @@ def _is_hidden(pid: int) -> bool:
 def end_leftovers(known: Identity, mark: str) -> None:
     """Kill what a program that is over has left in its group, before it is started anew beside that.
 
-    Nobody saw it end, so that its group's number may be another's by now: what it started has `mark` in its
+    Its end was not seen, so its group's number may be another's by now: what it started has `mark` in its
     environment.
     """
     if known.boot == this_boot() and known.space == _space():
@@ -130,14 +130,14 @@ class Orphan:
         self._grace = grace
 
     async def over(self) -> None:
-        """Wait until it is over, and end what it left in its group. Its exit code nobody will ever know."""
-        while whereabouts(self._known) == "runs":  # noqa: ASYNC110 - it is nobody's child here, and tells nobody
+        """Wait until it is over, and end what it left in its group. Its exit code is lost."""
+        while process_state(self._known) == "runs":  # noqa: ASYNC110 - it is not a child of this process, so there is no signal
             await asyncio.sleep(LOOK_EVERY)
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
-        """Signal its group, if that can only be its own: a number is given to nobody while a group still has it."""
-        if _started(self._known.pid) in {"", self._known.started}:
+        """Signal its group, if that can only be its own: a number is not reused while a group still has it."""
+        if _start_time(self._known.pid) in {"", self._known.started}:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._known.pid, number)
 
@@ -149,12 +149,12 @@ class Orphan:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End it, if it is not over."""
-        if whereabouts(self._known) != "runs":
+        if process_state(self._known) != "runs":
             return
         try:
             self._signal(signal.SIGTERM)
             with suppress(TimeoutError):
-                await within(self.over(), self._grace)
+                await with_timeout(self.over(), self._grace)
         finally:
-            if whereabouts(self._known) == "runs":
+            if process_state(self._known) == "runs":
                 self._signal(signal.SIGKILL)

@@ -20,8 +20,8 @@ from typing import Any, Self
 
 import msgspec
 
-from standfast.concurrency.threads import within
-from standfast.concurrency.user_code import called
+from standfast.concurrency.threads import with_timeout
+from standfast.concurrency.user_code import call_user_code
 from standfast.wings.commands.orphans import identify
 
 LAUNCH = Path(__file__).with_name("launch.py")
@@ -139,11 +139,11 @@ class Process:
         return Exit(code, *self._end())
 
     async def _over(self) -> int:
-        """Wait until the program is over, and not yet buried: until then its number is nobody else's.
+        """Wait until the program is over, and not yet reaped: until then its number is not reused.
 
-        Its exit code is read here: who buries it is told 0 if somebody else did so before.
+        Its exit code is read here: a later wait returns 0 if it was reaped before.
         """
-        ended = await called(os.waitid, os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        ended = await call_user_code(os.waitid, os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         return int(ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status)
 
     def _end(self) -> list[Output]:
@@ -183,13 +183,13 @@ class Process:
         try:
             self._signal(signal.SIGTERM)
             with suppress(TimeoutError):
-                await within(self._over(), self._grace)
+                await with_timeout(self._over(), self._grace)
         finally:
             self._end()
 
 
 def _file_of(stdin: bytes | None) -> Any:
-    """Give a file that a program can read, and nobody else find: it outlives the worker, which a pipe does not."""
+    """Give a private file that a program can read: it outlives the worker, which a pipe does not."""
     if stdin is None:
         return Path(os.devnull).open("rb")
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it

@@ -15,7 +15,7 @@ import msgspec
 
 from standfast.errors import ConfigurationError
 from standfast.rules import ReplayMode, seconds
-from standfast.wings.effects.templates import Untold
+from standfast.wings.effects.templates import CannotTell
 
 Ending = Literal["completed", "transient", "permanent", "uncertain", "snooze"]
 OTHER = "other"
@@ -162,24 +162,24 @@ def _inside(place: str, value: Any, name: str) -> Any:
         return value[name]
     if isinstance(value, list) and name.isdecimal() and name.isascii() and int(name) < len(value):
         return value[int(name)]
-    raise Untold(f"it has no {{{place}}}")
+    raise CannotTell(f"it has no {{{place}}}")
 
 
 def _text(place: str, value: Any) -> str:
     """Give a value as an argument has it: text as it stands, numbers and booleans as JSON writes them."""
     if isinstance(value, str):
         if "\0" in value:
-            raise Untold(f"{{{place}}} holds a NUL character, which no argument can")
+            raise CannotTell(f"{{{place}}} holds a NUL character, which no argument can")
         return value
     if isinstance(value, bool | int | float):
         return msgspec.json.encode(value).decode()
-    raise Untold(f"{{{place}}} is no text and no number")
+    raise CannotTell(f"{{{place}}} is no text and no number")
 
 
 def _check_no_option(argument: str, text: str) -> None:
     """Refuse a value that would be read as an option; one that the configuration itself began is meant to be one."""
     if text.startswith("-") and not argument.startswith("-"):
-        raise Untold(
+        raise CannotTell(
             f"{argument} begins with '-' and would be read as an option; write '--' directly before it in the "
             "command's argv if the program takes that"
         )

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.concurrency.threads import aside, within
+from standfast.concurrency.threads import run_in_thread, with_timeout
 from standfast.errors import ConfigurationError, Permanent, StandfastError, Transient, Uncertain
 from standfast.failure import Class, Failure, Landed, Verdict, reason
 from standfast.outcome import Failed, Snooze
@@ -25,11 +25,11 @@ from standfast.redact import redacted_text
 from standfast.rules import QueueRules
 from standfast.spine.registry import Declaration, Enqueues, Handler, Registry
 from standfast.telemetry import current
-from standfast.wings.commands.orphans import Identity, Orphan, Whereabouts, end_leftovers, whereabouts
+from standfast.wings.commands.orphans import Identity, Orphan, Whereabouts, end_leftovers, process_state
 from standfast.wings.commands.process import Exit, NotStarted, Output, Process
 from standfast.wings.commands.program import Command, filled, read
 from standfast.wings.effects.handler_job import Job
-from standfast.wings.effects.templates import Untold
+from standfast.wings.effects.templates import CannotTell
 from standfast.wings.effects.words import Effect, Trace
 from standfast.wings.http.sender import Sender
 
@@ -63,7 +63,7 @@ class Commands:
         if rules.coalesce == "collect":
             raise ConfigurationError(f"queue {queue!r}: a command takes one payload, and coalesce='collect' gives many")
         known = self._registry.find(queue, queue)
-        if known is None or known.input != Fits(command):  # a queue may be declared twice
+        if known is None or known.input != PayloadCheck(command):  # a queue may be declared twice
             self._registry.add(_handler(queue, command, self._door))
 
 
@@ -71,10 +71,12 @@ def _handler(queue: str, command: Command, door: Enqueues) -> Handler:
     ours: dict[str, Any] = {"replay_mode": command.replay, "timeout": command.seconds, "when_landed": "complete"}
     declaration = Declaration(queue=queue, name=queue, **ours)
     runner = Runner(command)
-    return Handler(runner.run, declaration, door, input=Fits(command), soft=False, effects=[Landing(command)])
+    return Handler(
+        runner.run, declaration, door, input=PayloadCheck(command), soft=False, effects=[CommandEffect(command)]
+    )
 
 
-class Fits(msgspec.Struct, frozen=True):
+class PayloadCheck(msgspec.Struct, frozen=True):
     """What a handler's `input` is to a command: a payload fits if the arguments can be filled from it."""
 
     command: Command
@@ -87,7 +89,7 @@ class Fits(msgspec.Struct, frozen=True):
         return payload
 
 
-class Landing(Effect):
+class CommandEffect(Effect):
     """What a command does to the world: looked for by its postcondition, and by what became of its process."""
 
     def __init__(self, command: Command) -> None:
@@ -103,17 +105,19 @@ class Landing(Effect):
         """Tell whether it landed. One that still runs has not: the attempt that follows waits for it."""
         del sender
         known = identity(trace.receipt) if trace.begun else None
-        where: Whereabouts | None = None if known is None else whereabouts(known)
+        where: Whereabouts | None = None if known is None else process_state(known)
         if where == "runs":
             return Verdict.ABSENT
         seen = await postcondition(self._command, job) if self._command.postcondition else None
         if seen == Verdict.VERIFIED or known is None or trace.asked or self._command.replay == "replay":
             return seen or Verdict.ABSENT
         if where == "elsewhere":
-            raise Untold(f"it was launched as process {known.pid} on {known.host}, where it may still run")
+            raise CannotTell(f"it was launched as process {known.pid} on {known.host}, where it may still run")
         if seen is None:
-            how = "nobody saw how it ended" if known.exit_code is None else f"with {_ended(known.exit_code)}"
-            raise Untold(f"process {known.pid} on {known.host} is over, {how}, and its command has no postcondition")
+            how = "its end was not seen" if known.exit_code is None else f"with {_exit_text(known.exit_code)}"
+            raise CannotTell(
+                f"process {known.pid} on {known.host} is over, {how}, and its command has no postcondition"
+            )
         return seen
 
 
@@ -125,16 +129,16 @@ class Runner:
 
     async def run(self, job: Job) -> dict[str, Any] | Snooze | Failed:
         """Launch it and follow it to its end; or follow what an earlier attempt launched, if that still runs."""
-        entry = job.ledger.standing(EFFECT)
-        if entry is not None and job.ledger.found(EFFECT):
+        entry = job.ledger.state_of(EFFECT)
+        if entry is not None and job.ledger.is_there(EFFECT):
             if entry.state != "done":
                 await job.ledger.write(job.ledger.done(EFFECT, entry.receipt))
             return {"exit_code": None, "found": True}
         known = identity(entry.receipt and msgspec.json.decode(entry.receipt)) if entry is not None else None
-        if known is not None and whereabouts(known) == "runs":
+        if known is not None and process_state(known) == "runs":
             return await self._adopted(job, known)
         if known is not None:
-            await aside(end_leftovers, known, f"STANDFAST_JOB_ID={job.id}")
+            await run_in_thread(end_leftovers, known, f"STANDFAST_JOB_ID={job.id}")
         ended = await self._launched(job, clean=entry is None)
         return ended if isinstance(ended, Snooze) else await self._checked(job, ended)
 
@@ -149,17 +153,17 @@ class Runner:
             raise _not_started(error) from error
         meaning, wait = self._command.ending(ended.code)
         if meaning == "completed":
-            return _kept(ended, time.monotonic() - begun)
+            return _result(ended, time.monotonic() - begun)
         if clean and meaning != "uncertain":
             await job.ledger.write(job.ledger.nothing(EFFECT))
         if meaning == "snooze":
             return Snooze(wait)
         kind, failure = _kind(ended.code), {"transient": Transient, "permanent": Permanent}.get(meaning, Uncertain)
-        raise failure(_told(ended), error_kind=kind)
+        raise failure(_describe(ended), error_kind=kind)
 
     async def _followed(self, job: Job) -> Exit:
         """Write down what is about to run, then let it run."""
-        before = job.ledger.standing(EFFECT)  # what is known of an earlier one stays until this one is known
+        before = job.ledger.state_of(EFFECT)  # what is known of an earlier one stays until this one is known
         await job.ledger.write(job.ledger.intent(EFFECT, None if before is None else before.receipt))
         command = self._command
         async with Process(
@@ -200,7 +204,7 @@ class Runner:
         if self._command.postcondition:
             try:
                 seen = await postcondition(self._command, job)
-            except Untold as error:
+            except CannotTell as error:
                 return _unverified(str(error), Class.UNKNOWN)
             if seen != Verdict.VERIFIED:
                 return _unverified("its postcondition does not find what it should have done", Class.TRANSIENT)
@@ -216,20 +220,20 @@ async def _note(job: Job, process: Identity, code: int | None = None) -> None:
 
 
 async def postcondition(command: Command, job: Job) -> Verdict:
-    """Ask whether the effect is there; raise Untold if nobody can tell."""
+    """Check whether the effect is there; raise CannotTell if that is unknown."""
     argv = filled(command.postcondition, job.payload, job.id)
     try:
         async with Process(
             argv, environment(command, job), cwd=command.cwd, cap=LONGEST_QUOTE, grace=command.patience
         ) as process:
-            ended = await within(process.run(), command.looking)
+            ended = await with_timeout(process.run(), command.looking)
     except TimeoutError:
-        raise Untold(f"its postcondition took longer than {command.looking:g} s") from None
+        raise CannotTell(f"its postcondition took longer than {command.looking:g} s") from None
     except NotStarted as error:
-        raise Untold(f"its postcondition could not be started: {error.strerror or error}") from error
+        raise CannotTell(f"its postcondition could not be started: {error.strerror or error}") from error
     if ended.code in {0, *command.postcondition_absent}:
         return Verdict.ABSENT if ended.code else Verdict.VERIFIED
-    raise Untold(f"its postcondition cannot tell: {_told(ended)}")
+    raise CannotTell(f"its postcondition cannot tell: {_describe(ended)}")
 
 
 def environment(command: Command, job: Job) -> dict[str, str]:
@@ -277,18 +281,18 @@ def _kind(code: int) -> str:
     return f"exit_{code}" if code >= 0 else f"signal_{-code}"
 
 
-def _ended(code: int) -> str:
+def _exit_text(code: int) -> str:
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 
-def _told(ended: Exit) -> str:
+def _describe(ended: Exit) -> str:
     """Say how a program ended, with its last words."""
-    how = _ended(ended.code)
+    how = _exit_text(ended.code)
     words = _words(ended.stderr).strip() or _words(ended.stdout).strip()
     return f"{how}: {printable(words[-LONGEST_QUOTE:])}" if words else how
 
 
-def _kept(ended: Exit, took: float) -> dict[str, Any]:
+def _result(ended: Exit, took: float) -> dict[str, Any]:
     """Give what is stored of a success."""
     result = {
         "exit_code": ended.code,

@@ -10,7 +10,7 @@ from standfast.application import Standfast
 from standfast.cli.group import look, shared
 from standfast.cli.parameters import duration
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago, counted, now
+from standfast.cli.words import ago, count_of, now
 from standfast.printable import escaped
 
 GRANTS = ("session", "handler", "mode", "by", "until", "used", "why")
@@ -58,7 +58,7 @@ def list_consents(*, session: str | None, url: str | None, as_json: bool) -> Non
 @click.option("--reason", help="Why; it is kept in the audit.")
 @shared
 def grant(*, session: str, handler: str, url: str | None, as_json: bool, **given: Any) -> None:
-    """Say yes, as the operating-system user; what waits for it goes on. Exits 2 if no such handler is declared."""
+    """Grant consent as the operating-system user; waiting jobs go on. Exits 2 if no such handler is declared."""
     _tell(look(url, lambda sf: sf.consent.grant(session or None, handler, **given)), as_json=as_json)
 
 
@@ -69,7 +69,7 @@ def grant(*, session: str, handler: str, url: str | None, as_json: bool, **given
 @click.option("--reason", help="Why; it is kept in the audit.")
 @shared
 def deny(*, session: str, handler: str, url: str | None, as_json: bool, **given: Any) -> None:
-    """Say no, which wins over every yes; what waits for an answer dies. Exits 2 if no such handler is declared."""
+    """Deny consent, which overrides every grant; waiting jobs die. Exits 2 if no such handler is declared."""
     _tell(look(url, lambda sf: sf.consent.grant(session or None, handler, mode="deny", **given)), as_json=as_json)
 
 
@@ -84,15 +84,15 @@ def revoke(*, session: str, handler: str | None, reason: str | None, url: str | 
     if as_json:
         show_json({"revoked": number})
     else:
-        show_line(f"{counted(number, 'answer')} of {session or NOBODY} taken back")
+        show_line(f"{count_of(number, 'answer')} of {session or NOBODY} taken back")
 
 
 def _tell(given: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         show_json(given)
         return
-    said = "denied" if given["mode"] == "deny" else f"granted ({given['mode']})"
-    show_line(f"{given['handler']} is {said} to {given['session'] or NOBODY}, until {_until(given)}")
+    verdict = "denied" if given["mode"] == "deny" else f"granted ({given['mode']})"
+    show_line(f"{given['handler']} is {verdict} to {given['session'] or NOBODY}, until {_until(given)}")
     if "warning" in given:
         click.echo(escaped(f"standfast: {given['warning']}"), err=True)
 
@@ -100,8 +100,8 @@ def _tell(given: dict[str, Any], *, as_json: bool) -> None:
 def _grant_row(each: dict[str, Any]) -> list[str | Cell]:
     style = "bold red" if each["mode"] == "deny" else "green"
     used = str(each["used"]) if each["uses"] is None else f"{each['used']} of {each['uses']}"
-    said = [each["session"] or NOBODY, each["handler"], Cell(each["mode"], style), each["by"]]
-    return [*said, _until(each), used, each["reason"] or ""]
+    cells = [each["session"] or NOBODY, each["handler"], Cell(each["mode"], style), each["by"]]
+    return [*cells, _until(each), used, each["reason"] or ""]
 
 
 def _ask_row(each: dict[str, Any]) -> list[str | Cell]:

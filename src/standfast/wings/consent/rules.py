@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from standfast.job import Claim
-from standfast.lifecycle import Move, Standing, Transition
+from standfast.lifecycle import JobRef, Move, Transition
 from standfast.outcome import Unconsented
 from standfast.printable import printable
 from standfast.rules import QueueRules
@@ -17,6 +17,6 @@ def unconsented(claim: Claim, outcome: Unconsented, _rules: QueueRules, _roll: f
     return move(claim, Move.HOLD, spends=-1, failure=never("consent_required", outcome.message))
 
 
-def release(job: Standing, *, by: str, reason: str) -> Transition:
+def release(job: JobRef, *, by: str, reason: str) -> Transition:
     """Let a held job go on that got the answer it waited for: nothing was tried since, so this is no replay."""
     return job.moved(Move.RELEASE, by=printable(by), reason=printable(reason))

@@ -1,4 +1,4 @@
-"""Scripts for consent: given, taken back, spent by one job, and the jobs that are held until somebody gives it."""
+"""Scripts for consent: given, revoked, spent by one job, and the jobs that are held until it is given."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BITE = 200
 FIELDS = Grant.__struct_fields__
 
 
-class Ask(NamedTuple):
+class ConsentRequest(NamedTuple):
     """What a job is held for. Field order is the statement's; `state` and `token` are the job's."""
 
     n: int
@@ -41,14 +41,14 @@ class Ask(NamedTuple):
         return Attempt(self.session, self.queue, self.handler, self.job, bool(self.first))
 
 
-class Given(msgspec.Struct, frozen=True):
+class GrantRequest(msgspec.Struct, frozen=True):
     """Something to be said to a session, and the decision that is chained with it."""
 
     grant: Grant
     decision: Decision
 
 
-class Taking(msgspec.Struct, frozen=True):
+class RevokeRequest(msgspec.Struct, frozen=True):
     """What is taken back from a session: of one handler, or with none everything."""
 
     session: str
@@ -66,11 +66,11 @@ def write_down(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     left = [each.n for each in concerned if each.source == State.HELD]
     if left:
         yield "drop_asks", {"numbers": text(left)}
-    asked = [each for each in concerned if each.target == State.HELD and _wants_consent(each)]
-    if asked:
-        yield "file_asks", {"numbers": text([each.n for each in asked]), "now": round_.now}
-        for each in asked:
-            round_.told[NoticeKind.CONSENT_ASKED, each.queue].append(each.id)
+    held = [each for each in concerned if each.target == State.HELD and _wants_consent(each)]
+    if held:
+        yield "file_asks", {"numbers": text([each.n for each in held]), "now": round_.now}
+        for each in held:
+            round_.notices[NoticeKind.CONSENT_ASKED, each.queue].append(each.id)
     released = [each for each in concerned if each.move == Move.RELEASE]
     if released:
         yield from _let_go(round_, released)
@@ -81,7 +81,7 @@ def _let_go(round_: Round, released: Sequence[Transition]) -> Script[None]:
     numbers = text([each.n for each in released])
     yield "set_replay_status", {"numbers": numbers, "status": "none", "groups": None}
     yield "open_round", {"numbers": numbers, "now": round_.now}
-    for use in sorted(use for each in released if (use := each.of(Use)) is not None):
+    for use in sorted(use for each in released if (use := each.rider(Use)) is not None):
         yield from _spend(round_, use)
 
 
@@ -103,14 +103,14 @@ def enter(round_: Round, attempts: Sequence[Attempt]) -> Script[list[Ruling]]:
     """Judge attempts by the grants of their sessions, and spend what each needs: two never spend the same use."""
     found: dict[Attempt, Ruling] = {}
     for each in sorted(attempts, key=lambda attempt: attempt.session):
-        said = yield from _ruled(round_.now, each, "lock_consents")
-        if said.spends and said.grant is not None:
-            yield from _spend(round_, Use(said.grant, each.job))
-        found[each] = said
+        ruling = yield from _ruling(round_.now, each, "lock_consents")
+        if ruling.spends and ruling.grant is not None:
+            yield from _spend(round_, Use(ruling.grant, each.job))
+        found[each] = ruling
     return [found[each] for each in attempts]
 
 
-def _ruled(now: float, attempt: Attempt, statement: str) -> Script[Ruling]:
+def _ruling(now: float, attempt: Attempt, statement: str) -> Script[Ruling]:
     rows = yield statement, {"session": attempt.session, "now": now}
     grants = [_grant(row) for row in rows]
     spent = yield "consents_used", {"ids": text([each.id for each in grants]), "job": attempt.job}
@@ -118,19 +118,19 @@ def _ruled(now: float, attempt: Attempt, statement: str) -> Script[Ruling]:
 
 
 @writes()
-def give(round_: Round, given: Sequence[Given]) -> Script[list[None]]:
+def give(round_: Round, given: Sequence[GrantRequest]) -> Script[list[None]]:
     """Write down what was said to sessions, each with its decision."""
     rows = [tuple(getattr(each.grant, name) for name in FIELDS) for each in given]
     yield "give_consents", sorted(rows)
     for each in given:
         audit.record(round_, each.decision)
         kind = NoticeKind.CONSENT_DENIED if each.grant.mode == "deny" else NoticeKind.CONSENT_GIVEN
-        round_.told[kind, ""].append("")
+        round_.notices[kind, ""].append("")
     return [None] * len(given)
 
 
 @writes()
-def take_back(round_: Round, takings: Sequence[Taking]) -> Script[list[int]]:
+def take_back(round_: Round, takings: Sequence[RevokeRequest]) -> Script[list[int]]:
     """Have what was said to sessions count no more; answer each with how much that was."""
     answers = []
     for each in takings:
@@ -139,7 +139,7 @@ def take_back(round_: Round, takings: Sequence[Taking]) -> Script[list[int]]:
         if rows:
             detail = {**(each.decision.detail or {}), "grants": [found for (found,) in rows]}
             audit.record(round_, msgspec.structs.replace(each.decision, detail=detail))
-            round_.told[NoticeKind.CONSENT_REVOKED, ""].append("")
+            round_.notices[NoticeKind.CONSENT_REVOKED, ""].append("")
         answers.append(len(rows))
     return answers
 
@@ -147,36 +147,36 @@ def take_back(round_: Round, takings: Sequence[Taking]) -> Script[list[int]]:
 # --- reading
 
 
-def judged(attempt: Attempt, now: float) -> Script[Ruling]:
+def judge(attempt: Attempt, now: float) -> Script[Ruling]:
     """Say what the grants say about an attempt; nothing is spent."""
-    return (yield from _ruled(now, attempt, "consents_of"))
+    return (yield from _ruling(now, attempt, "consents_of"))
 
 
-def listed(session: str | None, now: float, limit: int) -> Script[list[Grant]]:
+def list_grants(session: str | None, now: float, limit: int) -> Script[list[Grant]]:
     """Read what counts, of one session or of all."""
     rows = yield "list_consents", {"session": session, "now": now, "limit": limit}
     return [_grant(row) for row in rows]
 
 
-def asks(session: str | None, limit: int = BITE) -> Script[list[Ask]]:
+def asks(session: str | None, limit: int = BITE) -> Script[list[ConsentRequest]]:
     """Read what jobs are held for, the oldest first."""
-    return [Ask(*row) for row in (yield "list_asks", {"session": session, "limit": limit})]
+    return [ConsentRequest(*row) for row in (yield "list_asks", {"session": session, "limit": limit})]
 
 
-def answered(now: float) -> Script[list[tuple[Ask, Ruling]]]:
+def answered_requests(now: float) -> Script[list[tuple[ConsentRequest, Ruling]]]:
     """Read the held jobs that something was said about since, with what that is; each use is counted once."""
-    found: list[tuple[Ask, Ruling]] = []
+    found: list[tuple[ConsentRequest, Ruling]] = []
     spent: dict[str, int] = {}
     for row in (yield "answered_asks", {"now": now, "limit": BITE}):
-        ask = Ask(*row)
-        said = yield from _ruled(now, ask.attempt, "consents_of")
-        if said.spends and said.grant is not None:
-            left = yield "uses_left", {"id": said.grant}
-            spent[said.grant] = spent.get(said.grant, 0) + 1
-            if not left or left[0][0] < spent[said.grant]:
+        ask = ConsentRequest(*row)
+        ruling = yield from _ruling(now, ask.attempt, "consents_of")
+        if ruling.spends and ruling.grant is not None:
+            left = yield "uses_left", {"id": ruling.grant}
+            spent[ruling.grant] = spent.get(ruling.grant, 0) + 1
+            if not left or left[0][0] < spent[ruling.grant]:
                 continue
-        if said.verdict != "ask":
-            found.append((ask, said))
+        if ruling.verdict != "ask":
+            found.append((ask, ruling))
     return found
 
 

@@ -3,7 +3,7 @@
 -- columns: standfast.wings.consent.words.Grant
 from consent: id, session, queue, handler, mode, given_by, reason, granted_at, expires_at, uses, used, revoked_at
 
--- columns: standfast.wings.consent.scripts.Ask
+-- columns: standfast.wings.consent.scripts.ConsentRequest
 from a: n, job, session, queue, handler, first, asked_at
 from j: token, state
 id: b.id
@@ -14,7 +14,7 @@ SELECT 1 FROM handler WHERE queue = :queue AND name = :handler AND consent <> 0
 
 -- name: lock_consents
 -- locks: consent
--- Whoever spends one keeps them until its commit.
+-- Spending one locks them until the commit.
 SELECT :columns(Grant)
 FROM consent WHERE session = :session AND expires_at > :now AND revoked_at IS NULL ORDER BY id FOR UPDATE
 
@@ -81,12 +81,12 @@ ON CONFLICT (n) DO NOTHING
 DELETE FROM consent_ask WHERE n IN :integers(numbers)
 
 -- name: list_asks
-SELECT :columns(Ask)
+SELECT :columns(ConsentRequest)
 FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
 WHERE (:session::text IS NULL OR a.session = :session) ORDER BY a.asked_at, a.n LIMIT :limit
 
 -- name: answered_asks
-SELECT :columns(Ask)
+SELECT :columns(ConsentRequest)
 FROM consent_ask AS a JOIN body AS b ON b.n = a.n JOIN job AS j ON j.n = a.n
 WHERE EXISTS (SELECT 1 FROM consent AS c WHERE c.session = a.session AND c.expires_at > :now AND c.revoked_at IS NULL
   AND (c.handler = '*' OR (c.queue = a.queue AND c.handler = a.handler)) AND (c.uses IS NULL OR c.used < c.uses

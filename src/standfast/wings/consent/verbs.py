@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.job import Claim
-from standfast.lifecycle import Standing, State, Transition
+from standfast.lifecycle import JobRef, State, Transition
 from standfast.outcome import NotEntered, Unconsented
 from standfast.printable import printable
 from standfast.rules import seconds as read_seconds
@@ -22,10 +22,10 @@ from standfast.store.store import Store
 from standfast.wings.audit.words import Decision
 from standfast.wings.consent import scripts as consents
 from standfast.wings.consent.rules import release
-from standfast.wings.consent.scripts import Ask, Given, Taking
+from standfast.wings.consent.scripts import ConsentRequest, GrantRequest, RevokeRequest
 from standfast.wings.consent.words import EVERY, MODES, NOBODY, TIMED, Attempt, Grant, Mode, Ruling, Use
 from standfast.wings.policy.facts import UNKNOWN
-from standfast.wings.policy.known import KnownPolicy
+from standfast.wings.policy.known_policy import KnownPolicy
 from standfast.wings.policy.rulings import facts_at
 from standfast.wings.policy.triage import outlived
 from standfast.wings.queues import scripts as queue_scripts
@@ -55,19 +55,19 @@ async def consented(store: Store, claim: Claim) -> Unconsented | NotEntered | No
     """
     asking = attempt_of(claim)
     try:
-        said: Ruling = await store.read(consents.judged(asking, store.now()))
-        if said.spends:
-            said = await store.write(consents.enter, asking)
+        ruling_: Ruling = await store.read(consents.judge(asking, store.now()))
+        if ruling_.spends:
+            ruling_ = await store.write(consents.enter, asking)
     except StoreUnavailable:
-        return NotEntered("nobody could be asked for consent")
+        return NotEntered("consent could not be checked")
     whose = _whose(asking.session)
-    match said.verdict:
+    match ruling_.verdict:
         case "allowed":
             return None
         case "denied":
             return Unconsented(f"{claim.queue}/{claim.handler} is denied to {whose}", denied=True)
         case _:
-            return Unconsented(f"nobody consented to {claim.queue}/{claim.handler} for {whose}")
+            return Unconsented(f"no consent to {claim.queue}/{claim.handler} for {whose}")
 
 
 def _whose(session: str) -> str:
@@ -77,7 +77,7 @@ def _whose(session: str) -> str:
 def attempt_of(claim: Claim) -> Attempt:
     """Word an attempt as the grants are asked about it."""
     session = claim.details.session or NOBODY
-    return Attempt(session, claim.queue, claim.handler, claim.identity, first=claim.first_hand)
+    return Attempt(session, claim.queue, claim.handler, claim.identity, first=claim.never_ran)
 
 
 class Consent:
@@ -127,24 +127,24 @@ class Consent:
             queue=target.queue,
             handler=target.handler,
             mode=_mode(mode),
-            given_by=_said("by", user() if by is None else by),
-            reason=None if reason is None else _said("reason", reason),
+            given_by=_checked_text("by", user() if by is None else by),
+            reason=None if reason is None else _checked_text("reason", reason),
             granted_at=now,
             expires_at=now + self._span(mode, seconds),
             uses=_uses(mode, uses),
         )
-        await self._store.write(consents.give, Given(given, _decision(given)))
+        await self._store.write(consents.give, GrantRequest(given, _decision(given)))
         await self.sweep()
-        return self._shown(given) | ({} if warning is None else {"warning": warning})
+        return self._display(given) | ({} if warning is None else {"warning": warning})
 
     async def check(self, session: str | None, handler: Any) -> dict[str, Any]:
         """Say what a new job of this session would meet: `allowed`, `ask` or `denied`. Asking spends nothing."""
         await self._ready()
         whose, target = _session(session), await self._target(handler)
         attempt = Attempt(whose, target.queue, target.handler, "", first=True)
-        said = await self._store.read(consents.judged(attempt, self._store.now()))
-        about = {"session": whose or None, "handler": _named(target)}
-        return {"verdict": said.verdict, **about, **({} if said.grant is None else {"grant": said.grant})}
+        ruling_ = await self._store.read(consents.judge(attempt, self._store.now()))
+        about = {"session": whose or None, "handler": _handler_name(target)}
+        return {"verdict": ruling_.verdict, **about, **({} if ruling_.grant is None else {"grant": ruling_.grant})}
 
     async def revoke(
         self, session: str | None, handler: Any = None, *, by: str | None = None, reason: str | None = None
@@ -156,23 +156,24 @@ class Consent:
         await self._ready()
         whose = _session(session)
         target = None if handler is None else await self._target(handler)
-        who = _said("by", user() if by is None else by)
-        detail = {"session": whose, **({} if target is None else {"handler": _named(target)})}
-        why = None if reason is None else _said("reason", reason)
+        who = _checked_text("by", user() if by is None else by)
+        detail = {"session": whose, **({} if target is None else {"handler": _handler_name(target)})}
+        why = None if reason is None else _checked_text("reason", reason)
         decision = Decision(kind="revoke", by=who, reason=why, outcome="revoked", detail=detail)
         queue, name = (None, None) if target is None else target
-        return await self._store.write(consents.take_back, Taking(whose, queue, name, decision))
+        return await self._store.write(consents.take_back, RevokeRequest(whose, queue, name, decision))
 
     async def list(self, session: str | None = None) -> Grants:
         """List what counts now, the newest first: of one session, or of all."""
         await self._ready()
         whose = None if session is None else _session(session)
         return [
-            self._shown(each) for each in await self._store.read(consents.listed(whose, self._store.now(), MOST_LISTED))
+            self._display(each)
+            for each in await self._store.read(consents.list_grants(whose, self._store.now(), MOST_LISTED))
         ]
 
     async def asks(self, session: str | None = None) -> Grants:
-        """List the jobs that are held until somebody consents, the oldest first: of one session, or of all."""
+        """List the jobs that are held until consent is given, the oldest first: of one session, or of all."""
         await self._ready()
         moment = moments(self._store.skew())
         found = await self._store.read(consents.asks(None if session is None else _session(session), MOST_LISTED))
@@ -189,24 +190,24 @@ class Consent:
     # --- for workers
 
     async def sweep(self) -> int:
-        """Let go on what somebody consented to since it was held, and let die what was denied. Any worker can."""
+        """Release held jobs that got consent, and let those die that were denied. Any worker can."""
         went = 0
         while moves := [
-            await self._answered(*each) for each in await self._store.read(consents.answered(self._store.now()))
+            await self._settle(*each) for each in await self._store.read(consents.answered_requests(self._store.now()))
         ]:
             landed = sum(await self._store.write_all(apply, moves))
-            if not landed:  # somebody else was first with all of them
+            if not landed:  # another worker was first with all of them
                 return went
             went += landed
         return went
 
-    async def _answered(self, ask: Ask, said: Ruling) -> Transition:
-        job = Standing(ask.n, ask.token, ask.id, ask.queue, State.HELD, ask.gate)
-        if said.verdict == "allowed" and said.grant is not None:
-            uses = [Use(said.grant, ask.job)] if said.spends else []
-            return release(job, by="consent", reason=f"consent {said.grant}").carrying(*uses)
+    async def _settle(self, ask: ConsentRequest, ruling_: Ruling) -> Transition:
+        job = JobRef(ask.n, ask.token, ask.id, ask.queue, State.HELD, ask.gate)
+        if ruling_.verdict == "allowed" and ruling_.grant is not None:
+            uses = [Use(ruling_.grant, ask.job)] if ruling_.spends else []
+            return release(job, by="consent", reason=f"consent {ruling_.grant}").carrying(*uses)
         record = await self._store.read(reads.job(ask.id, self._store.boot()))
-        present = self._policy.present(self._store)
+        present = self._policy.policy_now(self._store)
         letter = record and job_view(record, now=self._store.now(), skew=self._store.skew())
         facts = facts_at(letter, self._store.now() + self._store.skew()) if letter else UNKNOWN
         message = f"{ask.queue}/{ask.handler} is denied to {_whose(ask.session)}"
@@ -222,9 +223,9 @@ class Consent:
     async def _undeclared(self, handler: Any, target: Target) -> str | None:
         """Say that no process has declared a handler; refuse one that is not even written out as queue/handler."""
         here = target == BLANKET or target.handler in self._registry.built_in or self._registry.find(*target)
-        if here or target in await self._store.read(queue_scripts.places(_named(target))):
+        if here or target in await self._store.read(queue_scripts.places(_handler_name(target))):
             return None
-        if handler == _named(target):
+        if handler == _handler_name(target):
             return UNDECLARED.format(handler=handler)
         raise ConfigurationError(
             f"no process has declared a handler {handler!r}; nothing was granted or denied: correct the name, start "
@@ -243,7 +244,7 @@ class Consent:
             )
         return float(span)
 
-    def _shown(self, grant: Grant) -> dict[str, Any]:
+    def _display(self, grant: Grant) -> dict[str, Any]:
         moment = moments(self._store.skew())
         return {
             "id": grant.id,
@@ -273,7 +274,7 @@ def _decision(grant: Grant) -> Decision:
     )
 
 
-def _named(target: Target) -> str:
+def _handler_name(target: Target) -> str:
     return EVERY if target == BLANKET else f"{target.queue}/{target.handler}"
 
 
@@ -296,7 +297,7 @@ def _uses(mode: str, uses: object) -> int | None:
     return uses
 
 
-def _said(what: str, given: object) -> str:
+def _checked_text(what: str, given: object) -> str:
     if not isinstance(given, str) or not given.strip() or len(given) > LONGEST_REASON:
         raise ConfigurationError(f"{what} must be text of 1 to {LONGEST_REASON} characters, not {given!r:.80}")
     return printable(given.strip())

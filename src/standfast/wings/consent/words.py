@@ -18,7 +18,7 @@ TIMED = 3600.0
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing somebody said to a session. Field order is the statement's; times are queue time."""
+    """One grant or denial to a session. Field order is the statement's; times are queue time."""
 
     id: str
     session: str

@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import StoreUnavailable
 from standfast.failure import Landed, classify
 from standfast.job import Claim
@@ -18,7 +18,7 @@ from standfast.spine.registry import Handler
 from standfast.spine.run import Running
 from standfast.store.store import Store
 from standfast.wings.effects.declared import effects_of
-from standfast.wings.effects.handler_job import Job, Keeper
+from standfast.wings.effects.handler_job import Job, JobServices
 from standfast.wings.effects.ledger import Ledger
 from standfast.wings.effects.rules import (
     Scope,
@@ -30,7 +30,7 @@ from standfast.wings.effects.rules import (
     scope,
     with_looks,
 )
-from standfast.wings.effects.verbs import Seen, Verifier, keep
+from standfast.wings.effects.verbs import Verifier, VerifyResult, keep
 from standfast.wings.workflows.parents import fetch_result
 
 
@@ -40,11 +40,11 @@ class AttemptEffects:
     def __init__(self, store: Store, verifier: Verifier) -> None:
         self._store = store
         self._verifier = verifier
-        self.new_job = partial(Job, keeper=Keeper(self._ledger, partial(fetch_result, store)))
+        self.new_job = partial(Job, keeper=JobServices(self._ledger, partial(fetch_result, store)))
         """Makes the job that a handler is given."""
 
     def _ledger(self, claim: Claim, declared: Sequence[str] = ()) -> Ledger:
-        return Ledger(self._store, claim, payload.kept, declared)
+        return Ledger(self._store, claim, payload.encode_value, declared)
 
     async def enter(self, running: Running, handler: Handler, job: Job) -> Outcome | None:
         """Look before a repeat, and give the job its ledger; give how the attempt ends if it is not to run."""
@@ -55,7 +55,7 @@ class AttemptEffects:
             ended = await self._look_first(running, handler, job, wanted)
             if ended is not None:
                 return ended
-        declared: list[str] | Failed = asked(lambda: _names(handler, job), _unknown_effects)
+        declared: list[str] | Failed = call_guarded(lambda: _names(handler, job), _unknown_effects)
         if isinstance(declared, Failed):
             return declared
         job.keep(self._ledger(running.claim, declared))
@@ -63,14 +63,14 @@ class AttemptEffects:
 
     async def _look_first(self, running: Running, handler: Handler, job: Job, wanted: Scope) -> Outcome | None:
         """Look before a repeat, and keep what was seen; give how the attempt ends if that says so."""
-        seen = await self._looked(running, handler, job, wanted)
+        seen = await self._look(running, handler, job, wanted)
         if seen is None or running.cut is not None:
             return NotEntered(running.cut or "drain")
         resumed = resumes(handler.declaration.when_landed, running.claim.ledger)
         ended = before_repeat(seen.looks, complete=wanted == "all" and not resumed)
         return ended or await self._keep(running, seen)
 
-    async def _keep(self, running: Running, seen: Seen) -> NotEntered | None:
+    async def _keep(self, running: Running, seen: VerifyResult) -> NotEntered | None:
         """Keep what a look saw before the handler is entered, which then finds it in its ledger."""
         claim = running.claim
         try:
@@ -81,8 +81,8 @@ class AttemptEffects:
         running.claim = replace(claim, ledger=with_looks(claim.ledger, seen.looks) or None, progressed=progressed)
         return None if owned and running.cut is None else NotEntered(running.cut or "lost")
 
-    async def _looked(self, running: Running, handler: Handler, job: Job, wanted: Scope) -> Seen | None:
-        """Look at the effects of a job; None if that was cut off, and nobody waits for the answer any more."""
+    async def _look(self, running: Running, handler: Handler, job: Job, wanted: Scope) -> VerifyResult | None:
+        """Look at the effects of a job; None if that was cut off, and the answer is no longer needed."""
         running.looking = True
         try:
             return await self._verifier.look(handler, job, running.as_it_stands.ledger, wanted)
@@ -96,7 +96,7 @@ class AttemptEffects:
         if not isinstance(running.job, Job) or not handler.has_effects or not in_doubt(outcome):
             return outcome
         claim = running.as_it_stands
-        seen = await self._looked(running, handler, running.job, "all")
+        seen = await self._look(running, handler, running.job, "all")
         if seen is None:
             return outcome
         resumed = resumes(handler.declaration.when_landed, claim.ledger)
@@ -106,7 +106,7 @@ class AttemptEffects:
 def leave(job: Job, failed: Failed) -> Failed:
     """Have the doubts of a handler about its own effects name those that it declares."""
     ledger = job.begun_ledger
-    return failed if ledger is None else replace(failed, doubts=ledger.meant(failed.doubts))
+    return failed if ledger is None else replace(failed, doubts=ledger.doubted_effects(failed.doubts))
 
 
 def _names(handler: Handler, job: Job) -> list[str] | Failed:
@@ -116,5 +116,5 @@ def _names(handler: Handler, job: Job) -> list[str] | Failed:
 def _unknown_effects(error: Exception) -> list[str] | Failed:
     """Judge a job whose effects could not be found out: its handler was not entered."""
     failed = classify.of_exception(error)
-    message = f"its effects could not be found out: {failed.failure.told}"
+    message = f"its effects could not be found out: {failed.failure.summary}"
     return Failed(replace(failed.failure, landed=Landed.NO, message=message), said=True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import msgspec
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import ValueNotKept
-from standfast.job import UNKEPT, Entry, Note, label_of
+from standfast.job import UNKEPT, LedgerEntry, LedgerNote, label_of
 from standfast.wings.effects.values import as_returned
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ class Block:
 
     def __init__(self, ledger: Ledger, name: str) -> None:
         self._ledger = ledger
-        self._writing: tuple[Note, Awaitable[Entry | None]] | None = None
+        self._writing: tuple[LedgerNote, Awaitable[LedgerEntry | None]] | None = None
         self._in_loop = False
         self.entry = name
         """Its key in the ledger."""
         self.name = label_of(name)
-        before = ledger.standing(name)
+        before = ledger.state_of(name)
         self.was_open = before is not None and before.state == "begun"
-        """Whether it was begun before and nobody knows how that ended: then this block alone cannot close it."""
+        """Whether it was begun before with an unknown outcome: then this block alone cannot close it."""
         self._take(before)
 
     @property
@@ -59,21 +59,21 @@ class Block:
 
         Raises ValueNotKept for what JSON cannot say or what is too big. The effect counts as done then, too.
         """
-        kept = asked(partial(self._ledger.encode, receipt), self._not_kept)
+        kept = call_guarded(partial(self._ledger.encode, receipt), self._not_kept)
         self._begin_to_write(self._ledger.done(self.entry, kept))
 
     def _not_kept(self, error: Exception) -> NoReturn:
-        self._begin_to_write(self._ledger.unkept(self.entry))
+        self._begin_to_write(self._ledger.unkept_note(self.entry))
         raise ValueNotKept.because(self.name, str(error)) from error
 
-    def _begin_to_write(self, note: Note | None) -> None:
+    def _begin_to_write(self, note: LedgerNote | None) -> None:
         if note is None:
             return
         if self._in_loop:
             self._writing = (note, self._ledger.write(note).start())
         else:
             self._write(note)
-        self._take(Entry(self.entry, "done", note.receipt, note.verdict))
+        self._take(LedgerEntry(self.entry, "done", note.receipt, note.verdict))
 
     async def __aenter__(self) -> Self:
         self._in_loop = True
@@ -109,11 +109,11 @@ class Block:
         if last is not None:
             self._take(self._write(last))
 
-    def _write(self, note: Note) -> Entry | None:
+    def _write(self, note: LedgerNote) -> LedgerEntry | None:
         """Write a note, and wait in this thread until it is on disk."""
         return self._ledger.written(note, self._ledger.write(note).result())
 
-    def _take(self, entry: Entry | None) -> None:
+    def _take(self, entry: LedgerEntry | None) -> None:
         self.done = entry is not None and entry.state == "done"
         self._unkept = entry is not None and self.done and entry.verdict == UNKEPT
         self._left_out = entry is not None and self.done and bool(entry.left_out)

@@ -47,7 +47,7 @@ def effects_of(handler: Handler, job: Job) -> tuple[tuple[Effect, ...], Job]:
     match found:
         case (Handler() as inner, payload):
             text = msgspec.json.encode(payload).decode()
-            return effects_of(inner, job.of(payload, inner.read(text)))
+            return effects_of(inner, job.with_payload(payload, inner.read(text)))
     return _several(handler.name, found), job
 
 

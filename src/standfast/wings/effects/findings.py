@@ -9,7 +9,7 @@ import msgspec
 from standfast.lifecycle import Transition
 
 
-class Sighting(NamedTuple):
+class LookResult(NamedTuple):
     """What a look saw of an effect, as the ledger keeps it: its key, the verdict, and what was found (JSON text)."""
 
     key: str
@@ -20,14 +20,14 @@ class Sighting(NamedTuple):
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a job's effects when it moves."""
 
-    looks: tuple[Sighting, ...] = ()
+    looks: tuple[LookResult, ...] = ()
     """What was seen of them."""
     look_failed: bool = False
     """Whether a look only failed for now: how often that may happen in a row is counted."""
     progress: bool = False
     """Whether the attempt got further than any before it, which opens a round."""
     reopens: tuple[str, ...] = ()
-    """The effects whose receipts are no longer believed: somebody looks for them before a repeat."""
+    """The effects whose receipts are no longer trusted: they are verified before a repeat."""
 
 
 NOTHING = Findings()
@@ -35,7 +35,7 @@ NOTHING = Findings()
 
 def findings_of(decided: Transition) -> Findings:
     """Give what a move carries about effects."""
-    return decided.of(Findings) or NOTHING
+    return decided.rider(Findings) or NOTHING
 
 
 def with_findings(decided: Transition, **more: Any) -> Transition:

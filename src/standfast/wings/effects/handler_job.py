@@ -21,7 +21,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Keeper(NamedTuple):
+class JobServices(NamedTuple):
     """What a job asks for when its handler does: its ledger, and results that were too big to come with it."""
 
     begin_ledger: Callable[[Claim], Ledger] | None = None
@@ -36,7 +36,7 @@ class Job(ClaimedJob):
     """
 
     _ledger: Ledger | None = None
-    _keeper: Keeper | None
+    _keeper: JobServices | None
 
     @cached_property
     def parents(self) -> Parents:
@@ -125,10 +125,10 @@ class Job(ClaimedJob):
         """Take the ledger of this attempt."""
         self._ledger = ledger
 
-    def of(self, payload: Any, input: Any = None) -> Job:
+    def with_payload(self, payload: Any, input: Any = None) -> Job:
         """Give this job as if it had another payload, for checks of an operation that it only wraps."""
         text = msgspec.json.encode(payload).decode()
-        reads = Keeper(fetch=self._keeper and self._keeper.fetch)
+        reads = JobServices(fetch=self._keeper and self._keeper.fetch)
         return Job(msgspec.structs.replace(self._claim, payload=text), self.rules, input, reads)
 
 

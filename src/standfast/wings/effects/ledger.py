@@ -18,7 +18,7 @@ from standfast.errors import (
     ValueNotKept,
 )
 from standfast.failure import Verdict
-from standfast.job import DOUBTED, OTHER_ARGUMENTS, STEP, UNKEPT, Claim, Entry, Note, label_of
+from standfast.job import DOUBTED, OTHER_ARGUMENTS, STEP, UNKEPT, Claim, LedgerEntry, LedgerNote, label_of
 from standfast.store.requests import Request
 from standfast.store.store import Store
 from standfast.wings.effects.block import Block
@@ -64,7 +64,7 @@ class Ledger:
         """Whether this attempt recorded a receipt or step that was not there before."""
 
     @property
-    def entries(self) -> list[Entry] | None:
+    def entries(self) -> list[LedgerEntry] | None:
         """How every effect stands, as far as this attempt knows."""
         return list(self._entries.values()) or None
 
@@ -127,17 +127,17 @@ class Ledger:
                 "same arguments on every attempt (no present time, no random value), or each its own effect"
             )
 
-    def meant(self, doubts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    def doubted_effects(self, doubts: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """Give the effects that a result's doubts are about: a name that is not declared may be a slip for any."""
         return () if doubts and not set(doubts) <= set(self._declared) else doubts
 
     # --- what a block asks for
 
-    def standing(self, name: str) -> Entry | None:
+    def state_of(self, name: str) -> LedgerEntry | None:
         """Give how an effect stands."""
         return self._entries.get(name)
 
-    def first_note(self, name: str) -> Note | None:
+    def first_note(self, name: str) -> LedgerNote | None:
         """Give what to write before an effect: its intent, or that it was found; nothing if its receipt is here."""
         entry = self._entries.get(name)
         if entry is not None and entry.state == "done":
@@ -147,13 +147,13 @@ class Ledger:
         self._check_room(name)
         if name in self._own and self._claim.replay_mode != "replay":
             raise Uncertain(
-                f"effect {label_of(name)!r} was begun in this attempt and nobody knows how it ended; let the "
-                "attempt end: before it is repeated, somebody looks",
+                f"effect {label_of(name)!r} was begun in this attempt and its outcome is unknown; let the "
+                "attempt end: its check runs before it is repeated",
                 reason_code="unknown_commit_state",
             )
         return self._note(name, "begun")
 
-    def last_note(self, block: Block, error: BaseException | None) -> Note | None:
+    def last_note(self, block: Block, error: BaseException | None) -> LedgerNote | None:
         """Give what to write after an effect; nothing if it stays open, or was written already."""
         if block.done:
             return None
@@ -163,7 +163,7 @@ class Ledger:
             return self._note(block.entry, "none")
         return None
 
-    def unkept(self, name: str) -> Note | None:
+    def unkept_note(self, name: str) -> LedgerNote | None:
         """Give what to write of a value that cannot be kept. A declared effect is done, and is not repeated.
 
         A step stays open: a person who has it run again may change what it returns.
@@ -178,25 +178,25 @@ class Ledger:
                 reason_code="too_many_steps",
             )
 
-    def intent(self, name: str, receipt: str | None) -> Note:
+    def intent(self, name: str, receipt: str | None) -> LedgerNote:
         """Give the note of an intent that leaves a trace: what was begun, so that a later attempt can look for it."""
         return self._note(name, "begun", receipt)
 
-    def nothing(self, name: str) -> Note:
+    def nothing(self, name: str) -> LedgerNote:
         """Give the note that nothing came of an effect that this attempt began."""
         return self._note(name, "none")
 
-    def found(self, name: str) -> bool:
+    def is_there(self, name: str) -> bool:
         """Tell whether an effect is there: a look found it, or an earlier attempt recorded it."""
         entry = self._entries.get(name)
         return entry is not None and (entry.state == "done" or entry.verdict == Verdict.VERIFIED)
 
-    def done(self, name: str, receipt: str | None) -> Note:
+    def done(self, name: str, receipt: str | None) -> LedgerNote:
         """Give the note of a receipt."""
         return self._note(name, "done", receipt)
 
     @contextmanager
-    def entering(self, name: str) -> Iterator[Note | None]:
+    def entering(self, name: str) -> Iterator[LedgerNote | None]:
         """Give what to write before an effect, and let no second block of it be entered until this one is left."""
         if name in self._under_way:
             raise ConfigurationError(
@@ -215,7 +215,7 @@ class Ledger:
         """Let the effect go on."""
         self._under_way.discard(name)
 
-    def written(self, note: Note, answer: Entry | None) -> Entry | None:
+    def written(self, note: LedgerNote, answer: LedgerEntry | None) -> LedgerEntry | None:
         """Take note of how an effect stands after a note; raise LeaseLost if its intent was refused."""
         if note.state == "none":
             self._entries.pop(note.name, None)
@@ -235,7 +235,7 @@ class Ledger:
         self._entries[note.name] = answer
         return answer
 
-    def write(self, note: Note) -> Request[Entry | None]:
+    def write(self, note: LedgerNote) -> Request[LedgerEntry | None]:
         """Write a note; what the store answers is handed to `written`."""
         return self._store.write(for_note(note), note)
 
@@ -248,9 +248,9 @@ class Ledger:
         """What names this work to receivers."""
         return self._claim.identity
 
-    def _note(self, name: str, state: Any, receipt: str | None = None, verdict: str | None = None) -> Note:
+    def _note(self, name: str, state: Any, receipt: str | None = None, verdict: str | None = None) -> LedgerNote:
         claim = self._claim
-        return Note(claim.n, claim.token, claim.id, name, state, receipt, verdict, claim.attempts)
+        return LedgerNote(claim.n, claim.token, claim.id, name, state, receipt, verdict, claim.attempts)
 
 
 def _check_name(name: object) -> None:

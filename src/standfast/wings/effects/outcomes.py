@@ -30,9 +30,9 @@ def recovered(claim: Claim, found: Recovered, _rules: QueueRules, _roll: float) 
     return with_findings(done, looks=sightings(found.looks))
 
 
-def undetermined(claim: Claim, untold: Undetermined, _rules: QueueRules, _roll: float) -> Transition:
-    """Keep a job for whoever can tell what its checks could not."""
-    return _hold(claim, untold.looks, untold.message, spends=untold.entered - 1)
+def undetermined(claim: Claim, outcome: Undetermined, _rules: QueueRules, _roll: float) -> Transition:
+    """Hold a job for a person who can tell what its checks could not."""
+    return _hold(claim, outcome.looks, outcome.message, spends=outcome.entered - 1)
 
 
 def look_again(claim: Claim, look: LookFailed, rules: QueueRules, roll: float) -> Transition:

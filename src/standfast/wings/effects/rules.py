@@ -9,9 +9,9 @@ from typing import Literal, TypeGuard
 import msgspec
 from msgspec.structs import replace
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.failure import Class, Landed, Verdict
-from standfast.job import ASKED, DOUBTED, Claim, Entry, keeps_ledger
+from standfast.job import ASKED, DOUBTED, Claim, LedgerEntry, keeps_ledger
 from standfast.outcome import (
     ALL,
     LARGEST_RESULT,
@@ -26,7 +26,7 @@ from standfast.outcome import (
 )
 from standfast.printable import printable
 from standfast.rules import ReplayMode, WhenLanded
-from standfast.wings.effects.findings import Sighting
+from standfast.wings.effects.findings import LookResult
 
 Scope = Literal["all", "open", "none"]
 LONGEST_NOTE = 300
@@ -36,7 +36,7 @@ NO_CHECK = "it has no verify"
 def scope(claim: Claim) -> Scope:
     """Say which effects are looked at before this attempt runs.
 
-    `verify_first` looks at all of them if any may exist that nobody knows of, and so does whatever a person runs again;
+    `verify_first` looks at all of them if any may exist unrecorded, and so does whatever a person runs again;
     `replay` looks at those that were begun and are not known to be done.
     """
     if not claim.entered_before:
@@ -54,25 +54,25 @@ def of_answer(answer: object) -> tuple[Verdict, str]:
         return (Verdict.VERIFIED if answer else Verdict.ABSENT), ""
     if isinstance(answer, str) and str(answer) in list(Verdict):
         return Verdict(str(answer)), ""
-    shown = asked(lambda: printable(repr(answer)[:LONGEST_NOTE]), lambda _error: type(answer).__name__)
+    shown = call_guarded(lambda: printable(repr(answer)[:LONGEST_NOTE]), lambda _error: type(answer).__name__)
     return Verdict.INDETERMINATE, f"it answered {shown}, which is neither True, False nor a verdict"
 
 
-def of_ledger(name: str, entry: Entry | None, mode: ReplayMode, why: str = NO_CHECK) -> Look:
-    """Judge an effect that nobody can look for, by what the ledger has of it.
+def of_ledger(name: str, entry: LedgerEntry | None, mode: ReplayMode, why: str = NO_CHECK) -> Look:
+    """Judge an effect that cannot be verified, by what the ledger has of it.
 
     One that was begun may be done again where the mode or a person says so.
     """
-    said = partial(Look, name, key="" if entry is None else entry.name, by_ledger=True)
+    look = partial(Look, name, key="" if entry is None else entry.name, by_ledger=True)
     if entry is not None and entry.state == "done":
-        return said(Verdict.VERIFIED, receipt=entry.receipt)
+        return look(Verdict.VERIFIED, receipt=entry.receipt)
     if entry is None or entry.state == "seen" or mode == "replay" or entry.verdict == ASKED:
-        return said(Verdict.ABSENT)
-    known = "its handler could not find it" if entry.verdict == DOUBTED else "it was begun, nobody knows how it ended"
-    return said(Verdict.INDETERMINATE, f"{known}, and {why}")
+        return look(Verdict.ABSENT)
+    known = "its handler could not find it" if entry.verdict == DOUBTED else "it was begun, and its outcome is unknown"
+    return look(Verdict.INDETERMINATE, f"{known}, and {why}")
 
 
-def resumes(when_landed: WhenLanded | None, ledger: Iterable[Entry] | None) -> bool:
+def resumes(when_landed: WhenLanded | None, ledger: Iterable[LedgerEntry] | None) -> bool:
     """Tell whether a handler runs again although all its effects are there: the code behind them is not done.
 
     One that keeps the ledger can: it skips what is there. One that does not would do it again.
@@ -80,27 +80,27 @@ def resumes(when_landed: WhenLanded | None, ledger: Iterable[Entry] | None) -> b
     return keeps_ledger(ledger) if when_landed is None else when_landed == "resume"
 
 
-def with_looks(entries: Iterable[Entry] | None, looks: Iterable[Look]) -> list[Entry]:
+def with_looks(entries: Iterable[LedgerEntry] | None, looks: Iterable[Look]) -> list[LedgerEntry]:
     """Give the ledger with what was seen, as the store keeps it: an intent that is found done is closed."""
     known = {entry.name: entry for entry in entries or ()}
     for look in sightings(looks):
         before = known.get(look.key)
         if before is None or before.state == "seen":
-            known[look.key] = Entry(look.key, "seen", look.receipt, look.verdict)
+            known[look.key] = LedgerEntry(look.key, "seen", look.receipt, look.verdict)
         elif look.verdict == Verdict.VERIFIED:
             receipt = look.receipt if look.receipt is not None else before.receipt
             known[look.key] = replace(before, state="done", receipt=receipt, verdict=look.verdict)
     return list(known.values())
 
 
-def sightings(looks: Iterable[Look]) -> tuple[Sighting, ...]:
+def sightings(looks: Iterable[Look]) -> tuple[LookResult, ...]:
     """Give what is kept of looks at the world: what the ledger said is there already."""
     seen = (look for look in looks if look.name != ALL and not look.by_ledger)
-    return tuple(Sighting(look.key or look.name, str(look.verdict), look.receipt) for look in seen)
+    return tuple(LookResult(look.key or look.name, str(look.verdict), look.receipt) for look in seen)
 
 
-def closes(entries: Iterable[Entry] | None, looks: Iterable[Look]) -> bool:
-    """Tell whether a look found what an attempt began and nobody knew the end of."""
+def closes(entries: Iterable[LedgerEntry] | None, looks: Iterable[Look]) -> bool:
+    """Tell whether a look found what an attempt began with an unknown outcome."""
     found = {look.key for look in sightings(looks) if look.verdict == Verdict.VERIFIED}
     begun = {entry.name for entry in entries or () if entry.state == "begun" and entry.verdict != DOUBTED}
     return bool(found & begun)
@@ -149,9 +149,9 @@ def before_repeat(looks: Sequence[Look], *, complete: bool) -> Recovered | LookF
     match combine(look.verdict for look in looks):
         case Verdict.INDETERMINATE if _failed_for_now(looks):
             waits = [look.retry_after for look in looks if look.retry_after is not None]
-            return LookFailed(tuple(looks), untold(looks), max(waits, default=None))
+            return LookFailed(tuple(looks), undetermined_checks(looks), max(waits, default=None))
         case Verdict.INDETERMINATE:
-            return Undetermined(tuple(looks), untold(looks))
+            return Undetermined(tuple(looks), undetermined_checks(looks))
         case Verdict.VERIFIED if complete:
             return Recovered(tuple(looks), result=result_of(looks))
         case _:
@@ -165,7 +165,7 @@ def _failed_for_now(looks: Sequence[Look]) -> bool:
 
 
 def after_doubt(claim: Claim, outcome: Failed | TimedOut, looks: Sequence[Look], *, resumed: bool) -> Outcome:
-    """Say how an attempt ends that may have done its work, now that somebody has looked.
+    """Say how an attempt ends that may have done its work, after a look.
 
     What is there is done, but for the code behind it where the handler is resumed. What times out and cannot be told is
     held where nothing may be repeated unverified; a look that failed for now is the next attempt's first act. All else
@@ -178,7 +178,7 @@ def after_doubt(claim: Claim, outcome: Failed | TimedOut, looks: Sequence[Look],
         return Recovered(tuple(looks), entered=True, result=result_of(looks))
     unclear = verdict == Verdict.INDETERMINATE and not _failed_for_now(looks)
     if unclear and isinstance(outcome, TimedOut) and claim.replay_mode == "verify_first":
-        return Undetermined(tuple(looks), untold(looks), entered=True)
+        return Undetermined(tuple(looks), undetermined_checks(looks), entered=True)
     return outcome
 
 
@@ -193,17 +193,17 @@ def in_doubt(outcome: Outcome) -> TypeGuard[Failed | TimedOut]:
             return False
 
 
-def untold(looks: Iterable[Look]) -> str:
+def undetermined_checks(looks: Iterable[Look]) -> str:
     """Name the checks that could not tell, and why."""
-    told = [_of(look) for look in looks if look.verdict == Verdict.INDETERMINATE]
-    return "; ".join(told) or "nothing is declared that could be looked at"
+    undetermined = [_describe(look) for look in looks if look.verdict == Verdict.INDETERMINATE]
+    return "; ".join(undetermined) or "nothing is declared that could be looked at"
 
 
-def seen(looks: Iterable[Look]) -> str:
+def summary(looks: Iterable[Look]) -> str:
     """Say what was seen, effect by effect."""
     return ", ".join(f"{look.name} {look.verdict}" for look in looks)
 
 
-def _of(look: Look) -> str:
+def _describe(look: Look) -> str:
     what = "which effects it has" if look.name == ALL else f"effect {look.name!r}"
     return f"{what} cannot be told: {look.note or 'its check says so'}"

@@ -10,31 +10,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from standfast.job import DOUBTED, Entry, Note
+from standfast.job import DOUBTED, LedgerEntry, LedgerNote
 from standfast.lifecycle import Transition
 from standfast.store.room import LARGEST_TEXT, ROOM_TO_CLAIM
 from standfast.store.scripts import Patience, Write, number_of, writes
 from standfast.store.steps import Round, Script, lock_jobs, text
-from standfast.wings.effects.findings import Findings, Sighting
+from standfast.wings.effects.findings import Findings, LookResult
 
 Row = tuple[int, str, str, str | None, str | None, int, float, int, int | None, int | None]
 LONGEST_QUOTE = 300
 """Characters of a receipt that a job's history quotes."""
 
 
-class Looked(NamedTuple):
+class LookResults(NamedTuple):
     """What an attempt saw of its job's effects before it runs."""
 
     n: int
     token: int
     id: str
     attempt: int
-    looks: Sequence[Sighting]
+    looks: Sequence[LookResult]
     failed_before: bool = False
     """Whether looks failed before this one, which are forgotten now."""
 
 
-class Standing(NamedTuple):
+class LedgerRow(NamedTuple):
     """An effect as it stands, with its job. Field order is the statement's."""
 
     id: str | None
@@ -45,21 +45,21 @@ class Standing(NamedTuple):
     late: int | None
     token: int | None
 
-    def owned_by(self, note: Note) -> bool:
+    def owned_by(self, note: LedgerNote) -> bool:
         """Tell whether the attempt that writes this still has its job."""
         return self.id == note.id and self.running_under == note.token
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> LedgerEntry:
         """Give it as an attempt knows it."""
-        return Entry(name, self.state, self.receipt, self.verdict, self.late or 0)  # type: ignore[arg-type]
+        return LedgerEntry(name, self.state, self.receipt, self.verdict, self.late or 0)  # type: ignore[arg-type]
 
 
 @writes(patience=Patience.ENDLESS, number=number_of)
-def write(round_: Round, notes: Sequence[Note]) -> Script[list[Entry | None]]:
+def write(round_: Round, notes: Sequence[LedgerNote]) -> Script[list[LedgerEntry | None]]:
     """Write notes down; answer for each how its effect stands then, or None if the note was refused."""
     yield from lock_jobs(round_, (note.n for note in notes))
-    answers: dict[int, Entry | None] = {}
-    for batch in _apart(notes):
+    answers: dict[int, LedgerEntry | None] = {}
+    for batch in _split_by_effect(notes):
         answers |= yield from _write(round_, {place: notes[place] for place in batch})
     return [answers[place] for place in range(len(notes))]
 
@@ -68,12 +68,12 @@ intend = writes(room=ROOM_TO_CLAIM, reserve=LARGEST_TEXT, number=number_of)(writ
 """The same for intents: nothing is begun that cannot be written down soon, or whose receipt would find no room."""
 
 
-def for_note(note: Note) -> Write[Note, Entry | None]:
+def for_note(note: LedgerNote) -> Write[LedgerNote, LedgerEntry | None]:
     """Give the script that writes a note."""
     return intend if note.state == "begun" else write
 
 
-def _apart(notes: Sequence[Note]) -> Iterable[list[int]]:
+def _split_by_effect(notes: Sequence[LedgerNote]) -> Iterable[list[int]]:
     """Part the places of notes so that those of one effect, by two workers, are written one after the other."""
     batches: list[dict[tuple[int, str], int]] = []
     for place, note in enumerate(notes):
@@ -85,42 +85,42 @@ def _apart(notes: Sequence[Note]) -> Iterable[list[int]]:
     return [list(batch.values()) for batch in batches]
 
 
-def _write(round_: Round, notes: dict[int, Note]) -> Script[dict[int, Entry | None]]:
+def _write(round_: Round, notes: dict[int, LedgerNote]) -> Script[dict[int, LedgerEntry | None]]:
     rows = yield "standing_effects", {"effects": text([(note.n, note.name) for note in notes.values()])}
-    answers: dict[int, Entry | None] = {}
+    answers: dict[int, LedgerEntry | None] = {}
     written: list[Row] = []
     dropped: list[tuple[int, str]] = []
-    told: list[tuple[int, str]] = []
+    completed: list[tuple[int, str]] = []
     for (place, note), row in zip(notes.items(), rows, strict=True):
-        found = Standing(*row)
+        found = LedgerRow(*row)
         answers[place] = _after(note, found)
         if note.state == "none":
             dropped += [(note.n, note.name)] if _is_own_intent(note, found) else []
         elif answers[place] is not None and _changes(note, found):
             written.append(_row(round_, note, found))
-        told += [(note.n, text(line)) for line in _evidence(round_, note, found)]
+        completed += [(note.n, text(line)) for line in _evidence(round_, note, found)]
     if written:
         yield "write_effects", written
     if dropped:
         yield "drop_effects", {"effects": text(dropped)}
-    for line in told:  # one by one: two of the same job are two lines
+    for line in completed:  # one by one: two of the same job are two lines
         yield "write_history", [line]
     return answers
 
 
-def _after(note: Note, found: Standing) -> Entry | None:
-    """Say how an effect stands after a note: somebody else's receipt is there to be used, not to be written over."""
+def _after(note: LedgerNote, found: LedgerRow) -> LedgerEntry | None:
+    """Say how an effect stands after a note: another attempt's receipt is used, not overwritten."""
     if note.state == "none" or found.id != note.id or (note.state == "begun" and not found.owned_by(note)):
         return None
     if _changes(note, found):
-        return Entry(note.name, note.state, note.receipt, _verdict(note, found), int(not found.owned_by(note)))
+        return LedgerEntry(note.name, note.state, note.receipt, _verdict(note, found), int(not found.owned_by(note)))
     return found.entry(note.name)
 
 
-def _changes(note: Note, found: Standing) -> bool:
+def _changes(note: LedgerNote, found: LedgerRow) -> bool:
     """Tell whether a note is written: an intent unless it is done already, a receipt unless a newer one is there.
 
-    What a look found done takes the place of no receipt, and leaves its own to whoever has one.
+    What a look found done takes the place of no receipt, and never replaces a receipt.
     """
     if found.state != "done":
         return True
@@ -128,15 +128,15 @@ def _changes(note: Note, found: Standing) -> bool:
     return _is_receipt(note) and (is_newest or _only_seen(found))
 
 
-def _is_receipt(note: Note) -> bool:
+def _is_receipt(note: LedgerNote) -> bool:
     return note.state == "done" and note.verdict is None
 
 
-def _only_seen(found: Standing) -> bool:
+def _only_seen(found: LedgerRow) -> bool:
     return found.state == "done" and found.verdict is not None and found.receipt is None
 
 
-def _evidence(round_: Round, note: Note, found: Standing) -> Iterable[dict[str, Any]]:
+def _evidence(round_: Round, note: LedgerNote, found: LedgerRow) -> Iterable[dict[str, Any]]:
     """Tell history of a receipt that the ledger has no place for: it names something that happened in the world."""
     told = None
     if found.id == note.id and _is_receipt(note) and not _changes(note, found):
@@ -149,7 +149,7 @@ def _evidence(round_: Round, note: Note, found: Standing) -> Iterable[dict[str, 
         yield {"attempt": note.attempt, "at": round_.now, "reason_code": code, "message": message}
 
 
-def _displaced(note: Note, found: Standing) -> tuple[str, str | None, str] | None:
+def _displaced(note: LedgerNote, found: LedgerRow) -> tuple[str, str | None, str] | None:
     if not _changes(note, found):
         return None
     if found.state == "begun":
@@ -161,27 +161,27 @@ def _with(receipt: str | None) -> str:
     return "without a receipt" if receipt is None else f"with the receipt {receipt[:LONGEST_QUOTE]}"
 
 
-def _is_own_intent(note: Note, found: Standing) -> bool:
+def _is_own_intent(note: LedgerNote, found: LedgerRow) -> bool:
     return found.id == note.id and found.state == "begun" and found.token == note.token
 
 
-def _verdict(note: Note, found: Standing) -> str | None:
+def _verdict(note: LedgerNote, found: LedgerRow) -> str | None:
     """Keep what a look said of an effect, beside the receipt that came after it."""
     return found.verdict if _is_receipt(note) and _only_seen(found) else note.verdict
 
 
-def _row(round_: Round, note: Note, found: Standing) -> Row:
+def _row(round_: Round, note: LedgerNote, found: LedgerRow) -> Row:
     receipt = (note.receipt, _verdict(note, found))
     written = (note.token, round_.now, int(not found.owned_by(note)), note.attempt)
     return (note.n, note.name, note.state, *receipt, *written, note.token if note.state == "done" else None)
 
 
 @writes(number=number_of)
-def keep_looks(round_: Round, looked: Sequence[Looked]) -> Script[list[bool]]:
+def keep_looks(round_: Round, looked: Sequence[LookResults]) -> Script[list[bool]]:
     """Keep what attempts saw before they run; answer for each whether it still has its job."""
     yield from lock_jobs(round_, (each.n for each in looked))
     rows = yield "standing_effects", {"effects": text([(each.n, "") for each in looked])}
-    owned = [Standing(*row)[:2] == (each.id, each.token) for each, row in zip(looked, rows, strict=True)]
+    owned = [LedgerRow(*row)[:2] == (each.id, each.token) for each, row in zip(looked, rows, strict=True)]
     kept = [each for each, is_owned in zip(looked, owned, strict=True) if is_owned]
     seen = [row for each in kept for row in seen_rows(round_, each.n, each.token, each.attempt, each.looks)]
     if seen:
@@ -192,7 +192,7 @@ def keep_looks(round_: Round, looked: Sequence[Looked]) -> Script[list[bool]]:
     return owned
 
 
-def seen_rows(round_: Round, n: int, token: int, attempt: int, looks: Iterable[Sighting]) -> list[tuple[Any, ...]]:
+def seen_rows(round_: Round, n: int, token: int, attempt: int, looks: Iterable[LookResult]) -> list[tuple[Any, ...]]:
     """Give what a look saw as rows of the ledger."""
     return [(n, look.key, "seen", look.receipt, look.verdict, token, round_.now, attempt) for look in looks]
 
@@ -205,16 +205,16 @@ def receipt(n: int, name: str) -> Script[str | None]:
 
 def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what moves tell of effects, and how far their jobs have come."""
-    told = [(each, found) for each in moved if (found := each.of(Findings))]
-    looks = [row for each, found in told for row in seen_rows(round_, each.n, each.token, each.attempt, found.looks)]
+    known = [(each, found) for each in moved if (found := each.rider(Findings))]
+    looks = [row for each, found in known for row in seen_rows(round_, each.n, each.token, each.attempt, found.looks)]
     if looks:
         yield "write_verdicts", looks
-    reopened = [(each.n, name) for each, found in told for name in found.reopens]
+    reopened = [(each.n, name) for each, found in known for name in found.reopens]
     if reopened:
         yield "reopen_effects", {"effects": text(reopened), "doubted": DOUBTED}
-    progressed = [each.n for each, found in told if found.progress]
+    progressed = [each.n for each, found in known if found.progress]
     if progressed:
         yield "keep_progress", {"numbers": text(progressed)}
-    failed = [each.n for each, found in told if found.look_failed]
+    failed = [each.n for each, found in known if found.look_failed]
     if failed:
         yield "count_looks", {"numbers": text(failed), "failed": True}

@@ -1,11 +1,11 @@
 -- Statements of effects. How they are written: store/statements.py.
 
--- columns: standfast.job.Entry
+-- columns: standfast.job.LedgerEntry
 from effect: name, state, verdict, late, at, attempt
 receipt: CASE WHEN octet_length(effect.receipt) > :most THEN NULL ELSE effect.receipt END
 left_out: CASE WHEN octet_length(effect.receipt) > :most THEN octet_length(effect.receipt) ELSE 0 END
 
--- columns: standfast.wings.effects.scripts.Standing
+-- columns: standfast.wings.effects.scripts.LedgerRow
 from f: state, receipt, verdict, late, token
 id: b.id
 running_under: CASE WHEN j.state = 'running' THEN j.token END
@@ -17,13 +17,13 @@ WHERE n IN :integers(numbers)
 
 -- name: standing_effects
 -- For each effect: whose job it is and under which token that runs (null if it does not), and what the ledger has of it.
-SELECT :columns(Standing)
+SELECT :columns(LedgerRow)
 FROM json_each(:effects) AS e LEFT JOIN job AS j ON j.n = e.value->>0 LEFT JOIN body AS b ON b.n = j.n
 LEFT JOIN effect AS f ON f.n = e.value->>0 AND f.name = e.value->>1
 ORDER BY e.key
 
 -- name: standing_effects (postgres)
-SELECT :columns(Standing)
+SELECT :columns(LedgerRow)
 FROM jsonb_array_elements(:effects::jsonb) WITH ORDINALITY AS e(r, place)
 LEFT JOIN job AS j ON j.n = (e.r->>0)::bigint LEFT JOIN body AS b ON b.n = j.n
 LEFT JOIN effect AS f ON f.n = (e.r->>0)::bigint AND f.name = e.r->>1
@@ -67,7 +67,7 @@ WHERE state = 'done' AND (n, name) IN (SELECT (r->>0)::bigint, r->>1 FROM jsonb_
 
 -- name: release_intents
 -- locks: jobs
--- Whoever has a job run again takes it upon themselves that what was begun may be done again.
+-- The person who replays a job accepts that what was begun may be done again.
 UPDATE effect SET verdict = :asked
 WHERE n IN :integers(numbers) AND state = 'begun'
 
@@ -76,7 +76,7 @@ WHERE n IN :integers(numbers) AND state = 'begun'
 DELETE FROM effect WHERE n IN :integers(numbers)
 
 -- name: effects_of
-SELECT n, :columns(Entry) FROM effect WHERE n IN :integers(numbers) ORDER BY n, name
+SELECT n, :columns(LedgerEntry) FROM effect WHERE n IN :integers(numbers) ORDER BY n, name
 
 -- name: receipt_of
 SELECT receipt FROM effect WHERE n = :n AND name = :name

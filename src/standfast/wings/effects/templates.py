@@ -17,8 +17,8 @@ _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _KNOWN = re.compile(r"key|job\.(?:id|queue|idempotency_key|session|requester)|payload(?:\.[^.{}]+)*")
 
 
-class Untold(LookupError):
-    """A look that cannot tell, with words for whoever reads why."""
+class CannotTell(LookupError):
+    """A look that cannot tell, with a readable reason."""
 
 
 def checked(what: str, template: Any) -> Any:
@@ -64,7 +64,7 @@ def _value(place: str, job: Job, key: str) -> Any:
     for name in rest:
         value = _inside(place, value, name)
     if isinstance(value, dict | list) or value is None:
-        raise Untold(f"{{{place}}} is {type(value).__name__} in the payload, and no text")
+        raise CannotTell(f"{{{place}}} is {type(value).__name__} in the payload, and no text")
     return value
 
 
@@ -74,4 +74,4 @@ def _inside(place: str, value: Any, name: str) -> Any:
     if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
         return value[int(name)]
     has = f"names there are {', '.join(map(str, value))}" if isinstance(value, dict) and value else "nothing is there"
-    raise Untold(f"the payload has no {{{place}}}: {has}"[:LONGEST_WORDS])
+    raise CannotTell(f"the payload has no {{{place}}}: {has}"[:LONGEST_WORDS])

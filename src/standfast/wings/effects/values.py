@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 
 LONGEST_HASH = 16
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -33,7 +33,7 @@ def digest(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 
 def _written(value: Any) -> bytes:
-    return asked(lambda: _encode(value), lambda _error: _described(value).encode(errors="replace"))
+    return call_guarded(lambda: _encode(value), lambda _error: _described(value).encode(errors="replace"))
 
 
 def _plain(value: Any) -> Any:
@@ -48,7 +48,7 @@ def _described(value: Any) -> str:
     name = f"{kind.__module__}.{kind.__qualname__}"
     if getattr(kind, "__repr__", None) is object.__repr__:
         return name
-    return asked(lambda: f"{name}: {_ADDRESS.sub('', repr(value))}", lambda _error: name)
+    return call_guarded(lambda: f"{name}: {_ADDRESS.sub('', repr(value))}", lambda _error: name)
 
 
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=_plain).encode
@@ -60,7 +60,7 @@ def as_returned(text: str, function: Callable[..., Any]) -> Any:
     plain = functools.partial(msgspec.json.decode, text)
     if wanted is Any:
         return plain()
-    return asked(lambda: msgspec.json.decode(text, type=wanted, dec_hook=_validated), lambda _error: plain())
+    return call_guarded(lambda: msgspec.json.decode(text, type=wanted, dec_hook=_validated), lambda _error: plain())
 
 
 def _returns(function: Callable[..., Any]) -> Any:
@@ -68,7 +68,7 @@ def _returns(function: Callable[..., Any]) -> Any:
     while isinstance(function, functools.partial):
         function = function.func
     plain = function if inspect.isroutine(function) else getattr(type(function), "__call__", function)  # noqa: B004
-    return asked(lambda: get_type_hints(plain).get("return", Any), lambda _error: Any)
+    return call_guarded(lambda: get_type_hints(plain).get("return", Any), lambda _error: Any)
 
 
 def _validated(wanted: Any, value: Any) -> Any:

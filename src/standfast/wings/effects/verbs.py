@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from standfast.concurrency.user_code import staying
+from standfast.concurrency.user_code import in_own_task
 from standfast.errors import PayloadRejected
 from standfast.failure import Class, Verdict, classify
-from standfast.job import ASKED, UNKEPT, Claim, Details, Entry, Parent
+from standfast.job import ASKED, UNKEPT, Claim, Details, LedgerEntry, Parent
 from standfast.outcome import ALL, Found, Look
 from standfast.printable import printable
 from standfast.rules import QueueRules, ReplayMode
@@ -27,10 +27,10 @@ from standfast.spine.registry import Handler
 from standfast.store.store import Store
 from standfast.wings.effects.block import key_of
 from standfast.wings.effects.declared import effects_of
-from standfast.wings.effects.handler_job import Job, Keeper
+from standfast.wings.effects.handler_job import Job, JobServices
 from standfast.wings.effects.rules import LONGEST_NOTE, Scope, combine, of_answer, of_ledger, sightings
-from standfast.wings.effects.scripts import Looked, keep_looks
-from standfast.wings.effects.templates import Untold
+from standfast.wings.effects.scripts import LookResults, keep_looks
+from standfast.wings.effects.templates import CannotTell
 from standfast.wings.effects.words import Effect, Trace
 from standfast.wings.http.sender import Sender
 from standfast.wings.records.reads import JobRecord
@@ -40,7 +40,7 @@ SEVERAL = "it was called with several arguments, which its verify cannot tell ap
 NOTHING_DECLARED = Look(ALL, Verdict.INDETERMINATE, "nothing is declared that could be looked at")
 
 
-class Seen(msgspec.Struct, frozen=True):
+class VerifyResult(msgspec.Struct, frozen=True):
     """What was seen of a job's effects: each of them, and all together."""
 
     verdict: Verdict
@@ -53,51 +53,55 @@ class Verifier:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
-    async def look(self, handler: Handler, job: Job, entries: Iterable[Entry] | None, scope: Scope = "all") -> Seen:
+    async def look(
+        self, handler: Handler, job: Job, entries: Iterable[LedgerEntry] | None, scope: Scope = "all"
+    ) -> VerifyResult:
         """Look at all effects of a job, or at those that were begun and are not known to be done."""
-        known: defaultdict[str, list[Entry]] = defaultdict(list)
+        known: defaultdict[str, list[LedgerEntry]] = defaultdict(list)
         for entry in entries or ():
             known[entry.label].append(entry)
-        [found] = await asyncio.gather(staying(_resolved(handler, job)), return_exceptions=True)
+        [found] = await asyncio.gather(in_own_task(_resolved(handler, job)), return_exceptions=True)
         if isinstance(found, BaseException):
-            return _seen([_failed(Look(ALL, Verdict.INDETERMINATE), found)])
+            return _combined([_failed(Look(ALL, Verdict.INDETERMINATE), found)])
         effects, judged = found
         mode = handler.declaration.replay_mode
         wanted = [effect for effect in effects if scope == "all" or any(map(_is_open, known[effect.name]))]
         looks = await asyncio.gather(*(self._all(each, judged, known[each.name], mode) for each in wanted))
         several = [look for each in looks for look in each]
-        return _seen(several if several or scope == "open" else [NOTHING_DECLARED])
+        return _combined(several if several or scope == "open" else [NOTHING_DECLARED])
 
-    async def _all(self, effect: Effect, job: Job, entries: Sequence[Entry], mode: ReplayMode) -> list[Look]:
+    async def _all(self, effect: Effect, job: Job, entries: Sequence[LedgerEntry], mode: ReplayMode) -> list[Look]:
         """Look at an effect. One that was called with several arguments has several entries, which no check tells."""
         if len(entries) > 1:
             return [of_ledger(effect.name, entry, mode, SEVERAL) for entry in entries]
         return [await self._one(effect, job, entries[0] if entries else None, mode)]
 
-    async def _one(self, effect: Effect, job: Job, entry: Entry | None, mode: ReplayMode) -> Look:
+    async def _one(self, effect: Effect, job: Job, entry: LedgerEntry | None, mode: ReplayMode) -> Look:
         """Look at one effect; a receipt is evidence enough."""
         done = entry is not None and entry.state == "done"
         if not effect.verifiable or (entry is not None and done and entry.verdict != UNKEPT):
             return of_ledger(effect.name, entry, mode)
-        look = await self._looked(effect, job, entry)
+        look = await self._look_at(effect, job, entry)
         # What is done and has no value stays so, unless the look brings one.
         return of_ledger(effect.name, entry, mode) if done and look.receipt is None else look
 
-    async def _looked(self, effect: Effect, job: Job, entry: Entry | None) -> Look:
+    async def _look_at(self, effect: Effect, job: Job, entry: LedgerEntry | None) -> Look:
         kept = None if entry is None or entry.receipt is None else msgspec.json.decode(entry.receipt)
-        asked = entry is not None and entry.verdict == ASKED
-        trace = Trace(effect.name, key_of(job.identity, effect.name), _is_open(entry), kept, asked)
+        called = entry is not None and entry.verdict == ASKED
+        trace = Trace(effect.name, key_of(job.identity, effect.name), _is_open(entry), kept, called)
         looking = asyncio.ensure_future(_in_session(job, effect.look(job, trace, self._sender)))
         try:
             await asyncio.wait([looking], timeout=effect.timeout)
-            return replace(_answered(effect, looking), key="" if entry is None else entry.name)
+            return replace(_ask(effect, looking), key="" if entry is None else entry.name)
         finally:
             looking.cancel()
 
 
-async def keep(store: Store, claim: Claim, seen: Seen) -> bool:
+async def keep(store: Store, claim: Claim, seen: VerifyResult) -> bool:
     """Keep what a look saw before its attempt goes on; False if another attempt has the job by now."""
-    looked = Looked(claim.n, claim.token, claim.id, claim.attempts, sightings(seen.looks), bool(claim.failed_looks))
+    looked = LookResults(
+        claim.n, claim.token, claim.id, claim.attempts, sightings(seen.looks), bool(claim.failed_looks)
+    )
     return await store.write(keep_looks, looked)
 
 
@@ -107,12 +111,12 @@ async def _resolved(handler: Handler, job: Job) -> tuple[tuple[Effect, ...], Job
 
 
 async def _in_session(job: Job, look: Awaitable[Any]) -> Any:
-    """Look for the session that the job is done for, whoever asks: the task of a look has a context of its own."""
+    """Look in the session that the job belongs to: the task of a look has a context of its own."""
     SESSION.set(job.session)
-    return await staying(look)
+    return await in_own_task(look)
 
 
-def _answered(effect: Effect, looking: asyncio.Future[Any]) -> Look:
+def _ask(effect: Effect, looking: asyncio.Future[Any]) -> Look:
     if not looking.done():
         return Look(effect.name, Verdict.INDETERMINATE, f"its check took longer than {effect.timeout:g} s")
     if looking.cancelled():
@@ -121,36 +125,36 @@ def _answered(effect: Effect, looking: asyncio.Future[Any]) -> Look:
     if error is not None:
         return _failed(Look(effect.name, Verdict.INDETERMINATE), error)
     answer = looking.result()
-    return _found(effect, answer) if isinstance(answer, Found) else Look(effect.name, *of_answer(answer))
+    return _with_receipt(effect, answer) if isinstance(answer, Found) else Look(effect.name, *of_answer(answer))
 
 
-def _found(effect: Effect, found: Found) -> Look:
+def _with_receipt(effect: Effect, found: Found) -> Look:
     """Take what a check found for the receipt; one that cannot be kept is not taken for none."""
     if found.receipt is None:
         return Look(effect.name, Verdict.VERIFIED)
     try:
-        return Look(effect.name, Verdict.VERIFIED, receipt=payload.kept(found.receipt))
+        return Look(effect.name, Verdict.VERIFIED, receipt=payload.encode_value(found.receipt))
     except PayloadRejected as error:
         return Look(effect.name, Verdict.INDETERMINATE, f"what it found cannot be kept: {error}"[:LONGEST_NOTE])
 
 
 def _failed(look: Look, error: BaseException) -> Look:
     """Say why a check could not tell. Its error is judged as a handler's would be: it may be able to tell later."""
-    said = classify.of_exception(error)
-    again = said.failure.cls == Class.TRANSIENT
-    return replace(look, note=_words(error), again=again, retry_after=said.retry_after if again else None)
+    failed = classify.of_exception(error)
+    again = failed.failure.cls == Class.TRANSIENT
+    return replace(look, note=_words(error), again=again, retry_after=failed.retry_after if again else None)
 
 
-def _seen(looks: list[Look]) -> Seen:
-    return Seen(combine(look.verdict for look in looks), tuple(looks))
+def _combined(looks: list[Look]) -> VerifyResult:
+    return VerifyResult(combine(look.verdict for look in looks), tuple(looks))
 
 
-def _is_open(entry: Entry | None) -> bool:
+def _is_open(entry: LedgerEntry | None) -> bool:
     return entry is not None and entry.state == "begun"
 
 
 def _words(error: BaseException) -> str:
-    kind = "" if isinstance(error, Untold) else f"{type(error).__name__}: "
+    kind = "" if isinstance(error, CannotTell) else f"{type(error).__name__}: "
     return printable(f"{kind}{error}"[:LONGEST_NOTE])
 
 
@@ -186,4 +190,4 @@ def job_of(
         ledger=list(record.effects),
         parents=parents,
     )
-    return Job(claim, rules, handler.read(row.payload, collected=details.collected), Keeper(fetch=fetch))
+    return Job(claim, rules, handler.read(row.payload, collected=details.collected), JobServices(fetch=fetch))

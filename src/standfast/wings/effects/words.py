@@ -19,10 +19,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from standfast.concurrency.user_code import called
+from standfast.concurrency.user_code import call_user_code
 from standfast.errors import ConfigurationError
 from standfast.failure import Verdict
-from standfast.wings.effects.templates import Untold, checked, filled
+from standfast.wings.effects.templates import CannotTell, checked, filled
 from standfast.wings.http.words import HttpRequest, Reply
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Trace(msgspec.Struct, frozen=True):
     """Whether a person had the job run again since: their word that it may be done again."""
 
 
-class Unanswered(Untold):
+class NoUsableReply(CannotTell):
     """A reply that does not tell whether the effect is there; its status says whether asking again can help."""
 
     def __init__(self, reply: Reply) -> None:
@@ -90,7 +90,7 @@ class Effect:
         """Look for it in the world; give what the check answers."""
         del sender
         assert self._verify is not None  # noqa: S101 - asked only where it is verifiable
-        return await called(self._verify, job, trace)
+        return await call_user_code(self._verify, job, trace)
 
 
 class FileEffect(Effect):
@@ -127,7 +127,7 @@ class FileEffect(Effect):
     async def look(self, job: Job, trace: Trace, sender: Sender) -> Any:
         """Read the file."""
         del sender
-        return await called(self._read, job, trace)
+        return await call_user_code(self._read, job, trace)
 
     def _read(self, job: Job, trace: Trace) -> bool:
         path = Path(filled(self._path, job, trace.key))
@@ -135,7 +135,7 @@ class FileEffect(Effect):
             return not path.exists()
         witness = str(filled(self._witness, job, trace.key))
         if not witness:
-            raise Untold("the witness is empty, which every file holds")
+            raise CannotTell("the witness is empty, which every file holds")
         try:
             with path.open("rb") as file:
                 return _holds(file, witness.encode()) if self._mode == "substring" else _hash(file) == witness.lower()
@@ -179,26 +179,26 @@ class HttpEffect(Effect):
         url = filled(self._url, job, trace.key, partial(quote, safe=""))
         given = self._headers(job) if callable(self._headers) else self._headers or {}
         request = HttpRequest("GET", str(url), dict(given), timeout=self.timeout)
-        return self._judged(await sender.look(job, request), job, trace)
+        return self._judge(await sender.look(job, request), job, trace)
 
-    def _judged(self, reply: Reply, job: Job, trace: Trace) -> Verdict:
+    def _judge(self, reply: Reply, job: Job, trace: Trace) -> Verdict:
         if reply.status in self._status:
-            return self._held(reply, job, trace)
+            return self._witnessed(reply, job, trace)
         if reply.status in GONE or not reply.refuses:
             return Verdict.ABSENT
-        raise Unanswered(reply)
+        raise NoUsableReply(reply)
 
-    def _held(self, reply: Reply, job: Job, trace: Trace) -> Verdict:
+    def _witnessed(self, reply: Reply, job: Job, trace: Trace) -> Verdict:
         fill = partial(filled, job=job, key=trace.key)
         text = None if self._text is None else str(fill(self._text))
         if text == "":
-            raise Untold("the text to look for is empty, which every reply holds")
+            raise CannotTell("the text to look for is empty, which every reply holds")
         found = text is None or text in reply.text
         if found and self._json is not None:
             wanted = fill(self._json) if callable(self._json) else _filled_inside(self._json, fill)
             found = not reply.truncated and _covers(msgspec.json.decode(reply.body), wanted)
         if not found and reply.truncated:
-            raise Untold("the reply is too long to be read whole")
+            raise CannotTell("the reply is too long to be read whole")
         return Verdict.VERIFIED if found else Verdict.ABSENT
 
 

@@ -27,7 +27,7 @@ def stats(*, url: str | None, as_json: bool) -> None:
 @click.command()
 @shared
 def health(*, url: str | None, as_json: bool) -> None:
-    """Say what is not moving. Exits 1 if anything is not."""
+    """List what is not moving. Exits 1 if anything is not."""
     judged = look(url, lambda sf: sf.health())
     if as_json:
         show_json(judged)

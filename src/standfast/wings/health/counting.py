@@ -41,7 +41,7 @@ def oldest(lanes: Sequence[Lane]) -> dict[str, float]:
     return found
 
 
-def shared_out(statement: str, least: Mapping[str, int], most: int) -> Script[Counts]:
+def count_each(statement: str, least: Mapping[str, int], most: int) -> Script[Counts]:
     """Count one kind of jobs in each queue, about so many in all; no count stops before its queue's `least`.
 
     What small queues leave of it is shared by the large ones.
@@ -52,12 +52,12 @@ def shared_out(statement: str, least: Mapping[str, int], most: int) -> Script[Co
         if not open_ or left // len(open_) < max(1, GROWS * share):
             break
         share = left // len(open_)
-        found |= yield from _counted(statement, open_, share)
+        found |= yield from _count(statement, open_, share)
         left -= sum(found[queue].number for queue in open_ if not found[queue].more)
         open_ = [queue for queue in open_ if found[queue].more]
     too_short = {queue: number for queue, number in least.items() if _is_short(found.get(queue), number)}
     for number in {*too_short.values()}:
-        found |= yield from _counted(statement, [queue for queue in too_short if least[queue] == number], number)
+        found |= yield from _count(statement, [queue for queue in too_short if least[queue] == number], number)
     return found
 
 
@@ -65,6 +65,6 @@ def _is_short(count: Count | None, least: int) -> bool:
     return count is None or (count.more and count.number < least)
 
 
-def _counted(statement: str, queues: Sequence[str], most: int) -> Script[Counts]:
+def _count(statement: str, queues: Sequence[str], most: int) -> Script[Counts]:
     rows = yield statement, {"queues": text(queues), "most": most}
     return {queue: Count(number, number >= most) for queue, number in rows}

@@ -6,23 +6,23 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import StandfastError
 from standfast.store.finding import Finding
 from standfast.store.store import Store
-from standfast.wings.relay.verbs import Held
+from standfast.wings.relay.verbs import SpoolStatus
 
 Health = Callable[[], Awaitable[dict[str, Any]]]
 
 
 async def examine(
-    store: Store, health: Health, held: Callable[[], Awaitable[Held | None]], verify: Health, *, full: bool
+    store: Store, health: Health, held: Callable[[], Awaitable[SpoolStatus | None]], verify: Health, *, full: bool
 ) -> dict[str, Any]:
     """Give every finding, and whether none of them is a problem."""
-    found = await aside(partial(store.premises.checkup, full=full))
+    found = await run_in_thread(partial(store.location.checkup, full=full))
     if (spooled := await held()) is not None:
         found.append(Finding("spool", spooled.path, spooled.issue))
-    if store.premises.there():
+    if store.location.exists():
         found += [finding async for finding in _opened(store, health, verify)]
     return {"ok": not any(finding.problem for finding in found), "checks": [finding._asdict() for finding in found]}
 

@@ -62,7 +62,7 @@ COUNTERS = {
 
 
 def text(measures: Measures, grant: Grant | None) -> bytes:
-    """Write down what somebody may see; without a grant, everything."""
+    """Write what a grant may see; without a grant, everything."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Scrape(measures, grant))
     return generate_latest(registry)

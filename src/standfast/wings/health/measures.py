@@ -1,4 +1,4 @@
-"""What is measured, for whoever draws curves of it: health, counts and timings as numbers, queue by queue."""
+"""Measurements for monitoring: health, counts and timings as numbers, queue by queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from standfast.wings.health import timings as timing_scripts
 from standfast.wings.health import verbs as overview
 from standfast.wings.health.rules import QueueFacts, growth_warning, stalled, starved, unmoved
 from standfast.wings.limits import words as gates
-from standfast.wings.relay.verbs import Held
+from standfast.wings.relay.verbs import SpoolStatus
 
 
 class QueueMeasures(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,24 +63,24 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 BOUNDLESS = 1 << 60
-"""Free bytes from which on nobody knows: the disk is a server's."""
+"""Free bytes that mean unknown: the disk is a server's."""
 
 
-def away(spooled: Held | None) -> Measures:
+def measure_away(spooled: SpoolStatus | None) -> Measures:
     """Measure what waits on this host for a store that is away."""
     return Measures(store_up=False, spool=None if spooled is None else _spool(spooled))
 
 
-async def measured(store: Store, spooled: Held | None) -> Measures:
+async def measure(store: Store, spooled: SpoolStatus | None) -> Measures:
     """Measure everything."""
-    facts, judged = await overview.observed(store)
+    facts, judged = await overview.observe(store)
     stats = await overview.stats(store, spooled)
     timings, held = await store.read(timing_scripts.measured())
     head, open_alerts, skew, free = (
         await store.read(audit.peek()),
         await store.read(alerts.standing()),
         store.skew(),
-        store.premises.free_bytes(),
+        store.location.free_bytes(),
     )
     counts: dict[str, dict[str, Any]] = stats["queues"]
     return Measures(
@@ -97,14 +97,14 @@ async def measured(store: Store, spooled: Held | None) -> Measures:
         sweep_age=judged.sweep_age,
         spool=None if spooled is None else _spool(spooled),
         disk_free=free if free < BOUNDLESS else None,
-        wal_bytes=store.premises.wal()[0] if free < BOUNDLESS else None,
+        wal_bytes=store.location.wal()[0] if free < BOUNDLESS else None,
         audit_head=0 if head is None else head.head.seq,
         alerts=tuple(_alert(each, skew) for each in open_alerts),
         sinks=tuple((name, seconds) for name, seconds, _ in judged.failing_sinks),
     )
 
 
-def _spool(spooled: Held) -> tuple[int, float]:
+def _spool(spooled: SpoolStatus) -> tuple[int, float]:
     return spooled.depth, spooled.oldest[0].waited_seconds if spooled.oldest else 0.0
 
 

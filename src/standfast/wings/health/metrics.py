@@ -35,7 +35,7 @@ def endpoint(sf: Standfast, gate: Gatekeeper) -> Callable[[Request], Awaitable[R
 
 
 async def _reader(sf: Standfast, gate: Gatekeeper, request: Request) -> Grant | None:
-    """Tell who asks; None for whoever may see everything because the operator says so."""
+    """Identify the caller; None where the operator lets everyone see everything."""
     if sf.settings.metrics == "loopback" and "authorization" not in request.headers and _is_here(request):
         return None
     grant = await gate.grant(request)

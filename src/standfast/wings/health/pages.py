@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from standfast.dashboard.incidents import incidents
-from standfast.dashboard.page import Drawn, Page, Visit
-from standfast.server.seen import health_for, stats_for, workers_for
+from standfast.dashboard.page import Page, RenderedPage, Visit
+from standfast.server.token_view import health_for, stats_for, workers_for
 from standfast.wings.queues.pages import rows_of
 
 
-async def overview(visit: Visit) -> Drawn:
+async def overview(visit: Visit) -> RenderedPage:
     """Show everything at once."""
-    counted, judged = await asyncio.gather(visit.counted(), visit.health())
+    counted, judged = await asyncio.gather(visit.cached_stats(), visit.health())
     whole = visit.grant.queues is None
     stats = stats_for(counted.value, visit.grant)
     health = health_for(judged, visit.grant, None if whole else counted.value)
@@ -26,14 +26,14 @@ async def overview(visit: Visit) -> Drawn:
         "rows": rows,
         "empty": not rows,
     }
-    return Drawn("overview.html", context)
+    return RenderedPage("overview.html", context)
 
 
-async def workers(visit: Visit) -> Drawn:
+async def workers(visit: Visit) -> RenderedPage:
     """Show who works."""
     stats = await visit.stats()
     spool = stats["spool"] if visit.grant.queues is None else None
-    return Drawn("workers.html", {"workers": workers_for(stats["workers"], visit.grant), "spool": spool})
+    return RenderedPage("workers.html", {"workers": workers_for(stats["workers"], visit.grant), "spool": spool})
 
 
 PAGES = (Page("/", overview), Page("/workers", workers))

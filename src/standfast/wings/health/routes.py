@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from standfast.server import visible as reached
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import stats_for
+from standfast.server.token_view import stats_for
 from standfast.wings.access.words import Right
 
 
@@ -19,6 +19,6 @@ async def health(call: Call) -> Answer:
 
 
 ROUTES = (
-    Route("GET", "/stats", Right.READ, stats, "Count what is there"),
-    Route("GET", "/health", Right.READ, health, "Judge the queue"),
+    Route("GET", "/stats", Right.READ, stats, "Get counts of jobs"),
+    Route("GET", "/health", Right.READ, health, "Report health"),
 )

@@ -59,7 +59,7 @@ class QueueFacts(msgspec.Struct, frozen=True):
     live_workers: int
     rules: QueueRules
     unknown_handlers: tuple[str, ...] = ()
-    """The handlers that waiting jobs name and nobody has declared."""
+    """The undeclared handlers that waiting jobs name."""
     silent: int = 0
     """Accepted jobs that nothing moves and no reason is given for: neither claimed from nor parked, leased or ended."""
     abandoned: int = 0
@@ -83,7 +83,7 @@ class QueueFacts(msgspec.Struct, frozen=True):
     """Which of `due`, `letters`, `new_letters` and `silent` stopped at the bound of counting."""
 
 
-class Absence(NamedTuple):
+class MissingWorker(NamedTuple):
     """A worker that has not left in order, and was last heard of so many seconds ago."""
 
     host: str
@@ -93,7 +93,7 @@ class Absence(NamedTuple):
     ran: tuple[tuple[str, int], ...] = ()
     """What it ran: queue/handler, and how many."""
     holds: int = 0
-    """How many jobs nobody has taken from it yet."""
+    """How many of its jobs are not recovered yet."""
     calls: bool = False
     """Whether it is a process that only calls: many end without a word, and only what they ran is worth one."""
 
@@ -125,12 +125,12 @@ class StoreFacts(msgspec.Struct, frozen=True):
     fallbacks: tuple[tuple[str, int], ...] = ()
     """The queues whose calls lately went to their fallback, and how many did so far."""
     policy_issue: str | None = None
-    """What is wrong with the policy that somebody configured."""
+    """What is wrong with the configured policy."""
     failing_sinks: tuple[tuple[str, float, str], ...] = ()
     """The surfaces that took nothing lately, for how many seconds, and why."""
     working_for: float = 0.0
     """For how many seconds the oldest of the live workers has been there."""
-    absences: tuple[Absence, ...] = ()
+    absences: tuple[MissingWorker, ...] = ()
     """The workers that have not left in order; most of them are alive."""
 
 
@@ -167,7 +167,7 @@ def too_deep(facts: QueueFacts) -> bool:
 
 
 def stalled(facts: QueueFacts) -> bool:
-    """Tell whether the oldest due job waits while nothing is claimed, and nobody paused the queue."""
+    """Tell whether the oldest due job waits while nothing is claimed and the queue is not paused."""
     waits = (facts.oldest_due_seconds or 0) >= facts.rules.stall_warning
     return waits and not facts.claimed_recently and not facts.paused
 
@@ -239,7 +239,7 @@ def _due(facts: QueueFacts) -> Iterator[Finding]:
         yield Finding(pending, AlertKind.STALLED, waits, rules.stall_warning)
     if facts.due and not facts.live_workers:
         text = f"{facts.queue}: {_count(facts.due, 'due job', 'due' in facts.at_least)} and no worker"
-        # While a worker is replaced there is none for a moment, and nobody needs to hear of that.
+        # While a worker is replaced there is none for a moment, which is no alert.
         yield Finding(text, AlertKind.NO_WORKER if waits >= UNSERVED_AFTER else None, waits, UNSERVED_AFTER)
 
 
@@ -310,7 +310,7 @@ def _store_issues(facts: StoreFacts) -> Iterator[str]:
         yield "clock jumped"
 
 
-def lost(absence: Absence) -> bool:
+def lost(absence: MissingWorker) -> bool:
     """Tell whether a worker is dead, or silent for so long that it may be."""
     silent = absence.seconds > (FROZEN_AFTER if absence.life == "alive" else SILENT_AFTER)
     return (absence.life == "dead" or silent) and bool(absence.ran or not absence.calls)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from standfast.job import HTTP
 from standfast.profiles import stored_rules
 from standfast.store.steps import Script, text
-from standfast.wings.health.counting import Lane, oldest, shared_out
+from standfast.wings.health.counting import Lane, count_each, oldest
 from standfast.wings.limits.words import Row
 from standfast.wings.records.reads import LOOKED_THROUGH
 
@@ -99,7 +99,7 @@ class Facts(NamedTuple):
     upkeep: dict[str, float]
     overdue: dict[str, int]
     unknown_handlers: list[tuple[str, str]]
-    """Queue and name of each handler that waiting jobs ask for and nobody has declared."""
+    """Queue and name of each undeclared handler that waiting jobs ask for."""
     next_due_at: float | None
     fallbacks: list[tuple[str, int]]
     """Queues whose calls went to their fallback within the last day, with how many ever did."""
@@ -142,7 +142,7 @@ DEFERRED_LONG = 3600.0
 
 
 LOOKED_AT = 2_000
-"""How many of each kind are looked at for silence, and for handlers nobody has declared; lanes and gates likewise."""
+"""How many of each kind are looked at for silence, and for undeclared handlers; lanes and gates likewise."""
 
 
 def _aside() -> int:
@@ -181,9 +181,9 @@ def _queues(now: float, lanes: Sequence[Lane]) -> Script[list[QueueRow]]:
     rows = yield "queue_facts", {}
     rules = {name: stored_rules(name, published) for name, published, *_ in rows}
     depths = {name: each.depth_warning + 1 for name, each in rules.items()}
-    due = yield from shared_out("count_due_of", depths, MOST_COUNTED)
+    due = yield from count_each("count_due_of", depths, MOST_COUNTED)
     stops = {name: each.dead_warning + 1 for name, each in rules.items()}
-    letters = yield from shared_out("count_letters_of", stops, MOST_COUNTED)
+    letters = yield from count_each("count_letters_of", stops, MOST_COUNTED)
     late = {queue: rest for queue, *rest in (yield "late_jobs", {"now": now, "most": _aside()})}
     more_late = sum(number for number, _ in late.values()) >= _aside()
     waiting = oldest(lanes)

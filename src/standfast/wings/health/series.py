@@ -1,4 +1,4 @@
-"""The last minutes as a line: what this process saw once a second, while somebody was looking. Kept nowhere else."""
+"""The last minutes as a line: what this process saw once a second, while a page was open. Kept nowhere else."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Series:
-    """Samples the counters while somebody looks."""
+    """Samples the counters while a page is open."""
 
     def __init__(self, sf: Standfast) -> None:
         self._sf = sf
@@ -64,7 +64,7 @@ class Series:
         """Give what was sampled, and go on sampling for a while."""
         self._looked_at = time.monotonic()
         if self._sampling is None or self._sampling.done():
-            self._samples.clear()  # a line across a time that nobody looked at would be invented
+            self._samples.clear()  # a line across an unobserved time would be invented
             self._counters = None
             self._sampling = asyncio.get_running_loop().create_task(self._sample())
         return list(self._samples)

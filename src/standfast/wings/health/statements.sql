@@ -90,7 +90,7 @@ SELECT queue, count(*), min(due_at) FROM (
 ) AS late GROUP BY queue
 
 -- name: unknown_handlers
--- The handlers that waiting jobs name and nobody has declared: of claimable ones in all lanes, of others among so many
+-- The undeclared handlers that waiting jobs name: of claimable ones in all lanes, of others among so many
 -- that come due first or are parked.
 SELECT queue, handler FROM (
   SELECT value->>0 AS queue, value->>1 AS handler FROM json_each(:lanes)
@@ -209,9 +209,9 @@ UNION ALL
 SELECT queue, 'waiting', count(*) FROM (SELECT queue FROM job WHERE state = 'waiting' LIMIT :aside) AS waiting GROUP BY queue
 
 -- name: old_snapshots (postgres only)
--- Who keeps what has ended from being cleaned away, and for how many seconds; of a replication slot nobody knows that.
+-- Who keeps what has ended from being cleaned away, and for how many seconds; unknown for a replication slot.
 -- In SQLite nothing can keep it for long.
-(SELECT 'a transaction of ' || coalesce(nullif(application_name, ''), usename, 'somebody') || ' (pid ' || pid || ')',
+(SELECT 'a transaction of ' || coalesce(nullif(application_name, ''), usename, 'an unknown user') || ' (pid ' || pid || ')',
   extract(epoch FROM clock_timestamp() - xact_start)::double precision
 FROM pg_stat_activity
 WHERE coalesce(backend_xmin, backend_xid) IS NOT NULL AND backend_type = 'client backend' AND datname = current_database()

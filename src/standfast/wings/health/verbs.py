@@ -21,7 +21,7 @@ from standfast.wings.health.rules import (
     DENIALS_WITHIN,
     GROWTH_WITHIN,
     LATE_SWEEPS,
-    Absence,
+    MissingWorker,
     QueueFacts,
     StoreFacts,
     conditions,
@@ -34,14 +34,14 @@ from standfast.wings.limits import holds
 from standfast.wings.limits import words as gates
 from standfast.wings.limits.words import Closing, Row
 from standfast.wings.policy import scripts as policies
-from standfast.wings.policy.force import of_store
-from standfast.wings.policy.scripts import MOST_COUNTED, Doings
+from standfast.wings.policy.policy_in_force import of_store
+from standfast.wings.policy.scripts import MOST_COUNTED, PolicyActivity
 from standfast.wings.records.view import moments
 from standfast.wings.redrives import redrive_reads
 from standfast.wings.redrives.rules import issues_of_halts
-from standfast.wings.relay.verbs import Held, said
+from standfast.wings.relay.verbs import SpoolStatus, server_message
 from standfast.wings.schedules import scripts as schedules
-from standfast.wings.schedules.rules import OVERDUE_AFTER, Late
+from standfast.wings.schedules.rules import OVERDUE_AFTER, LateSchedule
 from standfast.wings.schedules.rules import issues as issues_of_schedules
 from standfast.wings.workflows import graphs
 from standfast.wings.workflows.rules import issues as issues_of_workflows
@@ -56,7 +56,7 @@ JUMP_SHOWN = 86400.0
 STUCK_SHOWN = 10
 
 
-async def observed(store: Store) -> tuple[Facts, StoreFacts]:
+async def observe(store: Store) -> tuple[Facts, StoreFacts]:
     """Read what health and alerts are judged by: as the store has it, and as the rules take it."""
     facts = await store.read(
         health_scripts.facts(
@@ -64,35 +64,37 @@ async def observed(store: Store) -> tuple[Facts, StoreFacts]:
         )
     )
     now = store.now()
-    doings = await store.read(policies.doings(now, letters_within=GROWTH_WITHIN, refusals_within=DENIALS_WITHIN))
-    judged = _governed(_store_facts(facts, now, disk_low=store.premises.disk_low()), doings)
+    activity = await store.read(
+        policies.policy_activity(now, letters_within=GROWTH_WITHIN, refusals_within=DENIALS_WITHIN)
+    )
+    judged = _governed(_store_facts(facts, now, disk_low=store.location.disk_low()), activity)
     failing = tuple((name, now - since, why) for name, since, why in await store.read(alerts.sinks()))
     return facts, msgspec.structs.replace(judged, failing_sinks=failing)
 
 
 async def wrong_now(store: Store) -> dict[Key, Condition]:
     """Give everything that is wrong just now and is an alert."""
-    _, facts = await observed(store)
+    _, facts = await observe(store)
     return conditions(facts)
 
 
-async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
+async def health(store: Store, spooled: SpoolStatus | None = None) -> dict[str, Any]:
     """Judge the store by what it holds; any process gives the same answer, but for what waits on its own host."""
-    facts, judged = await observed(store)
+    facts, judged = await observe(store)
     found = issues(judged)
     strain = await store.read(health_scripts.strain(store.now()))
     found += issues_of_strain(
-        strain.snapshots, dead=strain.dead, live=strain.live, promotion=strain.promotion, wal=store.premises.wal()
+        strain.snapshots, dead=strain.dead, live=strain.live, promotion=strain.promotion, wal=store.location.wal()
     )
     found += issues_of_halts(await store.read(redrive_reads.halted()))
     found += issues_of_workflows(await store.read(graphs.stuck(STUCK_SHOWN + 1)), STUCK_SHOWN)
-    late = [Late(*each) for each in await store.read(schedules.late(*store.times(), OVERDUE_AFTER))]
+    late = [LateSchedule(*each) for each in await store.read(schedules.late(*store.times(), OVERDUE_AFTER))]
     found += issues_of_schedules(late, workers=bool(facts.workers))
     if store.trouble:
         found.append(f"store: {store.trouble}")
-    unnoted = store.anchor.problem
-    if unnoted:
-        found.append(f"audit: the chain's head cannot be noted in {unnoted}; a cut end would not show there")
+    anchor_error = store.anchor.problem
+    if anchor_error:
+        found.append(f"audit: the chain's head cannot be noted in {anchor_error}; a cut end would not show there")
     if spooled is not None and spooled.issue:
         found.append(spooled.issue)
     return {
@@ -106,7 +108,7 @@ async def health(store: Store, spooled: Held | None = None) -> dict[str, Any]:
     }
 
 
-def away(error: StoreUnavailable | WrongAddress, spooled: Held | None) -> dict[str, Any]:
+def store_away(error: StoreUnavailable | WrongAddress, spooled: SpoolStatus | None) -> dict[str, Any]:
     """Tell of a store that cannot be asked: what is pending on this host is the least there is."""
     issue = None if spooled is None else spooled.issue
     return {
@@ -114,13 +116,13 @@ def away(error: StoreUnavailable | WrongAddress, spooled: Held | None) -> dict[s
         "at_least": ["total_pending", "total_dead_letter"],
         "total_pending": 0 if spooled is None else spooled.depth,
         "total_dead_letter": 0,
-        "issues": [f"store: {said(error)}", *([issue] if issue else [])],
+        "issues": [f"store: {server_message(error)}", *([issue] if issue else [])],
         "alerts": [],
         "spool": None if spooled is None else spooled.summary(),
     }
 
 
-async def stats(store: Store, spooled: Held | None = None) -> dict[str, Any]:
+async def stats(store: Store, spooled: SpoolStatus | None = None) -> dict[str, Any]:
     """Count what is there, and what happened so far."""
     facts, tallies = await store.read(health_scripts.survey(store.now(), store.boot(), silent_after=SILENT_AFTER))
     now, skew = store.now(), store.skew()
@@ -138,7 +140,7 @@ async def stats(store: Store, spooled: Held | None = None) -> dict[str, Any]:
         "counters": _counters(tallies),
         "queues": _counts(facts, tallies),
         "gates": [_gate(row, now) for row in facts.gates],
-        "spool": spooled and spooled.shown(),
+        "spool": spooled and spooled.display(),
     }
 
 
@@ -178,8 +180,8 @@ def _gate(row: Row, now: float) -> dict[str, Any]:
     elif row.kind == "breaker":
         shown |= {"state": gates.circuit(row).state, "failures": row.used}
     elif row.kind == "gate":
-        said = msgspec.json.decode(row.detail or "{}", type=Closing)
-        shown |= {"closed_seconds": round(now - said.since, 3), "why": said.why, "broken": said.broken}
+        closing = msgspec.json.decode(row.detail or "{}", type=Closing)
+        shown |= {"closed_seconds": round(now - closing.since, 3), "why": closing.why, "broken": closing.broken}
     elif row.kind == "probe":
         word = gates.disabled(row)
         shown |= {"closed_seconds": round(now - word.since, 3), "why": word.why, "up": word.up}
@@ -189,16 +191,16 @@ def _gate(row: Row, now: float) -> dict[str, Any]:
     return {**shown, "opens_in": opens_in}
 
 
-def _with_doings(facts: QueueFacts, doings: Doings) -> QueueFacts:
-    new, denials = doings.letters.get(facts.queue, 0), doings.refusals.get(facts.queue, 0)
+def _with_activity(facts: QueueFacts, activity: PolicyActivity) -> QueueFacts:
+    new, denials = activity.letters.get(facts.queue, 0), activity.refusals.get(facts.queue, 0)
     at_least = (*facts.at_least, "new_letters") if new >= MOST_COUNTED else facts.at_least
     return msgspec.structs.replace(facts, new_letters=new, denials=denials, at_least=at_least)
 
 
-def _governed(facts: StoreFacts, doings: Doings) -> StoreFacts:
+def _governed(facts: StoreFacts, activity: PolicyActivity) -> StoreFacts:
     """Add what is known of the policy, and of letters that grow or may not be replayed."""
-    queues = [_with_doings(each, doings) for each in facts.queues]
-    issue = of_store(doings.kept.rules, doings.kept.problem).issue
+    queues = [_with_activity(each, activity) for each in facts.queues]
+    issue = of_store(activity.stored_policy.rules, activity.stored_policy.problem).issue
     return msgspec.structs.replace(facts, queues=tuple(queues), policy_issue=issue)
 
 
@@ -209,18 +211,18 @@ def _open_breakers(facts: Facts, now: float) -> tuple[tuple[str, int, float], ..
 
 def _disabled_handlers(facts: Facts, now: float) -> tuple[tuple[str, str, float, bool], ...]:
     """Give the handlers that a process cannot run just now. One that is up again everywhere is not among them."""
-    said = [(row.key.split(":", 2)[2], row, gates.disabled(row)) for row in facts.gates if row.kind == "probe"]
+    disabled = [(row.key.split(":", 2)[2], row, gates.disabled(row)) for row in facts.gates if row.kind == "probe"]
     return tuple(
         (f"{gates.queue_of(row.key)}/{handler}", found.why, now - found.since, found.up)
-        for handler, row, found in said
+        for handler, row, found in disabled
         if not found.up or gates.also_denied(found, now)
     )
 
 
 def _broken_gates(facts: Facts) -> tuple[tuple[str, str], ...]:
     closed = [row for row in facts.gates if row.kind == "gate"]
-    said = {gates.queue_of(row.key): msgspec.json.decode(row.detail or "{}", type=Closing) for row in closed}
-    return tuple((queue, closing.why) for queue, closing in said.items() if closing.broken)
+    closings = {gates.queue_of(row.key): msgspec.json.decode(row.detail or "{}", type=Closing) for row in closed}
+    return tuple((queue, closing.why) for queue, closing in closings.items() if closing.broken)
 
 
 def _counters(tallies: Tallies) -> dict[str, int]:
@@ -232,17 +234,17 @@ def _counters(tallies: Tallies) -> dict[str, int]:
 
 def _counts(facts: Facts, tallies: Tallies) -> dict[str, dict[str, Any]]:
     """Give what each queue holds, and what happened there so far."""
-    told: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    counters: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for (queue, kind), number in tallies.told.items():
-        told[queue][kind] = number
-    return {queue.name: _queue_counts(queue, tallies, told[queue.name]) for queue in facts.queues}
+        counters[queue][kind] = number
+    return {queue.name: _queue_counts(queue, tallies, counters[queue.name]) for queue in facts.queues}
 
 
-def _queue_counts(queue: QueueRow, tallies: Tallies, told: dict[str, int]) -> dict[str, Any]:
+def _queue_counts(queue: QueueRow, tallies: Tallies, counters: dict[str, int]) -> dict[str, Any]:
     doing = {what: tallies.doing.get((queue.name, what), 0) for what in ("running", "scheduled", "parked", "waiting")}
     at_least = sorted({*queue.at_least, *tallies.at_least})
     counts = {"due": queue.due, **doing, "letters": queue.letters, "at_least": at_least}
-    return {**counts, "paused": bool(queue.paused), "counters": told}
+    return {**counts, "paused": bool(queue.paused), "counters": counters}
 
 
 def _store_facts(facts: Facts, now: float, *, disk_low: bool) -> StoreFacts:
@@ -267,12 +269,12 @@ def _store_facts(facts: Facts, now: float, *, disk_low: bool) -> StoreFacts:
     )
 
 
-def _absence(worker: Missing, now: float) -> Absence:
+def _absence(worker: Missing, now: float) -> MissingWorker:
     """Judge a worker that has not left: by the lock of its process, where that can be seen from here."""
     life = "dead" if worker.dead else "unknown" if worker.process is None else lifeline.verdict(worker.process)
     ran = tuple(sorted(msgspec.json.decode(worker.ran, type=dict[str, int]).items()))
     calls = worker.id.startswith(CALLER)
-    return Absence(worker.host, worker.pid, now - worker.beat_at, life, ran, worker.holds, calls)
+    return MissingWorker(worker.host, worker.pid, now - worker.beat_at, life, ran, worker.holds, calls)
 
 
 def _queue_facts(queue: QueueRow, facts: Facts, serving: int, now: float) -> QueueFacts:

@@ -91,7 +91,7 @@ class Wire:
             extensions={"route": route},
         ) as response:
             reply.status = response.status_code
-            reply.headers = _kept(response.headers)
+            reply.headers = _kept_headers(response.headers)
             async with aclosing(response.aiter_raw()) as chunks:
                 await _read(chunks, reply)
 
@@ -223,7 +223,7 @@ def _words(error: BaseException | None, within: float) -> str:
     return str(error or "the connection broke")
 
 
-def _kept(headers: httpx2.Headers) -> dict[str, str]:
+def _kept_headers(headers: httpx2.Headers) -> dict[str, str]:
     return {name: printable(headers[name][:LONGEST_HEADER]) for name in KEPT_HEADERS if name in headers}
 
 

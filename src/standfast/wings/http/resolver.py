@@ -1,6 +1,6 @@
 """Looking names up for one queue, on threads of its own: a name that hangs costs that queue a thread, and no other one.
 
-A lookup cannot be stopped. Whoever gives up leaves its thread behind, so a name that is being looked up is never looked
+A lookup cannot be stopped. Giving up leaves its thread behind, so a name that is being looked up is never looked
 up a second time beside that: everybody who asks for it waits for the one answer.
 """
 
@@ -45,12 +45,12 @@ class Resolver:
             return
         answer: Answer = Future()
         self._asked[host] = asyncio.wrap_future(answer)
-        self._asked[host].add_done_callback(lambda done: self._answered(host, done))
+        self._asked[host].add_done_callback(lambda done: self._forget(host, done))
         # The end of the process does not wait for it.
         Thread(target=_look_up, args=(host, answer), name="standfast-lookup", daemon=True).start()
 
-    def _answered(self, host: str, answer: asyncio.Future[list[Address]]) -> None:
-        answer.exception()  # whoever wanted to know may be gone, and it is no fault then
+    def _forget(self, host: str, answer: asyncio.Future[list[Address]]) -> None:
+        answer.exception()  # the caller may be gone, which is no fault
         del self._asked[host]
         self._free.release()
 

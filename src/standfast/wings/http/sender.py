@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import Permanent
 from standfast.spine.claimed_job import ClaimedJob
 from standfast.telemetry import current
@@ -31,8 +31,8 @@ class Sender:
         """Send the request of a job; give the reply, or raise what happened instead."""
         request: HttpRequest = job.input
         route = Route(job.queue, job.rules.destinations, reuse=job.repeatable)
-        asked = request.timeout or TIMEOUT
-        within = asked if job.timeout is None else min(asked, job.timeout)
+        timeout = request.timeout or TIMEOUT
+        within = timeout if job.timeout is None else min(timeout, job.timeout)
         try:
             return await (await self._wire()).send(request, headers(job, request), route, within)
         except Refused as refused:
@@ -68,7 +68,7 @@ class Sender:
     async def _wire(self) -> Wire:
         loop = asyncio.get_running_loop()
         if loop not in self._wires:
-            opened = await aside(_open)  # a third of a second, beside the loop
+            opened = await run_in_thread(_open)  # a third of a second, beside the loop
             self._wires.setdefault(loop, opened)
         return self._wires[loop]
 

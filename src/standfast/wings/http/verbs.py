@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from standfast.errors import PayloadRejected
 from standfast.failure.classify import of_http
-from standfast.failure.retry_after import wait_asked_for
+from standfast.failure.retry_after import requested_wait
 from standfast.job import HTTP, NewJob
 from standfast.outcome import Failed
 from standfast.printable import printable
@@ -37,7 +37,7 @@ def built_in(door: Enqueues, sender: Sender) -> Handler:
 
     async def http(job: ClaimedJob) -> dict[str, Any] | Failed:
         """Send one request. What is raised on the way is judged where every handler's exceptions are."""
-        return judged(await sender.send(job))
+        return judge(await sender.send(job))
 
     declared = Declaration(queue="", name=HTTP)
     return Handler(http, declared, door, input=HttpRequest, soft=False, identity=lambda given: given.identity)
@@ -75,18 +75,18 @@ def check_key(job: NewJob) -> None:
 def leading_inside(jobs: Sequence[NewJob]) -> list[str]:
     """Give the URLs that plainly lead to addresses which are not public, so that their queue must name them."""
     urls = (_read_url(job.payload).url for job in jobs if job.handler == HTTP)
-    return [url for url in urls if _refused(url, ()) is not None]
+    return [url for url in urls if _refusal(url, ()) is not None]
 
 
 def check_destinations(queue: str, urls: Iterable[str], rules: QueueRules) -> None:
     """Refuse a private address that the queue does not name. Names are looked up, and vetted, when connecting."""
     for url in urls:
-        refused = _refused(url, rules.destinations)
+        refused = _refusal(url, rules.destinations)
         if refused is not None:
             raise PayloadRejected(f"{refusal(queue, rules.destinations, refused)}; nothing was written")
 
 
-def _refused(url: str, entries: tuple[str, ...]) -> Refused | None:
+def _refusal(url: str, entries: tuple[str, ...]) -> Refused | None:
     host = host_of(url)
     try:
         destinations(entries).vet(host, known_addresses(host))
@@ -95,15 +95,15 @@ def _refused(url: str, entries: tuple[str, ...]) -> Refused | None:
     return None
 
 
-def judged(reply: Reply) -> dict[str, Any] | Failed:
+def judge(reply: Reply) -> dict[str, Any] | Failed:
     """Turn a reply into the job's result, or into how it failed."""
-    failed = of_http(reply.status or 0, wait_asked_for(lambda name: reply.headers.get(name.lower())))
+    failed = of_http(reply.status or 0, requested_wait(lambda name: reply.headers.get(name.lower())))
     if failed is None:
-        return kept(reply)
-    return replace(failed, failure=replace(failed.failure, message=_told(reply)))
+        return stored_reply(reply)
+    return replace(failed, failure=replace(failed.failure, message=_describe(reply)))
 
 
-def kept(reply: Reply) -> dict[str, Any]:
+def stored_reply(reply: Reply) -> dict[str, Any]:
     """Give what is stored of a reply."""
     result = {"status": reply.status, "headers": reply.headers, "body": _body(reply)}
     return {**result, "_truncated": True} if reply.truncated else result
@@ -123,7 +123,7 @@ def _body(reply: Reply) -> Any:
     return reply.text
 
 
-def _told(reply: Reply) -> str:
+def _describe(reply: Reply) -> str:
     to = f" to {reply.headers['location']}" if "location" in reply.headers else ""
     words = printable(reply.text[:LONGEST_QUOTE]).strip()
     return f"HTTP {reply.status}{to}: {words}" if words else f"HTTP {reply.status}{to}"

@@ -66,12 +66,12 @@ def delivery(headers: Mapping[str, str] | Iterable[tuple[str, str]], body: bytes
     return Delivery({name: ", ".join(values) for name, values in found.items()}, body, repeated)
 
 
-def ambiguous(came: Delivery, also: str | None = None) -> Refused | None:
-    """Refuse a delivery that says twice who sent it or what it is: whoever reads the other value reads another one."""
-    told = sorted(name for name in came.repeated if name.startswith(SAID_ONCE) or name == (also or "").lower())
-    if not told:
+def ambiguous(delivery: Delivery, also: str | None = None) -> Refused | None:
+    """Refuse a delivery that names its sender or its kind twice: a proxy may have read the other value."""
+    repeated = sorted(name for name in delivery.repeated if name.startswith(SAID_ONCE) or name == (also or "").lower())
+    if not repeated:
         return None
-    return Refused(400, f"the delivery has more than one {told[0]} header", "send each of its own headers once")
+    return Refused(400, f"the delivery has more than one {repeated[0]} header", "send each of its own headers once")
 
 
 def text(value: object, longest: int = 1000) -> str | None:

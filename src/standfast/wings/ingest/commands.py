@@ -37,7 +37,7 @@ def ingest(*, name: str, file: str, url: str | None, as_json: bool, **options: A
     SOURCE is `github`, or a NAME of [ingest.NAME] in standfast.toml. Exits 0 also if the delivery is ignored.
     """
     raw = sys.stdin.buffer.read() if file == "-" else _contents(file)
-    headers = [*options["headers"], *_named(name, raw, options["event"], options["delivery"])]
+    headers = [*options["headers"], *_implied_headers(name, raw, options["event"], options["delivery"])]
 
     async def question(sf: Standfast) -> Answer:
         return await take(sf, _source(sf, name, unsigned=options["unsigned"]), headers, raw)
@@ -58,7 +58,7 @@ def _contents(file: str) -> bytes:
         raise click.UsageError(f"cannot read {file}: {error.strerror}") from error
 
 
-def _named(name: str, raw: bytes, event: str | None, delivery: str | None) -> list[tuple[str, str]]:
+def _implied_headers(name: str, raw: bytes, event: str | None, delivery: str | None) -> list[tuple[str, str]]:
     """Give the headers that options stand for. A script that runs twice for the same body stores one job."""
     if name != GITHUB:
         return [("webhook-id", delivery)] if delivery else []

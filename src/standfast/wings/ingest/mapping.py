@@ -42,7 +42,7 @@ def early_refusal(delivery: Delivery, source: Source, table: MappedTable, now: f
 
 
 def vouches_for_headers(source: Source, table: MappedTable) -> bool:
-    """Tell whether headers are the sender's own: a signature covers the body, and whoever caught one writes others."""
+    """Tell whether headers are the sender's own: a signature covers only the body, so an attacker can change them."""
     return not source.secrets or _signature(table)[0] == "bearer"
 
 
@@ -66,7 +66,7 @@ def arrival(table: MappedTable, body: Any, key: str | None, source: str) -> Read
     queue = _text_at(table.queue, body)
     if queue is None or (is_path(table.queue) and queue not in table.queues):
         named = "nothing" if queue is None else repr(text(queue, 100))
-        return Refused(422, f"{table.queue} names {named}, which is none of this source's queues", "see its queues")
+        return Refused(422, f"{table.queue} names {named}, which is not one of this source's queues", "see its queues")
     if table.kind == "json" and table.idempotency_key is not None:
         key = _text_at(table.idempotency_key, body)
         if key is None:

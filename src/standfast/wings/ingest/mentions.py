@@ -1,4 +1,4 @@
-"""Is somebody meant by @ in a text? As GitHub reads it: not within code, comments, addresses or names of teams.
+"""Does a text mention a login with @? As GitHub reads it: not within code, comments, addresses or names of teams.
 
 Every text costs linear time: it is cut at marks, never matched against patterns that could start everywhere.
 """

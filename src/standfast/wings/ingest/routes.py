@@ -50,7 +50,7 @@ async def _delivered(sf: Standfast, request: Request) -> Response:
 
 
 def _expected(sf: Standfast, name: str) -> Source | None:
-    """Find the source of a delivery; of one that nobody expects nothing is read."""
+    """Find the source of a delivery; nothing is read of an unexpected one."""
     try:
         return source(name, sf.settings.ingest, os.environ)
     except ConfigurationError:

@@ -88,7 +88,7 @@ def source(name: str, tables: Mapping[str, Mapping[str, Any]], environment: Mapp
 
 
 def by_hand(name: str, tables: Mapping[str, Mapping[str, Any]]) -> Source | None:
-    """Give a source whose deliveries nobody signs: on a command line, who calls could enqueue anyway."""
+    """Give a source with unsigned deliveries: the caller of a command line could enqueue anyway."""
     if name not in tables and name != GITHUB:
         return None
     return Source(name=name, table=_read(name, tables.get(name, {})), secrets=())

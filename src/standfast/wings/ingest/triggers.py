@@ -70,7 +70,7 @@ def found_in(event: Event) -> Found | str:
 # --- continuous integration
 
 
-def _ended(event: Event, run: dict[str, Any], branch: object, *, title: object, url: object) -> Found | str:
+def _of_ended_run(event: Event, run: dict[str, Any], branch: object, *, title: object, url: object) -> Found | str:
     """Judge a workflow or check that has ended."""
     if event.action != "completed":
         return f"{event.name} {event.action} is no end"
@@ -104,7 +104,7 @@ def _fork(event: Event, run: dict[str, Any]) -> str | None:
 def _place(event: Event, run: dict[str, Any], branch: object) -> str | None:
     """Name the branch that a run was of, or its commit. What is not the default branch never has its name.
 
-    Else somebody's fork could take the place of a broken default branch, whose thread it would share.
+    Else a fork could take the place of a broken default branch, whose thread it would share.
     """
     name, commit, fork = text(branch, 150), text(run.get("head_sha"), 64), _fork(event, run)
     if name is None:
@@ -128,7 +128,7 @@ def _pull_request(event: Event, run: dict[str, Any]) -> int | None:
 
 def _workflow_run(event: Event) -> Found | str:
     run = event.part("workflow_run")
-    return _ended(
+    return _of_ended_run(
         event, run, run.get("head_branch"), title=run.get("display_title") or run.get("name"), url=run.get("html_url")
     )
 
@@ -136,7 +136,7 @@ def _workflow_run(event: Event) -> Found | str:
 def _check_run(event: Event) -> Found | str:
     run = event.part("check_run")
     suite = event.part("check_run", "check_suite")
-    return _ended(event, run, suite.get("head_branch"), title=run.get("name"), url=run.get("html_url"))
+    return _of_ended_run(event, run, suite.get("head_branch"), title=run.get("name"), url=run.get("html_url"))
 
 
 def _check_suite(event: Event) -> Found | str:
@@ -144,7 +144,7 @@ def _check_suite(event: Event) -> Found | str:
     title = event.part("check_suite", "app").get("name")
     home, commit = event.part("repository").get("html_url"), suite.get("head_sha")
     url = f"{home}/commit/{commit}" if home and commit else None
-    return _ended(event, suite, suite.get("head_branch"), title=title, url=url)
+    return _of_ended_run(event, suite, suite.get("head_branch"), title=title, url=url)
 
 
 def _status(event: Event) -> Found | str:
@@ -207,7 +207,7 @@ def _comment(parents: Sequence[str], otherwise: str | None) -> Callable[[Event],
         of = next((event.part(name) for name in parents if event.part(name)), {})
         trigger = "mention" if event.mentioned(comment) else otherwise
         if trigger is None:
-            return f"{event.name} {event.action} mentions nobody who is configured"
+            return f"{event.name} {event.action} mentions no configured login"
         return _subject(comment, trigger, of)
 
     return read
@@ -216,7 +216,7 @@ def _comment(parents: Sequence[str], otherwise: str | None) -> Callable[[Event],
 def _discussion(event: Event) -> Found | str:
     part = event.part("discussion")
     if not event.mentioned(part):
-        return f"{event.name} {event.action} mentions nobody who is configured"
+        return f"{event.name} {event.action} mentions no configured login"
     return _subject(part, "mention")
 
 

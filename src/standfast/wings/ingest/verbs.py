@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from standfast.application import Standfast
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import (
     Backpressure,
     ConfigurationError,
@@ -61,12 +61,12 @@ async def receive(sf: Standfast, name: str, headers: Headers, raw: Body) -> Answ
 
 def refused_unread(sf: Standfast, found: Source, headers: Headers) -> Answer | None:
     """Refuse a delivery by its headers alone, before anything of its body is read; None if it may be read."""
-    came = delivery(headers, b"")
-    refused = ambiguous(came, getattr(found.table, "signature_header", None))
+    head = delivery(headers, b"")
+    refused = ambiguous(head, getattr(found.table, "signature_header", None))
     if refused is None and isinstance(found.table, MappedTable):
-        refused = early_refusal(came, found, found.table, sf.clock.wall())
+        refused = early_refusal(head, found, found.table, sf.clock.wall())
     elif refused is None and found.secrets:
-        refused = signatures.hub_is_there(came)
+        refused = signatures.hub_is_there(head)
     if refused is None:
         return None
     log.warning("a delivery of %s is refused unread: %s", found.name, printable(refused.detail))
@@ -78,14 +78,14 @@ async def take(sf: Standfast, found: Source, headers: Headers, raw: Body) -> Ans
     raw = _bytes(raw)
     if len(raw) > found.largest:
         return _problem(Refused(413, f"the body has more than {found.largest} bytes", "send less at a time"))
-    came, now = delivery(headers, raw), sf.clock.wall()
-    refused = ambiguous(came, getattr(found.table, "signature_header", None))
+    arrived, now = delivery(headers, raw), sf.clock.wall()
+    refused = ambiguous(arrived, getattr(found.table, "signature_header", None))
     if refused is not None:
-        return await _answered(sf, found, refused)
-    readings = read(came, found, now) if len(raw) <= QUICKLY_READ else await aside(read, came, found, now)
+        return await _answer(sf, found, refused)
+    readings = read(arrived, found, now) if len(raw) <= QUICKLY_READ else await run_in_thread(read, arrived, found, now)
     if not isinstance(readings, list):
-        return await _answered(sf, found, readings)
-    answers = [await _answered(sf, found, each) for each in readings]
+        return await _answer(sf, found, readings)
+    answers = [await _answer(sf, found, each) for each in readings]
     return max(status for status, _ in answers), {"items": [body for _, body in answers]}
 
 
@@ -98,17 +98,17 @@ def _bytes(raw: Body) -> bytes:
     )
 
 
-def read(came: Delivery, found: Source, now: float) -> Reading | list[Reading]:
+def read(arrived: Delivery, found: Source, now: float) -> Reading | list[Reading]:
     """Read a delivery as its source says."""
     if found.name == GITHUB:
-        return github.read(came, found)
+        return github.read(arrived, found)
     assert isinstance(found.table, MappedTable)  # noqa: S101 - of every other source
     if found.table.kind == "cloudevents":
-        return cloudevents.read(came, found, now)
-    return standard_webhooks.read(came, found, now)
+        return cloudevents.read(arrived, found, now)
+    return standard_webhooks.read(arrived, found, now)
 
 
-async def _answered(sf: Standfast, found: Source, reading: Reading) -> Answer:
+async def _answer(sf: Standfast, found: Source, reading: Reading) -> Answer:
     match reading:
         case Refused():
             log.warning("a delivery of %s is refused: %s", found.name, printable(reading.detail))
@@ -123,7 +123,7 @@ async def _ignored(sf: Standfast, found: Source, reading: Ignored) -> Answer:
     """Log and count what asks for nothing. A store that is away does not make the sender send it again."""
     log.info("a delivery of %s is ignored: %s", found.name, printable(reading.reason))
     try:
-        await sf.ignored(found.table.queue)
+        await sf.count_ignored(found.table.queue)
     except StoreUnavailable as error:
         log.warning("an ignored delivery of %s is not counted: %s", found.name, error)
     return 200, {"outcome": "ignored", "reason": reading.reason}

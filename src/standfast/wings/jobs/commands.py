@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from standfast.application import Standfast
-from standfast.cli.filter_options import chosen, filter_options
+from standfast.cli.filter_options import filter_from, filter_options
 from standfast.cli.group import DONE, FAILED, REFUSED, USAGE, look, shared
 from standfast.cli.parameters import duration
 from standfast.cli.sheets import sheet, show_page
@@ -59,7 +59,7 @@ def wait(*, job_id: str, timeout: float, url: str | None, as_json: bool) -> None
 @click.option("--timeout", type=duration, default=PROBE_FOR, show_default=True, help="How long to wait for the probe.")
 @shared
 def retry(*, job_id: str, probe: str | None, timeout: float, url: str | None, as_json: bool) -> None:
-    """Run a job again as soon as may be: a waiting one now, a letter by replay.
+    """Run a job again as soon as possible: a waiting one now, a letter by replay.
 
     A running one is left alone. Exits 1 if it is running, or stays dead or held, 2 if the probe said no to the end,
     4 if the policy refuses.
@@ -76,7 +76,7 @@ def retry(*, job_id: str, probe: str | None, timeout: float, url: str | None, as
 @click.argument("job_id", metavar="ID")
 @shared
 def cancel(*, job_id: str, url: str | None, as_json: bool) -> None:
-    """End a job that is not wanted any more. A running one is asked to stop.
+    """Cancel a job. A running one is asked to stop.
 
     Exits 1 if it is too late: the job is already done.
     """
@@ -92,7 +92,7 @@ def cancel(*, job_id: str, url: str | None, as_json: bool) -> None:
 @click.argument("job_id", metavar="ID")
 @shared
 def explain(*, job_id: str, url: str | None, as_json: bool) -> None:
-    """Say why a job is where it is, and what to do next."""
+    """Explain why a job is where it is, and what to do next."""
     sentence = look(url, lambda sf: sf.explain(job_id))
     if as_json:
         show_json({"id": job_id, "explanation": sentence})
@@ -107,14 +107,14 @@ def explain(*, job_id: str, url: str | None, as_json: bool) -> None:
 @shared
 def jobs(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """List jobs, newest first."""
-    page = look(url, lambda sf: sf.jobs(**chosen(WantedJobs, filters), limit=limit, cursor=cursor))
+    page = look(url, lambda sf: sf.jobs(**filter_from(WantedJobs, filters), limit=limit, cursor=cursor))
     show_page(page, as_json=as_json)
 
 
 async def _find(sf: Standfast, job_id: str) -> JobView:
     found = await sf.status(job_id)
     if found is None:
-        raise UnknownJob.named(job_id)
+        raise UnknownJob.for_id(job_id)
     return found
 
 

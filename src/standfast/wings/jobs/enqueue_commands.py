@@ -46,7 +46,7 @@ def enqueue(*, queue: str, payload: str | None, url: str | None, as_json: bool, 
 
     JSON is the payload, `-` reads it from standard input.
     """
-    given = _given(options)
+    given = _given_options(options)
     content = payload_from(payload)
     _hand_out(ask(url, lambda sf: sf.enqueue(queue, content, **given)), as_json=as_json)
 
@@ -76,11 +76,11 @@ def http(
     JSON is the body, `-` reads it from standard input. An address that is not public must be among the queue's
     destinations. Without a --key, a POST or PATCH that may have arrived is not sent again.
     """
-    given = {**_given(options), "headers": _once_each(headers), "body": payload_from(body)}
+    given = {**_given_options(options), "headers": _once_each(headers), "body": payload_from(body)}
     _hand_out(ask(url, lambda sf: sf.enqueue_http(queue, method, target, **given)), as_json=as_json)
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
+def _given_options(options: dict[str, Any]) -> dict[str, Any]:
     """Give what was said; the rest is left to the application."""
     given = {name: value for name, value in options.items() if value not in (None, ())}
     if "delay" in given and "at" in given:

@@ -86,7 +86,7 @@ def _stands(job: Circumstances) -> str:
             return f"It has been running for {_span(job.age)} on {job.worker}, {attempt}.{_held_up(job)}"
         case State.COMPLETED if job.warning == RECOVERED and job.found:
             return (
-                f"It completed {_span(job.age)} ago: nobody knew how its last attempt ended, but its effect was found "
+                f"It completed {_span(job.age)} ago: how its last attempt ended was unknown, but its effect was found "
                 f"there ({', '.join(job.found)}), and nothing was run again ({RECOVERED})."
             )
         case State.COMPLETED:
@@ -114,14 +114,14 @@ def _letter(job: Circumstances) -> str:
     failure = job.failure
     if failure is None:
         return f"It has been {job.state} for {_span(job.age)}."
-    told = f" ({failure.told})" if failure.told else ""
+    detail = f" ({failure.summary})" if failure.summary else ""
     if job.state == State.HELD and job.triage is not None and job.triage.replay_status == "approval_pending":
-        return f"{_waits_for_an_answer(job, job.triage)} It had stopped with {_why(failure)}{told}."
+        return f"{_waits_for_an_answer(job, job.triage)} It had stopped with {_why(failure)}{detail}."
     landed = " The effect may exist." if failure.landed == "maybe" else ""
     passed_over = f" {job.triage.note.capitalize()}." if job.triage is not None and job.triage.note else ""
     return (
         f"It has been {job.state} for {_span(job.age)}, after {_count(job.attempts, 'attempt')}: "
-        f"{_why(failure)}{told}.{landed}{passed_over} {failure.advice}"
+        f"{_why(failure)}{detail}.{landed}{passed_over} {failure.advice}"
     )
 
 
@@ -130,14 +130,14 @@ def _why(failure: Failure) -> str:
 
 
 def _waits_for_an_answer(job: Circumstances, triage: Triage) -> str:
-    who = f" from somebody of {triage.approver_group}" if triage.approver_group else ""
+    who = f" from a member of {triage.approver_group}" if triage.approver_group else ""
     answer = "see `standfast approvals list`, then answer with `standfast approvals approve` or `deny`."
     return f"Its replay has waited for an approval{who} for {_span(job.age)}; {answer}"
 
 
 def _queued(job: Circumstances) -> str:
     if job.parked_on:
-        at = next((_at(row, job.now, job.skew) for row in job.gates if row.key == job.parked_on), None)
+        at = next((_gate_text(row, job.now, job.skew) for row in job.gates if row.key == job.parked_on), None)
         return f"{at or f'It has waited behind {job.parked_on} for {_span(job.waited)}.'}{_deferred(job)}"
     if job.due_in > 0:
         return _later(job)
@@ -166,10 +166,10 @@ def _shut(row: Row, now: float) -> str | None:
     """Say which gate of the whole queue is shut, if this one is."""
     full = row.kind == "limit" and row.used >= (row.capacity or 0)
     empty = row.kind == "rate" and gates.meter(row).tokens(now) == 0
-    return _at(row, now) if full or empty or row.kind == "gate" else None
+    return _gate_text(row, now) if full or empty or row.kind == "gate" else None
 
 
-def _at(row: Row, now: float, skew: float = 0.0) -> str | None:
+def _gate_text(row: Row, now: float, skew: float = 0.0) -> str | None:
     """Say what a gate waits for."""
     match row.kind:
         case "limit":
@@ -178,8 +178,8 @@ def _at(row: Row, now: float, skew: float = 0.0) -> str | None:
             wait = gates.meter(row).next_at(now) - now
             return f"It waits for {row.key}, which lets the next one start in {_span(wait)}."
         case "gate":
-            said = msgspec.json.decode(row.detail or "{}", type=Closing)
-            closed = f"Its queue's gate has been closed for {_span(now - said.since)}: {said.why}."
+            closing = msgspec.json.decode(row.detail or "{}", type=Closing)
+            closed = f"Its queue's gate has been closed for {_span(now - closing.since)}: {closing.why}."
             return f"{closed} It is asked again by itself."
         case "breaker":
             return _circuit(row, now)
@@ -237,8 +237,8 @@ def _held_up(job: Circumstances) -> str:
 def _later(job: Circumstances) -> str:
     if job.failure is not None and job.refused_by is not None:
         until = f"{_clock(job.now + job.due_in + job.skew)}, which is in {_span(job.due_in)}"
-        asked = f"{job.refused_by} refused it for now ({job.failure.reason_code}) and asked to wait until {until}"
-        return f"{asked}. No attempt was spent.{_deferred(job)}"
+        refusal = f"{job.refused_by} refused it for now ({job.failure.reason_code}) and asked to wait until {until}"
+        return f"{refusal}. No attempt was spent.{_deferred(job)}"
     if job.failure is not None and job.failure.reason_code == LOOK_FAILED:
         return (
             f"Whether its effect is there could not be looked up ({job.failure.message}); the next look is in "

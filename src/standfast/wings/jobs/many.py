@@ -12,15 +12,15 @@ from starlette.responses import Response
 
 from standfast.application import Standfast
 from standfast.dashboard.forms import read_ours
-from standfast.dashboard.page import Drawn, read_cursor, served
+from standfast.dashboard.page import RenderedPage, page_endpoint, read_cursor
 from standfast.errors import StandfastError, StoreUnavailable
 from standfast.lifecycle import State
 from standfast.server.auth import Gatekeeper, agent_session, check_right
 from standfast.server.problems import Problem
-from standfast.server.route import noted
+from standfast.server.route import log_action
 from standfast.views import JobView
 from standfast.wings.access.words import Grant, Right
-from standfast.wings.jobs.pages import FILTERS, OURS_TOO, is_meant, sought
+from standfast.wings.jobs.pages import FILTERS, OURS_TOO, is_wanted, job_query
 
 MOST = 1000
 """Jobs that one form looks through; the page leads on to the older ones."""
@@ -56,34 +56,34 @@ class Verb(NamedTuple):
 def endpoint(sf: Standfast, gate: Gatekeeper) -> Callable[[Request], Awaitable[Response]]:
     """Give what serves the form: without a reason it counts and asks for one, with a reason it does it."""
 
-    async def did(request: Request, grant: Grant) -> Drawn:
+    async def perform(request: Request, grant: Grant) -> RenderedPage:
         fields = await read_ours(request)
         check_right(grant, Right.OPERATE)
-        asked = {name: fields[f"filter.{name}"] for name in FILTERS if fields.get(f"filter.{name}")}
-        if not asked:
+        filters = {name: fields[f"filter.{name}"] for name in FILTERS if fields.get(f"filter.{name}")}
+        if not filters:
             raise Problem(422, "no-filter", "nothing says which jobs", "Filter first; nothing was changed.")
-        verb = _meant(sf, grant, fields.get("verb", ""))
+        verb = _find_verb(sf, grant, fields.get("verb", ""))
         because = fields.get("reason", "").strip()[:LONGEST_REASON]
-        asked |= {OURS_TOO: "1"} if fields.get(f"filter.{OURS_TOO}") else {}
+        filters |= {OURS_TOO: "1"} if fields.get(f"filter.{OURS_TOO}") else {}
         doing = _doing(grant, verb, because) if because else _counting(grant, verb)
-        counts = await _all(sf, grant, doing, asked, read_cursor(fields.get("cursor", "")))
-        return Drawn("many.html", {"counts": counts, "verb": verb.name, "asked": asked, "because": because})
+        counts = await _all(sf, grant, doing, filters, read_cursor(fields.get("cursor", "")))
+        return RenderedPage("many.html", {"counts": counts, "verb": verb.name, "asked": filters, "because": because})
 
-    return served(gate, did)
+    return page_endpoint(gate, perform)
 
 
-async def _all(sf: Standfast, grant: Grant, doing: Doing, asked: dict[str, str], cursor: int | None) -> Counts:
+async def _all(sf: Standfast, grant: Grant, doing: Doing, filters: dict[str, str], cursor: int | None) -> Counts:
     until, done, seen = time.monotonic() + LONGEST, 0, 0
     while True:
-        page = await sf.jobs(limit=PAGE, cursor=cursor, reach=grant.reach(), **sought(asked))
+        page = await sf.jobs(limit=PAGE, cursor=cursor, reach=grant.reach(), **job_query(filters))
         seen, cursor = seen + len(page), page.next_cursor
         for job in page:
-            done += await doing(job) if is_meant(job, asked) else 0
+            done += await doing(job) if is_wanted(job, filters) else 0
         if cursor is None or seen >= MOST or time.monotonic() > until:
             return Counts(done, seen - done, cursor)
 
 
-def _meant(sf: Standfast, grant: Grant, name: str) -> Verb:
+def _find_verb(sf: Standfast, grant: Grant, name: str) -> Verb:
     match name:
         case "cancel":
             return Verb(name, partial(sf.cancel, by=grant.person), GOES_ON)
@@ -119,5 +119,5 @@ async def _one(grant: Grant, verb: Verb, because: str, job: JobView) -> int:
         raise
     except StandfastError:
         return 0
-    noted(grant, f"POST /jobs/many {verb.name}", job.id, f"({because})")
+    log_action(grant, f"POST /jobs/many {verb.name}", job.id, f"({because})")
     return 1

@@ -9,8 +9,8 @@ import msgspec
 from standfast.server.auth import agent_session, check_queue
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import own_only, result_shown, seen, worded
-from standfast.server.targets import SAID, as_caller, check_takes_work, found_job, given
+from standfast.server.targets import SAID, as_caller, check_takes_work, found_job, set_options
+from standfast.server.token_view import job_for, own_only, result_for, text_for
 from standfast.wings.access.words import Right
 from standfast.wings.calls.replies import reply
 from standfast.wings.jobs.job_query import WantedJobs
@@ -56,7 +56,7 @@ async def enqueue(call: Call) -> Answer:
     await check_takes_work(call, job.queue)
     if job.http is not None and job.payload is not None:
         raise Problem(422, "invalid-request", "payload and http were both given", "Give one of them.")
-    options = given(job, ("handler", "thread_key", "priority", "delay", "at", "expires", "labels", "risk"))
+    options = set_options(job, ("handler", "thread_key", "priority", "delay", "at", "expires", "labels", "risk"))
     options |= as_caller(call)
     if job.http is None:
         receipt = await call.sf.enqueue(job.queue, job.payload, **options)
@@ -68,14 +68,14 @@ async def enqueue(call: Call) -> Answer:
     return Answer(receipt._asdict(), CREATED if receipt.outcome in {"accepted", "spooled"} else OK)
 
 
-async def listed(call: Call) -> Answer:
+async def list_jobs(call: Call) -> Answer:
     """List jobs, the newest first."""
     wanted: WantedJobs = call.query
     if wanted.queue is not None:
         check_queue(call.grant, wanted.queue)
     paging: dict[str, Any] = {"limit": wanted.limit, "cursor": wanted.cursor, "reach": call.grant.reach()}
     page = await call.sf.jobs(**wanted.chosen(), **paging)
-    items = [seen(job, call.grant) for job in page]
+    items = [job_for(job, call.grant) for job in page]
     whole = call.grant.queues is None and not own_only(call.grant)  # else it would count jobs that are not shown
     return Answer({"items": items, "next_cursor": page.next_cursor, "scanned": page.scanned if whole else None})
 
@@ -83,20 +83,20 @@ async def listed(call: Call) -> Answer:
 async def one(call: Call) -> Answer:
     """Give one job, and what to do about it."""
     job = await found_job(call)
-    return Answer({**seen(job, call.grant), "hint": reply(job)["hint"]})
+    return Answer({**job_for(job, call.grant), "hint": reply(job)["hint"]})
 
 
 async def explain(call: Call) -> Answer:
     """Say why a job is where it is."""
     job = await found_job(call)
-    return Answer({"id": job.id, "explanation": worded(await call.sf.explain(job.id), call.grant, job)})
+    return Answer({"id": job.id, "explanation": text_for(await call.sf.explain(job.id), call.grant, job)})
 
 
 async def result(call: Call) -> Answer:
     """Give a job's whole result, or one key of it."""
     job = await found_job(call)
-    told = await call.sf.result(job.id, call.query.key)
-    return Answer({"id": job.id, "result": result_shown(told, call.query.key, call.grant, job)})
+    result = await call.sf.result(job.id, call.query.key)
+    return Answer({"id": job.id, "result": result_for(result, call.query.key, call.grant, job)})
 
 
 async def retry(call: Call) -> Answer:
@@ -106,21 +106,21 @@ async def retry(call: Call) -> Answer:
 
 
 async def cancel(call: Call) -> Answer:
-    """End a job that is not wanted any more."""
+    """End a job that is no longer wanted."""
     job = await found_job(call)
-    return Answer(seen(await call.sf.cancel(job.id, by=call.grant.person), call.grant))
+    return Answer(job_for(await call.sf.cancel(job.id, by=call.grant.person), call.grant))
 
 
 TAKES_IN = Route(
-    "POST", "/jobs", Right.ENQUEUE, enqueue, "Take a job in", body=NewJob, answers=(201, 200), headers=SAID
+    "POST", "/jobs", Right.ENQUEUE, enqueue, "Enqueue a job", body=NewJob, answers=(201, 200), headers=SAID
 )
 
 ROUTES = (
     TAKES_IN,
-    Route("GET", "/jobs", Right.READ, listed, "List jobs, the newest first", query=WantedJobs, also=Right.READ_OWN),
-    Route("GET", "/jobs/{id}", Right.READ, one, "Look at a job", also=Right.READ_OWN),
-    Route("GET", "/jobs/{id}/explain", Right.READ, explain, "Say why a job is where it is", also=Right.READ_OWN),
-    Route("GET", "/jobs/{id}/result", Right.READ, result, "Give a result", query=WantedKey, also=Right.READ_OWN),
-    Route("POST", "/jobs/{id}/retry", Right.OPERATE, retry, "Run a job again as soon as may be"),
-    Route("POST", "/jobs/{id}/cancel", Right.OPERATE, cancel, "End a job that is not wanted any more"),
+    Route("GET", "/jobs", Right.READ, list_jobs, "List jobs, the newest first", query=WantedJobs, also=Right.READ_OWN),
+    Route("GET", "/jobs/{id}", Right.READ, one, "Get one job", also=Right.READ_OWN),
+    Route("GET", "/jobs/{id}/explain", Right.READ, explain, "Explain why a job is where it is", also=Right.READ_OWN),
+    Route("GET", "/jobs/{id}/result", Right.READ, result, "Get a job's result", query=WantedKey, also=Right.READ_OWN),
+    Route("POST", "/jobs/{id}/retry", Right.OPERATE, retry, "Run a job again as soon as possible"),
+    Route("POST", "/jobs/{id}/cancel", Right.OPERATE, cancel, "Cancel a job"),
 )

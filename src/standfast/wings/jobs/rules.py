@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from standfast.lifecycle import FINAL, Move, Standing, State, Transition
+from standfast.lifecycle import FINAL, JobRef, Move, State, Transition
 from standfast.printable import printable
 from standfast.wings.approvals.words import Filing
 from standfast.wings.replays.rules import Refusal
 
 
-def cancel(job: Standing, *, by: str | None = None) -> Transition | Refusal:
-    """End a job that is not wanted any more. A running one can only be asked to stop."""
+def cancel(job: JobRef, *, by: str | None = None) -> Transition | Refusal:
+    """End a job that is no longer wanted. A running one can only be asked to stop."""
     if job.state in FINAL:
         return Refusal(f"it is already {job.state}")
     if job.state == State.RUNNING:
@@ -20,7 +20,7 @@ def cancel(job: Standing, *, by: str | None = None) -> Transition | Refusal:
 
 
 def unwanted(decided: Transition) -> Transition:
-    """Let a job end cancelled that somebody cancelled while it ran, unless its attempt succeeded.
+    """End a job as cancelled if it was cancelled while it ran, unless its attempt succeeded.
 
     What is known of its effect is kept, but nothing is repeated.
     """

@@ -13,18 +13,18 @@ from standfast.wings.threads import scripts as threads
 
 
 @writes()
-def ask_to_stop(round_: Round, asked: Sequence[tuple[str, str]]) -> Script[list[bool]]:
+def ask_to_stop(round_: Round, requests: Sequence[tuple[str, str]]) -> Script[list[bool]]:
     """Mark running jobs as no longer wanted, and by whom; their workers learn of it with the next heartbeat."""
     answers = []
-    for job_id, by in asked:
+    for job_id, by in requests:
         rows = yield "ask_to_stop", {"id": job_id}
         for n, queue, attempts in rows:
             line = {"attempt": attempts, "at": round_.now, "reason_code": "cancel_asked", "by": by}
             yield "write_history", [(n, text(line))]
-            round_.told[NoticeKind.CANCEL_ASKED, queue].append(job_id)
+            round_.notices[NoticeKind.CANCEL_ASKED, queue].append(job_id)
         answers.append(bool(rows))
     if any(answers):
-        round_.work_in(STOPS, 0.0)
+        round_.note_work(STOPS, 0.0)
     return answers
 
 
@@ -33,8 +33,8 @@ def unless_unwanted(transitions: Sequence[Transition]) -> Script[list[Transition
     stopping = [each.n for each in transitions if each.source == State.RUNNING and each.target not in FINAL]
     if not stopping:
         return list(transitions)
-    asked = {n for (n,) in (yield "unwanted_numbers", {"numbers": text(stopping)})}
-    return [unwanted(each) if each.n in asked else each for each in transitions]
+    asked_to_stop = {n for (n,) in (yield "unwanted_numbers", {"numbers": text(stopping)})}
+    return [unwanted(each) if each.n in asked_to_stop else each for each in transitions]
 
 
 def _gates_of(ids: Sequence[str]) -> Script[list[str]]:
@@ -54,8 +54,8 @@ def hurry(round_: Round, ids: Sequence[str]) -> Script[list[bool]]:
         for n, queue, gate in rows:
             if gate is not None:
                 yield from threads.join(n, gate, due=True)
-            round_.told[NoticeKind.HURRIED, queue].append(job_id)
-            round_.work_in(queue, 0.0)
+            round_.notices[NoticeKind.HURRIED, queue].append(job_id)
+            round_.note_work(queue, 0.0)
         answers.append(bool(rows))
     return answers
 
@@ -76,7 +76,7 @@ def count_ignored(round_: Round, counts: Sequence[tuple[str, int]]) -> Script[li
     return [None] * len(counts)
 
 
-@writes(apart=True)
+@writes(separate=True)
 def pause(round_: Round, wanted: Sequence[tuple[str, bool]]) -> Script[list[bool]]:
     """Pause queues or let them go on; answer for each whether the queue is known."""
     answers = []
@@ -84,7 +84,7 @@ def pause(round_: Round, wanted: Sequence[tuple[str, bool]]) -> Script[list[bool
         rows = yield "pause_queue", {"queue": queue, "paused": paused}
         if rows:
             # It is in the journal, so that a worker that misses the hint sees it with its next look.
-            round_.told[NoticeKind.PAUSED if paused else NoticeKind.RESUMED, queue].append("")
-            round_.work_in(queue, 0.0)
+            round_.notices[NoticeKind.PAUSED if paused else NoticeKind.RESUMED, queue].append("")
+            round_.note_work(queue, 0.0)
         answers.append(bool(rows))
     return answers

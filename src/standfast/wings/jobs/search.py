@@ -1,4 +1,4 @@
-"""Which jobs somebody looks for, checked, and the page they get."""
+"""Check the filters of a job search, and build its page."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ LONGEST_SOUGHT = 500
 """Characters of what a filter names."""
 
 
-def wanted(named: Mapping[str, str | None], limit: int, cursor: int | None, reach: Reach) -> Filter:
+def checked_filter(named: Mapping[str, str | None], limit: int, cursor: int | None, reach: Reach) -> Filter:
     """Check what is asked for."""
-    asked: dict[str, Any] = {name: _text(name, value) for name, value in named.items() if value is not None}
-    one_of("state", asked.get("state"), State)
-    one_of("view", asked.get("view"), VIEWS)
-    if "reason_code" in asked:
-        asked["reason_code"] = known_code(asked["reason_code"])
-    if "label" in asked:
-        asked["label"], _, value = asked["label"].partition(":")
-        asked["label_value"] = value or None
-        _check_shown(asked["label"], value, reach)
+    filters: dict[str, Any] = {name: _text(name, value) for name, value in named.items() if value is not None}
+    one_of("state", filters.get("state"), State)
+    one_of("view", filters.get("view"), VIEWS)
+    if "reason_code" in filters:
+        filters["reason_code"] = known_code(filters["reason_code"])
+    if "label" in filters:
+        filters["label"], _, value = filters["label"].partition(":")
+        filters["label_value"] = value or None
+        _check_shown(filters["label"], value, reach)
     whole_page(limit)
-    asked |= {"queues": reach.queues, "requester": reach.requester, "in_payload": reach.payloads}
-    return Filter(**asked, limit=limit, before=after(cursor) or Filter().before)
+    filters |= {"queues": reach.queues, "requester": reach.requester, "in_payload": reach.payloads}
+    return Filter(**filters, limit=limit, before=after(cursor) or Filter().before)
 
 
 def _check_shown(label: str, value: str, reach: Reach) -> None:
-    """Refuse to look for a value that whoever asks is not shown: they would find a short secret by trying all."""
+    """Refuse to search for a value that the caller may not see: a short secret could be found by trial."""
     if value and not reach.payloads and not is_shown(label, value):
         raise ConfigurationError(f"what label {label!r} holds is hidden from you; look for the label by its name alone")
 

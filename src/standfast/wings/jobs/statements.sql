@@ -25,7 +25,7 @@ SELECT n FROM job WHERE state = 'running' AND n < :before ORDER BY n + 0 DESC LI
 
 -- name: matching_jobs
 -- Those of some jobs that fit. `view` is lifecycle.view; a failure is what stands in a job's way now, as its view shows it.
--- Whoever sees their own only (`requester`) guesses by `q` at nothing that others brought into a job.
+-- A caller limited to own jobs (`requester`) cannot use `q` to guess at what others brought into a job.
 SELECT j.n FROM json_each(:numbers) AS a CROSS JOIN job AS j ON j.n = a.value CROSS JOIN body AS b ON b.n = j.n
   LEFT JOIN ending AS e ON e.n = j.n
 WHERE (:queue IS NULL OR j.queue = :queue) AND (:state IS NULL OR j.state = :state)

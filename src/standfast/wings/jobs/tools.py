@@ -10,9 +10,9 @@ from typing_extensions import TypedDict
 
 from standfast.mcp.agent import PATIENCE, Agent
 from standfast.mcp.tool import ACTS, LOOKS, AgentTool, Id
-from standfast.server.seen import left_out
+from standfast.server.token_view import left_out
 from standfast.wings.access.words import Right
-from standfast.wings.calls.replies import NOT_YOURS, reply, stands_still
+from standfast.wings.calls.replies import NOT_YOURS, is_stalled, reply
 from standfast.wings.calls.tools import Reply
 
 STILL_THERE = "It is still {view} after {seconds:g} s and goes on without you. Call wait again, or look with status."
@@ -36,7 +36,7 @@ class Explained(TypedDict):
 
 async def status(agent: Agent, id: Id) -> Annotated[CallToolResult, Looked]:
     """Look at a job: its state, attempts, failure, history, result. Looking changes nothing."""
-    job = await agent.found(id)
+    job = await agent.find_job(id)
     without = left_out(agent.who.grant, job)
     return agent.answer({"job": job, "hint": reply(job)["hint"]}, without=without)
 
@@ -48,18 +48,18 @@ async def wait(
 ) -> Annotated[CallToolResult, Reply]:
     """Wait until a job is settled. Capped: while it goes on, the hint says to call again."""
     seconds = min(timeout, PATIENCE)
-    job = await agent.found(id)
+    job = await agent.find_job(id)
     try:
         return agent.answer(reply(await agent.sf.wait(job.id, seconds)))
     except TimeoutError:
-        job = await agent.found(id)
-        still = None if stands_still(job) else STILL_THERE.format(view=job.view, seconds=seconds)
+        job = await agent.find_job(id)
+        still = None if is_stalled(job) else STILL_THERE.format(view=job.view, seconds=seconds)
         return agent.answer(reply(job, still))
 
 
 async def retry(agent: Agent, id: Id) -> Annotated[CallToolResult, Reply]:
     """Run a job of this session again as soon as may be. The policy decides about one that failed for good."""
-    job = await agent.found(id)
+    job = await agent.find_job(id)
     if job.session is not None and not agent.who.owns(job):
         return agent.answer({**reply(job, ANOTHERS), "reason_code": NOT_YOURS}, failed=True)
     agent.who.check(Right.OPERATE, Right.ENQUEUE)
@@ -68,7 +68,7 @@ async def retry(agent: Agent, id: Id) -> Annotated[CallToolResult, Reply]:
 
 async def explain(agent: Agent, id: Id) -> Annotated[CallToolResult, Explained]:
     """Say in one sentence, with evidence, why a job is where it is."""
-    job = await agent.found(id)
+    job = await agent.find_job(id)
     return agent.answer({"id": job.id, "explanation": await agent.sf.explain(job.id)})
 
 

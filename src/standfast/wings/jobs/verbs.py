@@ -88,10 +88,10 @@ class Operations:
             if why_not is not None:
                 return still_down(await self.view(id), why_not)
         if State(record.row.state) in LETTERS:
-            with suppress(NotALetter):  # somebody else was first: it is replayed all the same
-                said = await self._letters.replay(record.row.id, by=by, reason="retry", session=session)
-                if said["outcome"] in NOT_REPLAYED:
-                    return not_replayed(await self.view(id), said)
+            with suppress(NotALetter):  # another replay was first, which serves as well
+                answer = await self._letters.replay(record.row.id, by=by, reason="retry", session=session)
+                if answer["outcome"] in NOT_REPLAYED:
+                    return not_replayed(await self.view(id), answer)
         elif record.row.state == State.QUEUED:
             await self._store.write(operations.hurry, record.row.id)
         job = await self._insisted(await self.view(id))
@@ -101,11 +101,11 @@ class Operations:
         return {**reply(job), **refused}
 
     async def _insisted(self, job: JobView) -> JobView:
-        """Have a job called although its handler is disabled: whoever asks for it wants its own error to decide."""
+        """Have a job called although its handler is disabled: its caller wants the handler's own error to decide."""
         if job.state != State.QUEUED:
             return job
         disabled = await self._store.read(read_gates([of_key("probe", job.queue, job.handler)]))
-        insisted = bool(disabled) and await self._store.write(probes.insist, job.id)
+        insisted = bool(disabled) and await self._store.write(probes.override_disabled, job.id)
         return await self.view(job.id) if insisted else job
 
     async def _awaited(self, record: JobRecord, probe: Probe, give_up: float) -> tuple[JobRecord, str | None]:
@@ -125,7 +125,7 @@ class Operations:
         return record, None
 
     async def cancel(self, id: str | None, *, by: str) -> JobView:
-        """End a job that is not wanted any more; a running one is asked to stop."""
+        """End a job that is no longer wanted; a running one is asked to stop."""
         while not await self._cancelled(await self._record(id), by):
             pass  # it moved meanwhile: a worker claimed it, or its attempt ended
         return await self.view(id)
@@ -138,8 +138,8 @@ class Operations:
         if isinstance(decided, Refusal):
             return True
         if decided.source in LETTERS:  # that is to discard it, and chained like any discard
-            said = Decision(kind="discard", by=by, outcome="cancelled")
-            decided = decided.carrying(said)
+            decision = Decision(kind="discard", by=by, outcome="cancelled")
+            decided = decided.carrying(decision)
         return await self._store.write(apply, decided)
 
     async def explain(self, id: str | None) -> str:
@@ -162,7 +162,7 @@ class Operations:
     async def _record(self, id: str | None) -> JobRecord:
         record = await self._store.read(reads.job(id_of(id), self._store.boot()))
         if record is None:
-            raise UnknownJob.named(id)
+            raise UnknownJob.for_id(id)
         return record
 
 
@@ -193,13 +193,13 @@ class Queues:
         await self._set(name, paused=True)
 
     async def resume(self, name: str) -> None:
-        """Let a paused queue go on."""
+        """Resume a paused queue."""
         await self._set(name, paused=False)
 
     async def _set(self, name: str, *, paused: bool) -> None:
         await self._ready()
         if not await self._store.write(operations.pause, (name, paused)):
-            raise UnknownQueue(f"no queue is called {name!r}: nobody declared it or enqueued to it")
+            raise UnknownQueue(f"no queue is called {name!r}: it was never declared or used")
 
 
 def _with_holder(job: Circumstances, holder: Holder, store: Store) -> Circumstances:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from standfast.job import NewJob, Receipt
 from standfast.lifecycle import FINAL, State, Transition
 from standfast.rules import DEFAULTS
-from standfast.spine.orders import Conflict
+from standfast.spine.claim_requests import Conflict
 from standfast.spine.riders import Answers, Queues
 from standfast.store.steps import Round, Rows, Script, text
 
@@ -16,10 +16,10 @@ def take(round_: Round, jobs: Sequence[NewJob], _known: Queues, answers: Answers
     """Take the keys of newcomers; answer those that are already here."""
     keyed = [job for job in jobs if job.idempotency_key is not None]
     if keyed:
-        answers |= yield from _settled(round_, keyed)
+        answers |= yield from _existing(round_, keyed)
 
 
-def _settled(round_: Round, keyed: Sequence[NewJob]) -> Script[dict[str, Receipt | Conflict]]:
+def _existing(round_: Round, keyed: Sequence[NewJob]) -> Script[dict[str, Receipt | Conflict]]:
     """Find the keyed jobs that are already here, by the unique index alone."""
     keys = [(job.queue, job.idempotency_key, job.id, job.fingerprint, round_.now) for job in keyed]
     twice = [job for job in keyed if job.body_key is not None]
@@ -37,7 +37,7 @@ def _settled(round_: Round, keyed: Sequence[NewJob]) -> Script[dict[str, Receipt
             answers[job_id] = Conflict(owner)
         elif owner != job_id:
             answers[job_id] = Receipt(owner, "duplicate", state or (State.QUEUED if owner in prints else None))
-        elif final and state is None:  # it came before, with a commit nobody knew of, has ended, and is pruned
+        elif final and state is None:  # it came before, with an unacknowledged commit, has ended, and is pruned
             answers[job_id] = Receipt(job_id, "accepted", None)
     known = [job.id for job in twice if job.id in answers]
     if known:  # of two keys, one may be new: a job that is not stored keeps neither

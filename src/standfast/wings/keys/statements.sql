@@ -12,7 +12,7 @@ WHERE idempotency.until <= (SELECT now FROM fresh)
 
 -- name: take_keys (postgres)
 -- An expired key is free again; a key whose job is not final never expires. Of one key twice, the first row counts.
--- A key that another job has is not even locked: whoever ends that job would wait for its newcomers, and they for it.
+-- A key that another job has is not even locked: the end of that job would wait for its newcomers, and they for it.
 WITH wanted AS MATERIALIZED (
   SELECT DISTINCT ON (r->>0, r->>1) r->>0 AS queue, r->>1 AS key, r->>2 AS id, r->>3 AS fingerprint, (r->>4)::double precision AS now
   FROM jsonb_array_elements(:rows::jsonb) WITH ORDINALITY AS e(r, place) ORDER BY r->>0, r->>1, place

@@ -20,7 +20,7 @@ def changes(before: Any, after: Any) -> dict[str, list[Any]]:
     for place, old, new in _differences("payload", before, after):
         if len(found) == MOST:
             return {**found, "…": ["more", "more"]}
-        found[place] = [_told(old), _told(new)]
+        found[place] = [_shortened(old), _shortened(new)]
     return found
 
 
@@ -35,7 +35,7 @@ def _differences(place: str, before: Any, after: Any) -> Iterator[tuple[str, Any
         yield place, before, after
 
 
-def _told(value: Any) -> Any:
+def _shortened(value: Any) -> Any:
     if value is NOTHING:
         return "nothing"
     if isinstance(value, dict | list):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from standfast.job import Entry
+from standfast.job import LedgerEntry
 from standfast.lifecycle import NoticeKind
 from standfast.spine.intake import next_numbers
 from standfast.store.room import ROOM_TO_ACCEPT
@@ -48,7 +48,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     thread_key: str | None = None
     coalesced: str | None = None
     history: tuple[str, ...] = ()
-    ledger: tuple[Entry, ...] = ()
+    ledger: tuple[LedgerEntry, ...] = ()
 
 
 @writes(room=ROOM_TO_ACCEPT, size=len)
@@ -101,7 +101,7 @@ def _write(round_: Round, arrivals: Sequence[Arrival], keys: dict[str, str]) -> 
         yield "write_effects", effects
     for each in arrivals:
         audit.record(round_, each.decision)
-        round_.told[NoticeKind.IMPORTED, each.queue].append(each.id)
+        round_.notices[NoticeKind.IMPORTED, each.queue].append(each.id)
 
 
 def _body(n: int, each: Arrival, keys: dict[str, str]) -> tuple[Any, ...]:
@@ -115,6 +115,6 @@ def _job(n: int, each: Arrival) -> tuple[Any, ...]:
     return (n, *entered, each.finished_at, each.landed, gate)
 
 
-def _effect(round_: Round, n: int, entry: Entry) -> tuple[Any, ...]:
+def _effect(round_: Round, n: int, entry: LedgerEntry) -> tuple[Any, ...]:
     written = (1, entry.at or round_.now, entry.late, entry.attempt, None)
     return (n, entry.name, entry.state, entry.receipt, entry.verdict, *written)

@@ -15,11 +15,11 @@ from standfast.wings.audit.words import Decision
 from standfast.wings.letters.scripts import Refusal, refuse
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.rulings import Permit, Ruling, facts_at
-from standfast.wings.policy.scripts import Turn
+from standfast.wings.policy.scripts import ReplayTurn
 from standfast.wings.records.reads import JobRecord
 from standfast.wings.records.view import job_view
 from standfast.wings.redrives import redrive_reads
-from standfast.wings.redrives.renewal import keeping
+from standfast.wings.redrives.renewal import renew_while
 from standfast.wings.replays.returning import LOOKS_AT_ONCE, Returning, died_under, ruled
 
 BY = "policy"
@@ -33,26 +33,26 @@ STATUSES = {"deny": "denied", "require_approval": "pending_review"}
 class Automatic:
     """Asks the rules once for each letter that is due, and replays it or leaves it until the policy changes."""
 
-    def __init__(self, store: Store, returning: Returning, permit: Permit) -> None:
+    def __init__(self, store: Store, decider: Returning, permit: Permit) -> None:
         self._store = store
-        self._returning = returning
+        self._decider = decider
         self._permit = permit
 
     async def replay_due(self) -> int:
         """Replay all that is due, unless another worker is at it; give how many letters went or were found done."""
-        turn = await self._store.write(policies.take_turn, Turn(TURN_FOR))
+        turn = await self._store.write(policies.take_turn, ReplayTurn(TURN_FOR))
         if turn is None:
             return 0
         went, held = 0, [turn]
-        async with keeping(TURN_FOR / 4, partial(self._keep, held)):
+        async with renew_while(TURN_FOR / 4, partial(self._keep, held)):
             while number := await self._replay_some():
                 went += number
-        await self._store.write(policies.take_turn, Turn(0.0, held[-1]))
+        await self._store.write(policies.take_turn, ReplayTurn(0.0, held[-1]))
         return went
 
     async def _keep(self, held: list[float]) -> None:
-        """Have the turn for longer, and note until when: whoever knows that has it."""
-        until = await self._store.write(policies.take_turn, Turn(TURN_FOR, held[-1]))
+        """Renew the turn, and note until when: the process that knows that time holds it."""
+        until = await self._store.write(policies.take_turn, ReplayTurn(TURN_FOR, held[-1]))
         if until is not None:
             held.append(until)
 
@@ -76,7 +76,7 @@ class Automatic:
         letter = job_view(record, now=now, skew=skew)
         why = "auto_replay" if letter.triage is None else f"auto_replay by {letter.triage.rule}"
         async with busy:
-            move = await self._returning.way_back(record, letter, by=BY, reason=why, kind="auto_replay")
+            move = await self._decider.way_back(record, letter, by=BY, reason=why, kind="auto_replay")
             if move.move == Move.RESOLVE:
                 return move
             facts = msgspec.structs.replace(facts_at(letter, now + skew), automatic=True)
@@ -88,9 +88,9 @@ class Automatic:
 
 def refusal(record: JobRecord, letter: JobView, ruling: Ruling, *, by: str, reason: str | None) -> Refusal:
     """Lay out that a letter may not be replayed, as it is written down and chained."""
-    said, row = ruling.permission, record.row
-    outcome = {"deny": "denied", "require_approval": "approval_required"}[said.decision]
-    detail = {"why": said.why, **died_under(letter, ruling.snapshot)}
+    permission, row = ruling.permission, record.row
+    outcome = {"deny": "denied", "require_approval": "approval_required"}[permission.decision]
+    detail = {"why": permission.why, **died_under(letter, ruling.snapshot)}
     decision = Decision(
         kind="deny",
         job=row.id,
@@ -98,9 +98,9 @@ def refusal(record: JobRecord, letter: JobView, ruling: Ruling, *, by: str, reas
         by=by,
         reason=reason,
         payload_sha256=letter.payload_sha256,
-        rule=said.rule,
+        rule=permission.rule,
         snapshot=ruling.snapshot,
         outcome=outcome,
         detail={name: value for name, value in detail.items() if value} or None,
     )
-    return Refusal(row.n, row.token, row.id, row.queue, STATUSES[said.decision], ruling.snapshot, decision)
+    return Refusal(row.n, row.token, row.id, row.queue, STATUSES[permission.decision], ruling.snapshot, decision)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from standfast.application import Standfast
-from standfast.cli.filter_options import chosen, filter_options
+from standfast.cli.filter_options import filter_from, filter_options
 from standfast.cli.group import DONE, REFUSED, look, look_into, shared
 from standfast.cli.sheets import letter, show_page
 from standfast.cli.terminal import show, show_json, show_line
@@ -24,7 +24,7 @@ BACK = frozenset({"replayed", "resolved"})
 
 @click.group()
 def dead() -> None:
-    """Look at letters, the jobs that stopped and need a person, and put them back to work."""
+    """List dead letters, the jobs that stopped and need a person, and put them back to work."""
 
 
 @dead.command("list")
@@ -34,7 +34,7 @@ def dead() -> None:
 @shared
 def list_letters(*, limit: int, cursor: int | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """List letters, newest first."""
-    page = look(url, lambda sf: sf.dead_letters.list(chosen(WantedLetters, filters), limit=limit, cursor=cursor))
+    page = look(url, lambda sf: sf.dead_letters.list(filter_from(WantedLetters, filters), limit=limit, cursor=cursor))
     show_page(page, as_json=as_json, letters=True)
 
 
@@ -70,7 +70,7 @@ def replay(*, names: tuple[str, ...], reason: str | None, url: str | None, as_js
     if as_json:
         show_json({"id": job_id, **answer})
     else:
-        show_line(_told(job_id, **answer))
+        show_line(_describe(job_id, **answer))
     raise click.exceptions.Exit(DONE if answer["outcome"] in BACK else REFUSED)
 
 
@@ -94,10 +94,10 @@ def resolve(*, names: tuple[str, ...], reason: str, result: str | None, url: str
         show_line(f"{job_id} resolved")
 
 
-def _told(job_id: str, outcome: str, approval: str | None = None, rule: str = "", why: str = "") -> str:
-    said = f"{job_id} {outcome}"
+def _describe(job_id: str, outcome: str, approval: str | None = None, rule: str = "", why: str = "") -> str:
+    line = f"{job_id} {outcome}"
     if approval:
-        said += f", waiting for {approval}"
+        line += f", waiting for {approval}"
     if outcome in BACK:
-        return said
-    return f"{said} by rule {rule or 'unnamed'}" + (f": {why}" if why else "")
+        return line
+    return f"{line} by rule {rule or 'unnamed'}" + (f": {why}" if why else "")

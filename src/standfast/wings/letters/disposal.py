@@ -16,13 +16,13 @@ from standfast.spine.payload import canonical, fingerprint, sha256
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
 from standfast.views import Heard, JobView, Progress
-from standfast.wings.approvals.people import asked
+from standfast.wings.approvals.people import checked_actor
 from standfast.wings.audit.words import Decision
 from standfast.wings.http import verbs as http
 from standfast.wings.http.words import HttpRequest, origin_of
 from standfast.wings.letters import scripts as letters
 from standfast.wings.letters.amend import changes, next_key
-from standfast.wings.letters.scripts import Amendment, Purge, Quarantine, Touch
+from standfast.wings.letters.scripts import Amendment, LetterDecision, Purge, Quarantine
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.records import reads
 from standfast.wings.records.letter_filter import letter_filter
@@ -35,15 +35,15 @@ BITE = 1000
 """Letters that are deleted in one transaction; the first one sees to it that there are as many as said."""
 
 
-def unheard(_step: Progress) -> None:
-    """Tell nobody."""
+def no_progress(_step: Progress) -> None:
+    """Report no progress."""
 
 
 async def letter_of(store: Store, job_id: str) -> tuple[JobRecord, JobView]:
     """Read a letter; raise if there is none of this id."""
     record = await store.read(reads.job(id_of(job_id), store.boot()))
     if record is None:
-        raise UnknownJob.named(job_id)
+        raise UnknownJob.for_id(job_id)
     if State(record.row.state) not in LETTERS:
         raise NotALetter(f"job {job_id} is no letter: it is {record.row.state}")
     return record, job_view(record, now=store.now(), skew=store.skew())
@@ -57,10 +57,10 @@ class Disposal:
         self._registry = registry
 
     async def discard(self, job_id: str, by: str, reason: str) -> None:
-        """End a letter that nobody wants any more."""
-        said = asked(by, reason)
+        """End a letter that is no longer wanted."""
+        actor = checked_actor(by, reason)
         record, letter = await letter_of(self._store, job_id)
-        decided = discard(standing(record.row), attempt=record.row.attempts, **said)
+        decided = discard(standing(record.row), attempt=record.row.attempts, **actor)
         if isinstance(decided, Refusal):
             raise NotALetter(f"job {job_id} is no letter: {decided.why}")
         decision = Decision(kind="discard", payload_sha256=letter.payload_sha256, outcome="discarded")
@@ -69,17 +69,19 @@ class Disposal:
 
     async def quarantine(self, job_id: str, by: str, reason: str, owner: str | None) -> None:
         """Set a letter apart."""
-        said = asked(by, reason)
+        actor = checked_actor(by, reason)
         if owner is not None:
-            asked(owner, reason)
+            checked_actor(owner, reason)
         record, letter = await letter_of(self._store, job_id)
         detail = None if owner is None else {"owner": owner}
-        touch = _touch(record.row, Decision(kind="quarantine", outcome="quarantined", detail=detail, **said), letter)
-        _check_first(job_id, first=await self._store.write(letters.quarantine, Quarantine(touch, owner)))
+        change = _decided(
+            record.row, Decision(kind="quarantine", outcome="quarantined", detail=detail, **actor), letter
+        )
+        _check_first(job_id, first=await self._store.write(letters.quarantine, Quarantine(change, owner)))
 
     async def amend(self, job_id: str, payload: Any, by: str, reason: str) -> None:
         """Give a letter another payload, which passes every check that a new job's would."""
-        said = asked(by, reason)
+        actor = checked_actor(by, reason)
         record, letter = await letter_of(self._store, job_id)
         row = record.row
         _check_not_ours(row)
@@ -91,11 +93,11 @@ class Disposal:
         before, after = msgspec.json.decode(row.payload), msgspec.json.decode(text)
         hashes = {"before_sha256": letter.payload_sha256, "after_sha256": sha256(text)}
         detail = {**hashes, "generation": row.generation + 1, "changed": changes(before, after)}
-        decision = Decision(kind="amend", outcome="amended", detail=detail, **said)
+        decision = Decision(kind="amend", outcome="amended", detail=detail, **actor)
         amendment = Amendment(
-            touch=_touch(row, decision, letter, sha256(text)),
+            change=_decided(row, decision, letter, sha256(text)),
             payload=text,
-            details=_amended(details, row.generation + 1, said["by"]),
+            details=_amended(details, row.generation + 1, actor["by"]),
             generation=row.generation + 1,
             key=next_key(row.idempotency_key, row.generation),
             fingerprint=fingerprint(row.handler, same),
@@ -114,14 +116,14 @@ class Disposal:
         return given.identity if isinstance(given, HttpRequest) else text
 
     async def purge(
-        self, chosen: dict[str, Any], by: str, reason: str, confirm: int | None, told: Heard
+        self, chosen: dict[str, Any], by: str, reason: str, confirm: int | None, progress: Heard
     ) -> dict[str, int]:
         """Delete letters for good, in bites, once there are as many as was said."""
-        said = asked(by, reason)
+        actor = checked_actor(by, reason)
         now = self._store.now()
         wanted = letter_filter(chosen, now, BITE)
         detail = {"filter": {name: str(value) for name, value in chosen.items()}, "count": confirm}
-        decision = Decision(kind="purge", outcome="purged", detail=detail, **said)
+        decision = Decision(kind="purge", outcome="purged", detail=detail, **actor)
         first = Purge(wanted, now, decision, -1 if confirm is None else confirm)
         purged = await self._store.write(letters.purge, first)
         if purged.found != confirm:
@@ -133,34 +135,34 @@ class Disposal:
             )
         deleted = bite = purged.deleted
         while bite == BITE:
-            told(Progress("purged", deleted, confirm))
+            progress(Progress("purged", deleted, confirm))
             bite = (await self._store.write(letters.purge, msgspec.structs.replace(first, confirm=None))).deleted
             deleted += bite
-        told(Progress("purged", deleted, confirm))
+        progress(Progress("purged", deleted, confirm))
         return {"purged": deleted}
 
 
 def _amended(details: Details, generation: int, by: str) -> str:
-    """Note that somebody changed the payload, and who: it is theirs from now on, too."""
+    """Record who amended the payload: the work is theirs from now on, too."""
     amenders = (*details.amenders, *({by} - {*details.amenders}))
     return msgspec.json.encode(msgspec.structs.replace(details, amended=generation, amenders=amenders)).decode()
 
 
-def _touch(row: JobRow, decision: Decision, letter: JobView, sha: str | None = None) -> Touch:
+def _decided(row: JobRow, decision: Decision, letter: JobView, sha: str | None = None) -> LetterDecision:
     about = {"job": row.id, "queue": row.queue, "payload_sha256": sha or letter.payload_sha256}
-    return Touch(standing(row), row.attempts, msgspec.structs.replace(decision, **about))
+    return LetterDecision(standing(row), row.attempts, msgspec.structs.replace(decision, **about))
 
 
 def _check_first(job_id: str, *, first: bool) -> None:
     if not first:
-        raise NotALetter(f"job {job_id} is not as it was any more: somebody else was first; nothing was changed")
+        raise NotALetter(f"job {job_id} has changed: another decision came first; nothing was changed")
 
 
 def _check_not_ours(row: JobRow) -> None:
     """Refuse to change what is told in our name."""
     if row.queue.startswith(OURS):
         raise PayloadRejected(
-            f"queue {row.queue!r} carries standfast's own messages, and nobody else words them; nothing was written: "
+            f"queue {row.queue!r} is reserved for standfast's own messages; nothing was written: "
             "replay the letter as it is, or discard it"
         )
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from standfast.cli.filter_options import chosen, filter_options
+from standfast.cli.filter_options import filter_from, filter_options
 from standfast.cli.group import ask, look, look_into, shared
 from standfast.cli.parameters import payload_from
 from standfast.cli.progress_bar import bar
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import ago, counted, now
+from standfast.cli.words import ago, count_of, now
 from standfast.cli.worker_command import application, application_and
 from standfast.spine.accept import user
 from standfast.wings.records.letter_query import WantedLetters
@@ -27,7 +27,7 @@ reason = click.option("--reason", required=True, help="Why; it is kept, with who
 @shared
 def groups(*, url: str | None, as_json: bool, **filters: Any) -> None:
     """Group letters by cause, the largest group first; --fingerprint chooses one elsewhere."""
-    found = look(url, lambda sf: sf.dead_letters.groups(chosen(WantedLetters, filters)))
+    found = look(url, lambda sf: sf.dead_letters.groups(filter_from(WantedLetters, filters)))
     if as_json:
         show_json({"items": found})
     elif found:
@@ -69,7 +69,7 @@ def discard(*, job_id: str, reason: str, url: str | None, as_json: bool) -> None
 @click.option("--owner", help="Who is to look after it.")
 @shared
 def quarantine(*, job_id: str, reason: str, owner: str | None, url: str | None, as_json: bool) -> None:
-    """Set a letter apart: nothing replays it by itself."""
+    """Quarantine a letter: it is never replayed automatically."""
     found = look(url, lambda sf: sf.dead_letters.quarantine(job_id, by=user(), reason=reason, owner=owner))
     _tell(found, f"{job_id} quarantined" + (f" for {owner}" if owner else ""), as_json)
 
@@ -81,10 +81,12 @@ def quarantine(*, job_id: str, reason: str, owner: str | None, url: str | None, 
 @shared
 def purge(*, confirm: int | None, reason: str, url: str | None, as_json: bool, **filters: Any) -> None:
     """Delete dead and discarded letters for good; held ones stay. Without --confirm it only tells how many match."""
-    asked: dict[str, Any] = {"by": user(), "reason": reason, "confirm": confirm}
-    with bar("purged") as told:
-        done = look(url, lambda sf: sf.dead_letters.purge(chosen(WantedLetters, filters), told=told, **asked))
-    _tell(done, f"{counted(done['purged'], 'letter')} purged", as_json)
+    options: dict[str, Any] = {"by": user(), "reason": reason, "confirm": confirm}
+    with bar("purged") as progress:
+        done = look(
+            url, lambda sf: sf.dead_letters.purge(filter_from(WantedLetters, filters), progress=progress, **options)
+        )
+    _tell(done, f"{count_of(done['purged'], 'letter')} purged", as_json)
 
 
 @click.command()
@@ -95,11 +97,11 @@ def purge(*, confirm: int | None, reason: str, url: str | None, as_json: bool, *
 def export(*, file: str, reason: str | None, url: str | None, as_json: bool, **filters: Any) -> None:
     """Write letters to a new FILE (- is standard output), a JSON line each, whole: nothing is hidden in it."""
     to = sys.stdout if file == "-" else file
-    with bar("exported") as told:
-        asked: dict[str, Any] = {"by": user(), "reason": reason, "told": told}
-        done = look(url, lambda sf: sf.dead_letters.export(to, chosen(WantedLetters, filters), **asked))
+    with bar("exported") as progress:
+        options: dict[str, Any] = {"by": user(), "reason": reason, "progress": progress}
+        done = look(url, lambda sf: sf.dead_letters.export(to, filter_from(WantedLetters, filters), **options))
     if file != "-":
-        _tell(done, f"{counted(done['letters'], 'letter')} written to {file}; it holds payloads as they are", as_json)
+        _tell(done, f"{count_of(done['letters'], 'letter')} written to {file}; it holds payloads as they are", as_json)
 
 
 @click.command("import")
@@ -112,18 +114,18 @@ def import_letters(*, file: str, reason: str, url: str | None, as_json: bool) ->
     A store that is not there is made.
     """
     source = sys.stdin.buffer if file == "-" else file
-    with bar("imported") as told:
-        asked: dict[str, Any] = {"by": user(), "reason": reason, "told": told}
-        done = ask(url, lambda sf: sf.dead_letters.import_(source, **asked))
-    said = f"{counted(done['imported'], 'letter')} imported, {done['known']} known already"
-    _tell(done, said + (f", {done['without_key']} without their key" if done["without_key"] else ""), as_json)
+    with bar("imported") as progress:
+        options: dict[str, Any] = {"by": user(), "reason": reason, "progress": progress}
+        done = ask(url, lambda sf: sf.dead_letters.import_(source, **options))
+    line = f"{count_of(done['imported'], 'letter')} imported, {done['known']} known already"
+    _tell(done, line + (f", {done['without_key']} without their key" if done["without_key"] else ""), as_json)
 
 
-def _tell(found: Any, said: str, as_json: bool) -> None:  # noqa: FBT001 - as every command has it
+def _tell(found: Any, line: str, as_json: bool) -> None:  # noqa: FBT001 - as every command has it
     if as_json:
         show_json(found)
     else:
-        show_line(said)
+        show_line(line)
 
 
 def _row(group: dict[str, Any]) -> list[str | Cell]:

@@ -9,7 +9,7 @@ import msgspec
 from standfast.failure import Failure
 
 
-class Sighting(msgspec.Struct, frozen=True, kw_only=True):
+class SeenLetter(msgspec.Struct, frozen=True, kw_only=True):
     """One letter: what it stopped of, when, and what came before. Times are queue time."""
 
     fingerprint: str
@@ -38,14 +38,14 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     regressed: int = 0
 
 
-def add(groups: dict[str, Group], seen: Iterable[Sighting]) -> None:
+def add(groups: dict[str, Group], seen: Iterable[SeenLetter]) -> None:
     """Add letters to their groups."""
     for each in seen:
         known = groups.get(each.fingerprint)
         groups[each.fingerprint] = _first(each) if known is None else _joined(known, each)
 
 
-def _first(seen: Sighting) -> Group:
+def _first(seen: SeenLetter) -> Group:
     return Group(
         fingerprint=seen.fingerprint,
         queue=seen.queue,
@@ -59,7 +59,7 @@ def _first(seen: Sighting) -> Group:
     )
 
 
-def _joined(group: Group, seen: Sighting) -> Group:
+def _joined(group: Group, seen: SeenLetter) -> Group:
     newest = {"sample": seen.id, "failure": seen.failure} if seen.at > group.last_seen else {}
     return msgspec.structs.replace(
         group,

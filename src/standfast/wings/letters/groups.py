@@ -11,7 +11,7 @@ from standfast.failure import Class, Failure, Landed
 from standfast.failure.fingerprint import fingerprint
 from standfast.store.store import Store
 from standfast.wings.letters import scripts as letters
-from standfast.wings.letters.grouping import Group, Sighting, add, died_again
+from standfast.wings.letters.grouping import Group, SeenLetter, add, died_again
 from standfast.wings.letters.scripts import Mark
 from standfast.wings.records.letter_filter import letter_filter
 from standfast.wings.records.view import moments
@@ -19,7 +19,7 @@ from standfast.wings.records.view import moments
 BITE = 1000
 """Letters that are read at once."""
 STOPPED = Failure(cls=Class.UNKNOWN, landed=Landed.MAYBE, reason_code="unknown")
-"""Stands for a failure that nobody wrote down."""
+"""Stands for a missing failure."""
 
 _failure = msgspec.json.Decoder(Failure).decode
 
@@ -50,10 +50,10 @@ async def groups(store: Store, chosen: dict[str, Any]) -> list[dict[str, Any]]:
             break
         wanted = wanted._replace(before=following)
     largest_first = sorted(found.values(), key=lambda group: (-group.count, -group.last_seen))
-    return [_told(group, store.skew()) for group in largest_first]
+    return [_display(group, store.skew()) for group in largest_first]
 
 
-async def _stamp(store: Store, marks: Sequence[Mark], seen: Sequence[Sighting]) -> None:
+async def _stamp(store: Store, marks: Sequence[Mark], seen: Sequence[SeenLetter]) -> None:
     """Write the fingerprints down that had to be found out: who sees a group can then filter by it."""
     bare = [
         (mark.n, mark.token, each.fingerprint)
@@ -64,9 +64,9 @@ async def _stamp(store: Store, marks: Sequence[Mark], seen: Sequence[Sighting]) 
         await store.write_all(letters.stamp, bare)
 
 
-def _sighting(mark: Mark, lines: Sequence[str]) -> Sighting:
+def _sighting(mark: Mark, lines: Sequence[str]) -> SeenLetter:
     failure = STOPPED if mark.failure is None else _failure(mark.failure)
-    return Sighting(
+    return SeenLetter(
         fingerprint=mark.fingerprint or fingerprint(mark.queue, mark.handler, failure),
         id=mark.id,
         queue=mark.queue,
@@ -99,7 +99,7 @@ def _failed(line: _Line) -> Failure:
     )
 
 
-def _told(group: Group, skew: float) -> dict[str, Any]:
+def _display(group: Group, skew: float) -> dict[str, Any]:
     failure, moment = group.failure, moments(skew)
     return {
         "fingerprint": group.fingerprint,

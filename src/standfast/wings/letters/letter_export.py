@@ -11,12 +11,12 @@ from typing import IO, Any
 
 import msgspec
 
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError
 from standfast.job import Details
 from standfast.store.store import Store
 from standfast.views import Heard, Progress
-from standfast.wings.approvals.people import asked
+from standfast.wings.approvals.people import checked_actor
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.records import reads
@@ -33,19 +33,19 @@ Place = str | os.PathLike[str] | IO[Any]
 
 
 async def export(
-    store: Store, to: Place, chosen: dict[str, Any], *, by: str, reason: str | None, told: Heard
+    store: Store, to: Place, chosen: dict[str, Any], *, by: str, reason: str | None, progress: Heard
 ) -> dict[str, Any]:
     """Write letters to a new file, or to one that is open, newest first; tell how many. It is chained before."""
-    said = asked(by, reason or "export")
+    actor = checked_actor(by, reason or "export")
     wanted = {name: str(value) for name, value in chosen.items()}
     letter_filter(chosen, store.now(), 1)  # a wrong filter is told before a file is made
     done = 0
     with _opened(to) as (file, name):
-        await store.write(audit.note, Decision(kind="export", outcome="exported", detail={"filter": wanted}, **said))
+        await store.write(audit.note, Decision(kind="export", outcome="exported", detail={"filter": wanted}, **actor))
         async for records in _bites(store, chosen):
-            await aside(_write, file, [line(record, now=store.now(), skew=store.skew()) for record in records])
+            await run_in_thread(_write, file, [line(record, now=store.now(), skew=store.skew()) for record in records])
             done += len(records)
-            told(Progress("exported", done, None))
+            progress(Progress("exported", done, None))
     return {"path": name, "letters": done}
 
 

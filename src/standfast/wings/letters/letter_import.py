@@ -12,17 +12,17 @@ from typing import IO, Any
 
 import msgspec
 
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError, StandfastError
 from standfast.failure import Action, Failure, Landed
 from standfast.failure.fingerprint import fingerprint as cause_of
-from standfast.job import HTTP, Coalesced, Details, Entry, QueueReason, Risk
+from standfast.job import HTTP, Coalesced, Details, LedgerEntry, QueueReason, Risk
 from standfast.lifecycle import REPLAY_STATUSES, Triage
 from standfast.spine.accept import checked_name
 from standfast.spine.payload import canonical, fingerprint, parse, sha256
 from standfast.store.store import Store
 from standfast.views import Attempt, Heard, Progress
-from standfast.wings.approvals.people import asked
+from standfast.wings.approvals.people import checked_actor
 from standfast.wings.audit.words import Decision
 from standfast.wings.http.words import HttpRequest
 from standfast.wings.letters import arrivals as arrival_scripts
@@ -35,7 +35,7 @@ BITE = 200
 LONGEST_LINE = 16 << 20
 """Bytes of one letter."""
 WAITING = frozenset({"scheduled", "approval_pending", "none"})
-"""What nobody here will act on by itself: such a letter waits for a person."""
+"""Statuses that nothing acts on here: such a letter waits for a person."""
 
 
 class Line(msgspec.Struct, kw_only=True):
@@ -67,27 +67,27 @@ class Line(msgspec.Struct, kw_only=True):
     collected: bool = False
     coalesced: Coalesced | None = None
     history: list[Attempt] = []
-    ledger: list[Entry] = []
+    ledger: list[LedgerEntry] = []
 
 
 _read = msgspec.json.Decoder(Line).decode
 
 
-async def bring_in(store: Store, source: Place, *, by: str, reason: str, told: Heard) -> dict[str, int]:
+async def bring_in(store: Store, source: Place, *, by: str, reason: str, progress: Heard) -> dict[str, int]:
     """Store every letter of a file that is not here yet; tell how many came, and what became of the rest."""
-    said = asked(by, reason)
+    actor = checked_actor(by, reason)
     counts: Counter[str] = Counter(imported=0, known=0, without_key=0)
     with _opened(source) as file:
         async for first, lines in _bites(file):
-            arrivals = _arrivals(lines, first, counts, said, store.skew())
+            arrivals = _arrivals(lines, first, counts, actor, store.skew())
             counts.update(await store.write(arrival_scripts.bring_in, arrivals))
-            told(Progress("imported", counts.total(), None))
+            progress(Progress("imported", counts.total(), None))
     return {**counts, "imported": counts["imported"] + counts["without_key"]}
 
 
 async def _bites(file: IO[Any]) -> AsyncIterator[tuple[int, list[bytes]]]:
     first = 1
-    while lines := await aside(_next_lines, file):
+    while lines := await run_in_thread(_next_lines, file):
         yield first, lines
         first += len(lines)
 
@@ -112,14 +112,16 @@ def _opened(source: Place) -> Iterator[IO[Any]]:
         yield file
 
 
-def _arrivals(lines: list[bytes], first: int, counts: Counter[str], said: dict[str, Any], skew: float) -> list[Arrival]:
+def _arrivals(
+    lines: list[bytes], first: int, counts: Counter[str], actor: dict[str, Any], skew: float
+) -> list[Arrival]:
     """Read a bite of lines; a bad one is told with its number, and nothing of its bite is stored."""
     found: dict[str, Arrival] = {}
     for number, raw in enumerate(lines, start=first):
         if not raw.strip():
             continue
         try:
-            arrival = _arrival(_read(raw), said, skew)
+            arrival = _arrival(_read(raw), actor, skew)
         except (msgspec.MsgspecError, StandfastError, UnicodeError) as error:
             raise ConfigurationError(
                 f"line {number} is no letter of ours: {error}; {counts.total()} letters before it were read in, and "
@@ -129,11 +131,11 @@ def _arrivals(lines: list[bytes], first: int, counts: Counter[str], said: dict[s
     return list(found.values())
 
 
-def _arrival(line: Line, said: dict[str, Any], skew: float) -> Arrival:
+def _arrival(line: Line, actor: dict[str, Any], skew: float) -> Arrival:
     _check(line)
     payload = canonical(parse(bytes(line.payload)))
     decision = Decision(
-        kind="import", job=line.id, queue=line.queue, payload_sha256=sha256(payload), outcome="imported", **said
+        kind="import", job=line.id, queue=line.queue, payload_sha256=sha256(payload), outcome="imported", **actor
     )
     return Arrival(
         id=line.id,
@@ -206,7 +208,7 @@ def _landed(line: Line) -> str:
     return str(Landed.MAYBE if Landed.MAYBE in known else Landed.NO)
 
 
-def _entry(entry: Entry, skew: float) -> Entry:
+def _entry(entry: LedgerEntry, skew: float) -> LedgerEntry:
     """Give an entry of the ledger in this store's time; one of an older export has none."""
     return msgspec.structs.replace(entry, at=entry.at - skew) if entry.at else entry
 

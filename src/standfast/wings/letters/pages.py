@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from standfast.dashboard.actions import Action, Back
-from standfast.dashboard.page import Drawn, Page, Visit
+from standfast.dashboard.actions import Action, ReturnTo
+from standfast.dashboard.page import Page, RenderedPage, Visit
 from standfast.doors.filters import fields_of, names_of
 from standfast.server.auth import check_queue
-from standfast.server.seen import all_shown, seen
+from standfast.server.token_view import job_for, values_for
 from standfast.wings.records.letter_query import WantedLetters
 
 FIELDS = fields_of(WantedLetters)
@@ -17,20 +17,20 @@ PAGE = 50
 MOST_GROUPS = 50
 
 
-async def listed(visit: Visit) -> Drawn:
+async def list_page(visit: Visit) -> RenderedPage:
     """Show letters by cause, and the newest of them."""
-    chosen = visit.asked(*names_of(WantedLetters))
+    chosen = visit.form_values(*names_of(WantedLetters))
     if "queue" in chosen:
         check_queue(visit.grant, chosen["queue"])
     page = await visit.sf.dead_letters.list(chosen, limit=PAGE, cursor=visit.cursor(), queues=visit.grant.queues)
     key = ("groups", *sorted(chosen.items()))
-    told = await visit.cache.get_soon(key, partial(visit.sf.dead_letters.groups, chosen))
-    age, groups = (None, []) if told is None else (told.age, told.value)
+    cached = await visit.cache.get_soon(key, partial(visit.sf.dead_letters.groups, chosen))
+    age, groups = (None, []) if cached is None else (cached.age, cached.value)
     reached = [group for group in groups if visit.grant.reaches(group["queue"])]
     context = {
-        "letters": [seen(letter, visit.grant) for letter in page],
+        "letters": [job_for(letter, visit.grant) for letter in page],
         "next_cursor": page.next_cursor,
-        "groups": all_shown(reached[:MOST_GROUPS], visit.grant),
+        "groups": values_for(reached[:MOST_GROUPS], visit.grant),
         "left_out": max(0, len(reached) - MOST_GROUPS),
         "total": sum(group["count"] for group in reached),
         "age": age,
@@ -38,15 +38,15 @@ async def listed(visit: Visit) -> Drawn:
         "fields": FIELDS,
         "scoped": visit.grant.queues is not None and "queue" not in chosen,
     }
-    return Drawn("letters.html", context)
+    return RenderedPage("letters.html", context)
 
 
 def _action(verb: str, says: str) -> Action:
     path = f"/dead-letters/{{id}}/{verb}"
-    return Action(path, "POST", path, Back("/jobs/{id}", verb, says))
+    return Action(path, "POST", path, ReturnTo("/jobs/{id}", verb, says))
 
 
-PAGES = (Page("/dead-letters", listed),)
+PAGES = (Page("/dead-letters", list_page),)
 ACTIONS = (
     _action("replay", "Done: the letter went back to work, or was found to have landed. The timeline says which."),
     _action("amend", "The payload was changed. Nothing runs by itself: replay it when you are ready."),

@@ -10,8 +10,8 @@ from standfast.server.auth import agent_session
 from standfast.server.fields import OptionalReasonBody, ReasonBody
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import all_shown, seen
 from standfast.server.targets import found_job
+from standfast.server.token_view import job_for, values_for
 from standfast.wings.access.words import Right
 from standfast.wings.records.letter_query import WantedLetters, WantedPage, _check, check_one_queue
 
@@ -44,40 +44,40 @@ class Purge(ReasonBody, frozen=True, forbid_unknown_fields=True):
     filter: WantedLetters = WantedLetters()
 
 
-async def listed(call: Call) -> Answer:
+async def list_letters(call: Call) -> Answer:
     """List letters, the newest first."""
     wanted: WantedPage = call.query
     _check(call.grant, wanted)
     paging: dict[str, Any] = {"limit": wanted.limit, "cursor": wanted.cursor, "queues": call.grant.queues}
     page = await call.sf.dead_letters.list(wanted.chosen(), **paging)
-    return Answer({"items": [seen(letter, call.grant) for letter in page], "next_cursor": page.next_cursor})
+    return Answer({"items": [job_for(letter, call.grant) for letter in page], "next_cursor": page.next_cursor})
 
 
 async def groups(call: Call) -> Answer:
     """Group letters by cause."""
     wanted: WantedLetters = call.query
     check_one_queue(call.grant, wanted)
-    return Answer({"items": all_shown(await call.sf.dead_letters.groups(wanted.chosen()), call.grant)})
+    return Answer({"items": values_for(await call.sf.dead_letters.groups(wanted.chosen()), call.grant)})
 
 
 async def one(call: Call) -> Answer:
     """Give one letter, whole."""
-    job = await found_job(call)  # of one that is no letter, too, nothing is told to whoever does not reach it
-    return Answer(seen(await call.sf.dead_letters.get(job.id), call.grant))
+    job = await found_job(call)  # a caller who does not reach it learns nothing, also if it is no letter
+    return Answer(job_for(await call.sf.dead_letters.get(job.id), call.grant))
 
 
 async def replay(call: Call) -> Answer:
     """Put a letter back to work, if the policy lets it."""
     job = await found_job(call)
-    asked: dict[str, Any] = {"by": call.grant.person, "session": agent_session(call.grant)}
-    said = await call.sf.dead_letters.replay(job.id, reason=call.body.reason, **asked)
-    if said["outcome"] == "denied":
-        detail = f"rule {said['rule']} denies it{': ' if said.get('why') else ''}{said.get('why') or ''}"
-        raise Problem(403, "policy-denied", detail, "Do not ask again; the policy's owners can say more.", **said)
-    if said["outcome"] == "approval_required":
-        hint = f"Have it approved: POST /api/v1/approvals/{said['approval']}/approve, by another person."
-        raise Problem(409, "approval-required", f"rule {said['rule']} wants a person", hint, **said)
-    return Answer(said, OUTCOMES[said["outcome"]])
+    actor: dict[str, Any] = {"by": call.grant.person, "session": agent_session(call.grant)}
+    answer = await call.sf.dead_letters.replay(job.id, reason=call.body.reason, **actor)
+    if answer["outcome"] == "denied":
+        detail = f"rule {answer['rule']} denies it{': ' if answer.get('why') else ''}{answer.get('why') or ''}"
+        raise Problem(403, "policy-denied", detail, "Do not ask again; the policy's owners can say more.", **answer)
+    if answer["outcome"] == "approval_required":
+        hint = f"Have it approved: POST /api/v1/approvals/{answer['approval']}/approve, by another person."
+        raise Problem(409, "approval-required", f"rule {answer['rule']} wants a person", hint, **answer)
+    return Answer(answer, OUTCOMES[answer["outcome"]])
 
 
 async def amend(call: Call) -> Answer:
@@ -85,7 +85,7 @@ async def amend(call: Call) -> Answer:
     job = await found_job(call)
     given: Amendment = call.body
     changed = await call.sf.dead_letters.amend(job.id, given.payload, by=call.grant.person, reason=given.reason)
-    return Answer(seen(changed, call.grant))
+    return Answer(job_for(changed, call.grant))
 
 
 async def resolve(call: Call) -> Answer:
@@ -94,39 +94,39 @@ async def resolve(call: Call) -> Answer:
     given: Resolution = call.body
     word = {} if given.result is UNSET else {"result": given.result}
     ended = await call.sf.dead_letters.resolve(job.id, by=call.grant.person, reason=given.reason, **word)
-    return Answer(seen(ended, call.grant))
+    return Answer(job_for(ended, call.grant))
 
 
 async def discard(call: Call) -> Answer:
     """Cancel a letter for good."""
     job = await found_job(call)
     ended = await call.sf.dead_letters.discard(job.id, by=call.grant.person, reason=call.body.reason)
-    return Answer(seen(ended, call.grant))
+    return Answer(job_for(ended, call.grant))
 
 
 async def quarantine(call: Call) -> Answer:
     """Set a letter apart for its owner."""
     job = await found_job(call)
     given: Quarantine = call.body
-    asked: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, "owner": given.owner}
-    return Answer(seen(await call.sf.dead_letters.quarantine(job.id, **asked), call.grant))
+    options: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, "owner": given.owner}
+    return Answer(job_for(await call.sf.dead_letters.quarantine(job.id, **options), call.grant))
 
 
 async def purge(call: Call) -> Answer:
     """Delete letters for good."""
     given: Purge = call.body
     check_one_queue(call.grant, given.filter)
-    asked: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, "confirm": given.confirm}
-    return Answer(await call.sf.dead_letters.purge(given.filter.chosen(), **asked))
+    options: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, "confirm": given.confirm}
+    return Answer(await call.sf.dead_letters.purge(given.filter.chosen(), **options))
 
 
 _LETTER = "/dead-letters/{id}"
 
 ROUTES = (
-    Route("GET", "/dead-letters", Right.READ, listed, "List letters, the newest first", query=WantedPage),
+    Route("GET", "/dead-letters", Right.READ, list_letters, "List letters, the newest first", query=WantedPage),
     Route("GET", "/dead-letters/groups", Right.READ, groups, "Group letters by cause", query=WantedLetters),
     Route("DELETE", "/dead-letters", Right.ADMINISTER, purge, "Delete letters for good", body=Purge),
-    Route("GET", _LETTER, Right.READ, one, "Give one letter, whole"),
+    Route("GET", _LETTER, Right.READ, one, "Get one letter"),
     Route(
         "POST",
         f"{_LETTER}/replay",
@@ -137,7 +137,7 @@ ROUTES = (
         answers=(202, 200),
     ),
     Route("POST", f"{_LETTER}/amend", Right.OPERATE, amend, "Change a letter's payload", body=Amendment),
-    Route("POST", f"{_LETTER}/resolve", Right.OPERATE, resolve, "End a letter that is done", body=Resolution),
-    Route("POST", f"{_LETTER}/discard", Right.OPERATE, discard, "End a letter nobody wants", body=ReasonBody),
-    Route("POST", f"{_LETTER}/quarantine", Right.OPERATE, quarantine, "Set a letter apart", body=Quarantine),
+    Route("POST", f"{_LETTER}/resolve", Right.OPERATE, resolve, "Resolve a letter", body=Resolution),
+    Route("POST", f"{_LETTER}/discard", Right.OPERATE, discard, "Discard a letter", body=ReasonBody),
+    Route("POST", f"{_LETTER}/quarantine", Right.OPERATE, quarantine, "Quarantine a letter", body=Quarantine),
 )

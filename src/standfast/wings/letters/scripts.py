@@ -8,7 +8,7 @@ from operator import attrgetter
 import msgspec
 
 from standfast.job import ASKED
-from standfast.lifecycle import LETTERS, Move, NoticeKind, Standing, State, Transition
+from standfast.lifecycle import LETTERS, JobRef, Move, NoticeKind, State, Transition
 from standfast.rules import DEFAULTS, QueueRules
 from standfast.spine.apply import apply_decided
 from standfast.spine.claim import rules_in_force
@@ -30,10 +30,10 @@ RETENTION = "retention"
 _states = msgspec.json.Decoder(list[str | None])
 
 
-class Touch(msgspec.Struct, frozen=True):
-    """A letter as somebody read it, and what they decided about it; `decision` says by whom and why."""
+class LetterDecision(msgspec.Struct, frozen=True):
+    """A letter as it was read, and a decision about it; `decision` says by whom and why."""
 
-    letter: Standing
+    letter: JobRef
     attempt: int
     decision: Decision
 
@@ -41,7 +41,7 @@ class Touch(msgspec.Struct, frozen=True):
 class Amendment(msgspec.Struct, frozen=True):
     """Another payload for a letter, its next generation. `key` is the caller's with the generation behind it."""
 
-    touch: Touch
+    change: LetterDecision
     payload: str
     details: str
     generation: int
@@ -52,7 +52,7 @@ class Amendment(msgspec.Struct, frozen=True):
 class Quarantine(msgspec.Struct, frozen=True):
     """A letter to be set apart, and who is to look after it."""
 
-    touch: Touch
+    change: LetterDecision
     owner: str | None = None
 
 
@@ -75,17 +75,17 @@ class Purged(msgspec.Struct, frozen=True):
     deleted: int
 
 
-@writes(number=attrgetter("touch.letter.n"))
+@writes(number=attrgetter("change.letter.n"))
 def amend(round_: Round, amendments: Sequence[Amendment]) -> Script[list[bool]]:
     """Give letters another payload; answer of each whether it was still as it was read.
 
     The old key still answers with this job. What was decided before about the old payload counts no more.
     """
-    yield from lock_jobs(round_, (each.touch.letter.n for each in amendments))
+    yield from lock_jobs(round_, (each.change.letter.n for each in amendments))
     answers = []
     for each in amendments:
-        letter = each.touch.letter
-        fresh = yield from _touched(round_, each.touch, NoticeKind.AMENDED, AMENDED)
+        letter = each.change.letter
+        fresh = yield from _written(round_, each.change, NoticeKind.AMENDED, AMENDED)
         if fresh:
             key = yield from _take_key(round_, each)
             body = {"payload": each.payload, "details": each.details, "generation": each.generation}
@@ -96,10 +96,10 @@ def amend(round_: Round, amendments: Sequence[Amendment]) -> Script[list[bool]]:
 
 
 def _take_key(round_: Round, amendment: Amendment) -> Script[str | None]:
-    """Take the amended payload's key; if somebody used that very text for another job, the job's id makes it one."""
+    """Take the amended payload's key; if another job already has that text as its key, the job's id is appended."""
     if amendment.key is None:
         return None
-    letter = amendment.touch.letter
+    letter = amendment.change.letter
     for key in (amendment.key, f"{amendment.key}~{letter.id}"):
         yield "take_keys", [(letter.queue, key, letter.id, amendment.fingerprint, round_.now)]
         owners = yield "key_owners", {"keys": text([(letter.queue, key, letter.id)])}
@@ -108,39 +108,47 @@ def _take_key(round_: Round, amendment: Amendment) -> Script[str | None]:
     raise LookupError(f"no key can be had for job {letter.id}")
 
 
-@writes(number=attrgetter("touch.letter.n"))
+@writes(number=attrgetter("change.letter.n"))
 def quarantine(round_: Round, quarantines: Sequence[Quarantine]) -> Script[list[bool]]:
     """Set letters apart: nothing replays them by itself. Answer of each whether it was still as it was read."""
-    yield from lock_jobs(round_, (each.touch.letter.n for each in quarantines))
+    yield from lock_jobs(round_, (each.change.letter.n for each in quarantines))
     answers = []
     for each in quarantines:
-        fresh = yield from _touched(round_, each.touch, NoticeKind.QUARANTINED, SET_APART)
+        fresh = yield from _written(round_, each.change, NoticeKind.QUARANTINED, SET_APART)
         if fresh:
-            yield "mark_letter", {"n": each.touch.letter.n, "status": "quarantined", "owner": each.owner}
+            yield "mark_letter", {"n": each.change.letter.n, "status": "quarantined", "owner": each.owner}
         answers.append(fresh)
     return answers
 
 
-def _touched(round_: Round, touch: Touch, word: NoticeKind, why: str) -> Script[bool]:
+def _written(round_: Round, change: LetterDecision, word: NoticeKind, why: str) -> Script[bool]:
     """Write down that something is done to a letter; False if it is not as it was read.
 
-    A held one is dead from then on: what it waited for was about the letter as it was. Whoever else decided about it by
+    A held one is dead from then on: what it waited for was about the letter as it was. Other decisions based on it by
     what they read before is too late.
     """
-    letter, said = touch.letter, touch.decision
+    letter, decision = change.letter, change.decision
     [(states, _)] = yield "standing_states", {"held": text([(letter.n, letter.token)])}
     if _states.decode(states) != [letter.state]:
         return False
     yield from approvals.void([letter.n], why)
     if letter.state == State.HELD:
         here = (letter.n, letter.token, letter.id, letter.queue)
-        death = Transition(*here, Move.DIE, State.HELD, touch.attempt, by=said.by, reason=said.reason, carries=(said,))
+        death = Transition(
+            *here, Move.DIE, State.HELD, change.attempt, by=decision.by, reason=decision.reason, carries=(decision,)
+        )
         yield from apply_decided(round_, [death])
     else:
-        audit.record(round_, said)
-        line = {"attempt": touch.attempt, "at": round_.now, "reason_code": word, "by": said.by, "reason": said.reason}
+        audit.record(round_, decision)
+        line = {
+            "attempt": change.attempt,
+            "at": round_.now,
+            "reason_code": word,
+            "by": decision.by,
+            "reason": decision.reason,
+        }
         yield "write_history", [(letter.n, text(line))]
-    round_.told[word, letter.queue].append(letter.id)
+    round_.notices[word, letter.queue].append(letter.id)
     yield "fence_jobs", {"numbers": text([letter.n])}
     return True
 
@@ -148,7 +156,7 @@ def _touched(round_: Round, touch: Touch, word: NoticeKind, why: str) -> Script[
 # --- deleting
 
 
-@writes(patience=Patience.LONG, apart=True, size=attrgetter("wanted.limit"))
+@writes(patience=Patience.LONG, separate=True, size=attrgetter("wanted.limit"))
 def purge(round_: Round, purges: Sequence[Purge]) -> Script[list[Purged]]:
     """Delete letters, as many as the filter's limit, each with its decision; none unless there are as many as said."""
     answers = []
@@ -204,7 +212,7 @@ def _delete(round_: Round, rows: Rows, decision: Decision, word: NoticeKind) -> 
     yield from delete_whole(round_, numbers)
     for _, job_id, queue in rows:
         audit.record(round_, msgspec.structs.replace(decision, job=job_id, queue=queue))
-        round_.told[word, queue].append(job_id)
+        round_.notices[word, queue].append(job_id)
 
 
 # --- moves of letters
@@ -214,8 +222,8 @@ def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Open a round for letters that are replayed, and close the books of those that are discarded."""
     replayed = [each.n for each in moved if each.move == Move.REPLAY]
     if replayed:
-        asked = [each.n for each in moved if each.move == Move.REPLAY and _is_a_persons(each)]
-        yield "release_intents", {"numbers": text(asked), "asked": ASKED}
+        by_person = [each.n for each in moved if each.move == Move.REPLAY and _is_a_persons(each)]
+        yield "release_intents", {"numbers": text(by_person), "asked": ASKED}
         yield "open_round", {"numbers": text(replayed), "now": round_.now}
         yield "count_replays", {"numbers": text(replayed)}
     discarded = [each.n for each in moved if each.move == Move.DISCARD]
@@ -226,7 +234,7 @@ def write_moves(round_: Round, moved: Sequence[Transition]) -> Script[None]:
 
 def _is_a_persons(replay: Transition) -> bool:
     """Tell a replay that a person asked for: a policy that replays by itself knows nothing of the world."""
-    decision = replay.of(Decision)
+    decision = replay.rider(Decision)
     return replay.by is not None and (decision is None or decision.kind != "auto_replay")
 
 
@@ -297,9 +305,9 @@ def _refuse(round_: Round, refusal: Refusal) -> Script[None]:
     [(status, _, refused_at)] = (yield "last_refusal", {"n": refusal.n}) or [(None, None, None)]
     given = {"status": refusal.status, "snapshot": refusal.snapshot, "now": round_.now}
     yield "refuse_replays", {"n": refusal.n, **given}
-    round_.told[NoticeKind.REPLAY_DENIED, refusal.queue].append(refusal.id)
+    round_.notices[NoticeKind.REPLAY_DENIED, refusal.queue].append(refusal.id)
     if status == SCHEDULED:
-        letter = sessions.Abandoned(refusal.n, refusal.token, refusal.id, refusal.queue, refusal.status)
-        yield from sessions.gave_up(round_, letter)
+        letter = sessions.AbandonedReplay(refusal.n, refusal.token, refusal.id, refusal.queue, refusal.status)
+        yield from sessions.tell_gave_up(round_, letter)
     if refused_at is None or status != refusal.status:  # asking again and again fills no chain
         audit.record(round_, refusal.decision)

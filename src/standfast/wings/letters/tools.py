@@ -70,11 +70,11 @@ async def propose_replay(
 ) -> Annotated[CallToolResult, Proposed]:
     """Propose that a letter runs again. The policy decides; where it wants a person, this files the request."""
     agent.who.check(Right.OPERATE, Right.ENQUEUE)
-    letter = await agent.found(id)
-    asked = {"by": agent.who.person, "session": agent.who.session}
-    said = await agent.sf.dead_letters.replay(letter.id, reason=reason, **asked)
-    outcome = said["outcome"]
-    return agent.answer({"id": letter.id, **said, "hint": PROPOSED[outcome]}, failed=outcome == "denied")
+    letter = await agent.find_job(id)
+    actor = {"by": agent.who.person, "session": agent.who.session}
+    answer = await agent.sf.dead_letters.replay(letter.id, reason=reason, **actor)
+    outcome = answer["outcome"]
+    return agent.answer({"id": letter.id, **answer, "hint": PROPOSED[outcome]}, failed=outcome == "denied")
 
 
 TOOLS = (AgentTool(list_dead_letters, LOOKS), AgentTool(propose_replay, ACTS))

@@ -17,13 +17,13 @@ from standfast.spine.payload import canonical
 from standfast.spine.registry import Registry
 from standfast.store.store import Store
 from standfast.views import Heard, JobView
-from standfast.wings.approvals.people import asked, perhaps_because, person
+from standfast.wings.approvals.people import checked_actor, optional_reason, person
 from standfast.wings.approvals.verbs import Approvals, GroupsOf, in_no_group
 from standfast.wings.effects.verbs import Verifier
 from standfast.wings.letters import groups, letter_export, letter_import
 from standfast.wings.letters import scripts as letters
 from standfast.wings.letters.automatic import Automatic, refusal
-from standfast.wings.letters.disposal import Disposal, letter_of, unheard
+from standfast.wings.letters.disposal import Disposal, letter_of, no_progress
 from standfast.wings.letters.letter_export import Place
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.rulings import Permit, PermitMany, Ruling, built_in, facts_at, for_agent, one_by_one
@@ -36,13 +36,13 @@ from standfast.wings.replays.returning import Returning, resolution, ruled, told
 
 Groups = list[dict[str, Any]]  # inside the class, `list` is the verb
 NOT_GIVEN: Any = object()
-"""Stands for a result that nobody gave: None is one."""
+"""Stands for a missing result: None is a result."""
 TRIES = 5
 """How often a replay is decided about, if the policy changes each time before it is written down."""
 
 
 class DeadLetters:
-    """What stopped and needs somebody. Looking (`list`, `get`, `groups`, `plan`) consumes nothing.
+    """What stopped and needs a person. Looking (`list`, `get`, `groups`, `plan`) consumes nothing.
 
     `replay`, `redrive` and `resolve` put letters right; `amend`, `quarantine` and `discard` change what becomes of one;
     `export` and `import_` carry them to another store, and `purge` deletes them. Each is told who wants it, and why.
@@ -63,11 +63,11 @@ class DeadLetters:
         self._store = store
         self._ready = ready
         self._permit = permit
-        self._returning = Returning(store, registry, verifier)
+        self._decider = Returning(store, registry, verifier)
         self._disposal = Disposal(store, registry or Registry())
-        self.approvals = Approvals(store, ready, self._returning, PLANS, permit=permit, groups_of=groups_of, ttl=ttl)
-        self.redrives = Redrives(store, ready, self._returning, permit=permit_many or one_by_one(permit), ttl=ttl)
-        self.automatic = Automatic(store, self._returning, permit)
+        self.approvals = Approvals(store, ready, self._decider, PLANS, permit=permit, groups_of=groups_of, ttl=ttl)
+        self.redrives = Redrives(store, ready, self._decider, permit=permit_many or one_by_one(permit), ttl=ttl)
+        self.automatic = Automatic(store, self._decider, permit)
 
     async def list(
         self,
@@ -104,7 +104,7 @@ class DeadLetters:
         before it runs. With `session`, an agent asks: a `manual` letter, or one that may have landed, then waits for a
         person's approval whatever the policy allows.
         """
-        by, reason = person(by), perhaps_because(reason)
+        by, reason = person(by), optional_reason(reason)
         agent = session is not None and bool(checked_name("session", session))
         for _ in range(TRIES):
             record, letter = await self._letter(id)
@@ -118,34 +118,39 @@ class DeadLetters:
         self, record: JobRecord, letter: JobView, *, by: str, reason: str | None, agent: bool
     ) -> dict[str, Any] | None:
         """Decide about a letter as it is now; None if that could not be written down."""
-        decided = await self._returning.way_back(record, letter, by=by, reason=reason)
+        decided = await self._decider.way_back(record, letter, by=by, reason=reason)
         if decided.move == Move.RESOLVE:
             await self._apply(decided)
             return told(decided, by)
         ruling = await self._ruling(record, letter, agent=agent)
-        said = ruling.permission
-        if said.decision == "deny":
+        permission = ruling.permission
+        if permission.decision == "deny":
             await self._store.write(letters.refuse, refusal(record, letter, ruling, by=by, reason=reason))
-            return {"outcome": "denied", "rule": said.rule, "why": said.why}
-        if said.decision == "require_approval":
+            return {"outcome": "denied", "rule": permission.rule, "why": permission.why}
+        if permission.decision == "require_approval":
             approval = await self.approvals.file(record, letter, ruling, by=by, reason=reason)
-            return {"outcome": "approval_required", "approval": approval, "rule": said.rule, "why": said.why}
+            return {
+                "outcome": "approval_required",
+                "approval": approval,
+                "rule": permission.rule,
+                "why": permission.why,
+            }
         landed = await self._store.write(apply, ruled(decided, letter, ruling))
-        return {"rule": said.rule, **told(decided, by)} if landed else None
+        return {"rule": permission.rule, **told(decided, by)} if landed else None
 
     async def _ruling(self, record: JobRecord, letter: JobView, *, agent: bool) -> Ruling:
         """Ask the policy; where an agent asks, a person decides about what might be done twice."""
         facts = facts_at(letter, self._store.now() + self._store.skew())
         if facts.demand is not None and await self.approvals.asked_by_agent(record):
             facts = msgspec.structs.replace(facts, demand=None)  # an agent's question is no rule: it binds no person
-        said = await self._permit(facts)
-        return for_agent(said, letter, await self._store.read(policies.replay_modes())) if agent else said
+        permission = await self._permit(facts)
+        return for_agent(permission, letter, await self._store.read(policies.replay_modes())) if agent else permission
 
     async def _check_unmoved(self, record: JobRecord) -> None:
         """See to it that a letter is as it was: then it was the policy that changed, which is asked again."""
         present = await self._store.read(reads.job(record.row.id, self._store.boot()))
         if present is None or (present.row.token, present.row.state) != (record.row.token, record.row.state):
-            raise NotALetter(f"job {record.row.id} is no letter any more: somebody else was first")
+            raise NotALetter(f"job {record.row.id} is no longer a letter: another decision came first")
 
     async def plan(self, filter: dict[str, Any] | None = None, *, session: str | None = None) -> dict[str, Any]:
         """Foresee what a redrive of these letters would do, by what is stored; the `token` carries out exactly that.
@@ -178,17 +183,17 @@ class DeadLetters:
 
         Raises NotVerified if a check says that an effect is missing, or cannot tell; the letter stays as it is.
         """
-        said = asked(by, reason)
+        actor = checked_actor(by, reason)
         record, letter = await self._letter(id)
         if result is not NOT_GIVEN:
-            decided = resolution(record, letter, None, result=canonical(result), **said)
+            decided = resolution(record, letter, None, result=canonical(result), **actor)
         else:
-            decided = resolution(record, letter, await self._returning.verified(record), **said)
+            decided = resolution(record, letter, await self._decider.verified(record), **actor)
         await self._apply(decided)
         return await self._view(id)
 
     async def groups(self, filter: dict[str, Any] | None = None) -> Groups:
-        """Group letters by what they stopped of, the largest group first: `count`, `sample`, `first_seen`, `last_seen`.
+        """Group letters by cause, the largest group first: `count`, `sample`, `first_seen`, `last_seen`.
 
         `fingerprint` is also a filter: one plan, purge or export for the whole group. `regressed` counts letters that
         were replayed and stopped of the same again.
@@ -207,7 +212,7 @@ class DeadLetters:
         return await self._view(id)
 
     async def discard(self, id: str, *, by: str, reason: str) -> JobView:
-        """End a letter that nobody wants any more: it is cancelled, and pruned like what is finished."""
+        """End a letter that is no longer wanted: it is cancelled, and pruned like what is finished."""
         await self._ready()
         await self._disposal.discard(id, by, reason)
         return await self._view(id)
@@ -225,14 +230,14 @@ class DeadLetters:
         by: str,
         reason: str,
         confirm: int | None = None,
-        told: Heard = unheard,
+        progress: Heard = no_progress,
     ) -> dict[str, int]:
         """Delete dead and discarded letters for good; held ones stay. Unless `confirm` is how many match, none goes.
 
         More than a thousand go in several transactions; `told` hears how far it is.
         """
         await self._ready()
-        return await self._disposal.purge(filter or {}, by, reason, confirm, told)
+        return await self._disposal.purge(filter or {}, by, reason, confirm, progress)
 
     async def export(
         self,
@@ -241,7 +246,7 @@ class DeadLetters:
         *,
         by: str | None = None,
         reason: str | None = None,
-        told: Heard = unheard,
+        progress: Heard = no_progress,
     ) -> dict[str, Any]:
         """Write letters to a new file or an open one, a JSON line each, whole: payloads and headers as they are sent.
 
@@ -249,25 +254,25 @@ class DeadLetters:
         """
         await self._ready()
         by = user() if by is None else by
-        return await letter_export.export(self._store, to, filter or {}, by=by, reason=reason, told=told)
+        return await letter_export.export(self._store, to, filter or {}, by=by, reason=reason, progress=progress)
 
-    async def import_(self, source: Place, *, by: str, reason: str, told: Heard = unheard) -> dict[str, int]:
+    async def import_(self, source: Place, *, by: str, reason: str, progress: Heard = no_progress) -> dict[str, int]:
         """Take in letters that `export` wrote, as dead ones under their own ids: read twice, a file brings each once.
 
         A letter whose key belongs to another job here comes without it, and is counted as `without_key`.
         """
         await self._ready()
-        return await letter_import.bring_in(self._store, source, by=by, reason=reason, told=told)
+        return await letter_import.bring_in(self._store, source, by=by, reason=reason, progress=progress)
 
     async def _apply(self, decided: Transition) -> None:
         landed = await self._store.write(apply, decided)
         if not landed:
-            raise NotALetter(f"job {decided.id} is no letter any more: somebody else was first")
+            raise NotALetter(f"job {decided.id} is no longer a letter: another decision came first")
 
     async def _view(self, id: str) -> JobView:
         record = await self._store.read(reads.job(id_of(id), self._store.boot()))
         if record is None:
-            raise UnknownJob.named(id)
+            raise UnknownJob.for_id(id)
         return job_view(record, now=self._store.now(), skew=self._store.skew())
 
     async def _letter(self, id: str) -> tuple[JobRecord, JobView]:

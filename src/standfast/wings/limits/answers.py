@@ -16,22 +16,22 @@ LONGEST_CLOSED = 86400.0
 LONGEST_WHY = 200
 
 
-class Said(NamedTuple):
+class GateAnswer(NamedTuple):
     """What a gate said, and for how many seconds that holds."""
 
     admission: Literal["open"] | Closing
     holds: float
 
 
-OPEN = Said("open", OPEN_FOR)
+OPEN = GateAnswer("open", OPEN_FOR)
 
 
-def _closed(why: str, seconds: float | None = None, *, broken: bool = False) -> Said:
+def _closed(why: str, seconds: float | None = None, *, broken: bool = False) -> GateAnswer:
     closing = Closing(0.0, printable(why)[:LONGEST_WHY], broken)
-    return Said(closing, min(seconds or CLOSED_FOR, LONGEST_CLOSED))
+    return GateAnswer(closing, min(seconds or CLOSED_FOR, LONGEST_CLOSED))
 
 
-def of_answer(answer: Any) -> Said:
+def of_answer(answer: Any) -> GateAnswer:
     """Read what a function said: True opens, False closes, a number of seconds closes for so long."""
     if answer is True:
         return OPEN
@@ -42,18 +42,18 @@ def of_answer(answer: Any) -> Said:
     return _closed(f"it answered {answer!r}, not True, False or a number of seconds", broken=True)
 
 
-def of_reply(status: int | None, retry_after: float | None) -> Said:
+def of_reply(status: int | None, retry_after: float | None) -> GateAnswer:
     """Read what a URL answered: 2xx opens, anything else closes, for as long as its Retry-After says."""
     if status is not None and status // 100 == 2:  # noqa: PLR2004 - 2xx is success
         return OPEN
     return _closed(f"it answered HTTP {status}", retry_after)
 
 
-def of_trouble(error: BaseException) -> Said:
+def of_trouble(error: BaseException) -> GateAnswer:
     """Read a gate that could not be asked: it may be closed for good reason, so it is closed."""
     return _closed(f"it could not be asked: {type(error).__name__}: {error}", broken=True)
 
 
-def of_absence() -> Said:
+def of_absence() -> GateAnswer:
     """Read a gate that is a function of another process."""
     return _closed("it is a function that this process does not have", broken=True)

@@ -57,7 +57,7 @@ class Barrier(NamedTuple):
             named.append(_gate("limit", self.queue, limit.key, read))
         return tuple(gate for gate in named if gate is not None)
 
-    def whole(self) -> list[str]:
+    def queue_gates(self) -> list[str]:
         """Name the gates that every job of the queue passes."""
         ours = (("limit", self.rules.concurrency), ("rate", self.rules.rate))
         return [gates.of_queue(kind, self.queue) for kind, each in ours if each is not None and each.key is None]  # type: ignore[arg-type]
@@ -96,8 +96,8 @@ def barrier(
     if HTTP in handlers or holds.names_destinations(rules):
         known = [Row(*row) for row in (yield "destination_gates", {})]
         shut = frozenset(row.key for row in known if rules.breaker and row.kind == "breaker" and gates.blocks(row))
-        asked = (row for row in known if holds.is_shut(row, round_.now) and gates.queue_of(row.key) == queue)
-        held = frozenset(row.key for row in asked)
+        shut_holds = (row for row in known if holds.is_shut(row, round_.now) and gates.queue_of(row.key) == queue)
+        held = frozenset(row.key for row in shut_holds)
     if rules.concurrency is None and rules.rate is None and not (shut or held or disabled):
         return None
     return Barrier(queue, rules, shut, held, disabled)
@@ -105,7 +105,7 @@ def barrier(
 
 def room_for(round_: Round, before: Barrier) -> Script[tuple[int, float | None]]:
     """Give how many of a queue can start at most, and after how many seconds there may be more, if that is known."""
-    whole = before.whole()
+    whole = before.queue_gates()
     if not whole:
         return EVERYTHING, None
     rows = yield from ours.read_gates(whole)
@@ -117,7 +117,7 @@ def room_for(round_: Round, before: Barrier) -> Script[tuple[int, float | None]]
     return min(room.free for room in rooms.values()), wait
 
 
-class Passed(NamedTuple):
+class GateResult(NamedTuple):
     """Who of the candidates starts, with the gates it takes places of, how many were parked, how many left alone.
 
     `again` is after how many seconds one of those gates opens by itself.
@@ -129,7 +129,7 @@ class Passed(NamedTuple):
     again: float | None
 
 
-def passing(round_: Round, before: Barrier, numbers: Sequence[int], slots: int) -> Script[Passed]:
+def pass_gates(round_: Round, before: Barrier, numbers: Sequence[int], slots: int) -> Script[GateResult]:
     """Let candidates pass their gates or park them on sight; write down what that takes."""
     rows = yield "candidates", {"numbers": text(list(numbers))}
     candidates = [
@@ -165,7 +165,7 @@ def passing(round_: Round, before: Barrier, numbers: Sequence[int], slots: int) 
     if found.returned:
         yield from ours.free_places(round_, Counter(found.returned), dict.fromkeys(found.returned, before.queue))
     left = len(candidates) - len(found.start) - len(found.park)
-    return Passed(dict(found.start), len(found.park), left, min(opening, default=None))
+    return GateResult(dict(found.start), len(found.park), left, min(opening, default=None))
 
 
 def _after(
@@ -208,7 +208,7 @@ def closed(round_: Round, queue: str, answer: Closing, *, holds_back: bool) -> S
     if row != known:
         yield "write_gates", [tuple(row)]
     if known is None:
-        round_.told[NoticeKind.GATE_BROKEN if answer.broken else NoticeKind.GATE_CLOSED, queue].append("")
+        round_.notices[NoticeKind.GATE_BROKEN if answer.broken else NoticeKind.GATE_CLOSED, queue].append("")
     return known is None
 
 
@@ -227,4 +227,4 @@ def opened(round_: Round, queue: str) -> Script[None]:
     moved = yield from ours.let_through(round_, {key: RELEASED_AT_ONCE}, ticket=False)
     if moved[key] < RELEASED_AT_ONCE:
         yield "forget_gates", {"gates": text([key])}
-        round_.told[NoticeKind.GATE_OPENED, queue].append("")
+        round_.notices[NoticeKind.GATE_OPENED, queue].append("")

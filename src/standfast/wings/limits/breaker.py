@@ -17,27 +17,27 @@ ANSWERS = "rate_limited"
 _read = msgspec.json.Decoder().decode
 
 
-def heard(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transition) -> Transition:
+def report_dependency(claim: Claim, outcome: Outcome, rules: QueueRules, decided: Transition) -> Transition:
     """Add to a decided change what it says about the job's dependency. A probe that did not arrive spends nothing."""
     if rules.breaker is None or (claim.handler != HTTP and rules.breaker.dependency is None):
         return decided
     gate = gates.breaker_of(rules.breaker, _read(claim.payload) if claim.handler == HTTP else None)
     if gate is None:
         return decided
-    answers = answered(outcome)
-    word = gates.Word(answers, rules.breaker.failures, rules.breaker.open_for)
+    answers = dependency_answered(outcome)
+    word = gates.DependencyAnswer(answers, rules.breaker.failures, rules.breaker.open_for)
     if answers is False and gate in (claim.occupies or ()) and decided.effect == Landed.NO:
         return _given_back(decided).carrying(gates.Report(gate, word, waits=True))
     return decided.carrying(gates.Report(gate, word))
 
 
-def answered(outcome: Outcome) -> bool | None:
+def dependency_answered(outcome: Outcome) -> bool | None:
     """Tell whether the dependency answered; None if the attempt does not say. To be refused is an answer."""
     match outcome:
         case Succeeded():
             return True
         case Unfinished(ended):
-            return answered(ended)
+            return dependency_answered(ended)
         case TimedOut():
             return False
         case Failed(refused=True):

@@ -42,11 +42,11 @@ _read = msgspec.json.Decoder(Hold).decode
 
 def gate_of(queue: str, rules: QueueRules, payload: Any, *, request: bool) -> str | None:
     """Name the gate of a job's destination; None if nothing says what that is."""
-    name = gates.destination(payload) if request else _named(rules, payload)
+    name = gates.destination(payload) if request else _destination(rules, payload)
     return None if name is None else gates.of_key(KIND, queue, name)
 
 
-def _named(rules: QueueRules, payload: Any) -> str | None:
+def _destination(rules: QueueRules, payload: Any) -> str | None:
     if rules.breaker is not None and rules.breaker.dependency is not None:
         return rules.breaker.dependency
     key = _key(rules)

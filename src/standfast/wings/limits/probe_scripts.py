@@ -16,14 +16,14 @@ RELEASED_AT_ONCE = 1000
 """How many jobs a handler that is back gets at once; the others follow with the next claims."""
 
 
-class Heeded(NamedTuple):
+class DisabledHandlers(NamedTuple):
     """The handlers whose jobs are parked, with the gate they are parked at, and those that are left to others."""
 
     shut: dict[str, str]
     left: frozenset[str]
 
 
-def heed(round_: Round, queue: str, ready: Mapping[str, str | None]) -> Script[Heeded]:
+def record_probes(round_: Round, queue: str, ready: Mapping[str, str | None]) -> Script[DisabledHandlers]:
     """Take note of what a process says of its handlers' probes: None is a yes, a text is why not."""
     keys = {handler: gates.of_key("probe", queue, handler) for handler in sorted(ready)}
     known = yield from ours.read_gates(keys.values())
@@ -42,7 +42,9 @@ def heed(round_: Round, queue: str, ready: Mapping[str, str | None]) -> Script[H
                 shut[name] = key
         elif row is not None:
             yield from _restored(round_, (queue, name), row)
-    return Heeded(shut, frozenset(name for name, why in ready.items() if why is not None and name not in shut))
+    return DisabledHandlers(
+        shut, frozenset(name for name, why in ready.items() if why is not None and name not in shut)
+    )
 
 
 def _denied(round_: Round, whose: tuple[str, str], row: Row | None, why: str) -> Script[Row]:
@@ -51,7 +53,7 @@ def _denied(round_: Round, whose: tuple[str, str], row: Row | None, why: str) ->
     if after != row:
         yield from ours.write_gates([after])
     if row is None:
-        round_.told[NoticeKind.REGISTRY_DISABLED, queue].append(handler)
+        round_.notices[NoticeKind.REGISTRY_DISABLED, queue].append(handler)
     return after
 
 
@@ -59,7 +61,7 @@ def _restored(round_: Round, whose: tuple[str, str], row: Row) -> Script[None]:
     """Let follow what waits for a handler that is back."""
     queue, handler = whose
     if not gates.disabled(row).up:
-        round_.told[NoticeKind.REGISTRY_AUTO_RECOVERED, queue].append(handler)
+        round_.notices[NoticeKind.REGISTRY_AUTO_RECOVERED, queue].append(handler)
     yield from ours.let_through(round_, {row.key: RELEASED_AT_ONCE}, ticket=False)
     after = gates.restored(row, round_.now)
     if after != row:
@@ -67,12 +69,12 @@ def _restored(round_: Round, whose: tuple[str, str], row: Row) -> Script[None]:
 
 
 @writes()
-def insist(round_: Round, ids: Sequence[str]) -> Script[list[bool]]:
-    """Have jobs called although their handler is disabled, because somebody asked for it; answer whether one waits."""
+def override_disabled(round_: Round, ids: Sequence[str]) -> Script[list[bool]]:
+    """Let jobs run although their handler is disabled, because a person asked for it; answer whether one waits."""
     answers = []
     for job_id in ids:
         rows = yield "insist_on_job", {"id": job_id, "now": round_.now}
         for _, queue in rows:
-            round_.work_in(queue, 0.0)
+            round_.note_work(queue, 0.0)
         answers.append(bool(rows))
     return answers

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from standfast.concurrency.threads import within
-from standfast.concurrency.user_code import called
+from standfast.concurrency.threads import with_timeout
+from standfast.concurrency.user_code import call_user_code
 from standfast.errors import ConfigurationError
 from standfast.printable import printable
 from standfast.wings.http.sender import Sender
@@ -44,7 +44,7 @@ def check_probe(probe: Probe) -> None:
 
 async def says_no(probe: Probe, sender: Sender, seconds: float = LONGEST_ANSWER) -> str | None:
     """Ask once; give why it is not up, or None if it is. Whatever goes wrong with asking is a no."""
-    asking = within(_answer(probe, sender, seconds), seconds)
+    asking = with_timeout(_answer(probe, sender, seconds), seconds)
     [answer] = await asyncio.gather(asking, return_exceptions=True)
     if isinstance(answer, TimeoutError):
         return f"no answer within {seconds:g} s"
@@ -57,6 +57,6 @@ async def _answer(probe: Probe, sender: Sender, seconds: float) -> str | None:
     if isinstance(probe, str):
         reply = await sender.ask(probe, seconds)
         return f"HTTP {reply.status}" if reply.refuses else None
-    said = await called(probe)
-    unclear = isinstance(said, str | tuple | list | dict)  # `(False, "down")` is something, and means no
-    return None if said and not unclear else printable(f"it said {said!r}"[:LONGEST_WORDS])
+    answer = await call_user_code(probe)
+    unclear = isinstance(answer, str | tuple | list | dict)  # `(False, "down")` is something, and means no
+    return None if answer and not unclear else printable(f"it said {answer!r}"[:LONGEST_WORDS])

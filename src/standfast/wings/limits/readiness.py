@@ -17,7 +17,7 @@ Key = tuple[str, str]
 Asking = dict[Key, "asyncio.Task[None]"]
 
 
-class Known:
+class ProbeState:
     """What was last heard of a handler's probes."""
 
     __slots__ = ("asked_at", "doubted", "why")
@@ -42,7 +42,7 @@ class Readiness:
         self.registry = registry
         self._ask = ask
         self._elapsed = elapsed
-        self._known: dict[Key, Known] = {}
+        self._known: dict[Key, ProbeState] = {}
         self._recovered: set[Key] = set()
         self._asking: WeakKeyDictionary[asyncio.AbstractEventLoop, Asking] = WeakKeyDictionary()
 
@@ -65,7 +65,7 @@ class Readiness:
         self._recovered.discard((queue, name))
         return found
 
-    async def asked(self, handler: Handler) -> None:
+    async def refresh(self, handler: Handler) -> None:
         """Ask a handler's probes, unless their last answer still holds; share a question that is under way."""
         if self._is_due(handler):
             await asyncio.shield(self._question(handler))
@@ -76,18 +76,18 @@ class Readiness:
             return bool(handler.requires)
         return (known.why is not None or known.doubted) and self._holds_for(known) <= 0
 
-    def _holds_for(self, known: Known) -> float:
+    def _holds_for(self, known: ProbeState) -> float:
         return known.asked_at + COOLDOWN - self._elapsed()
 
     def _question(self, handler: Handler) -> asyncio.Task[None]:
         asking = self._asking.setdefault(asyncio.get_running_loop(), {})
         key = _key(handler)
         if key not in asking:
-            asking[key] = asyncio.create_task(self._answered(handler))
+            asking[key] = asyncio.create_task(self._ask_probes(handler))
             asking[key].add_done_callback(lambda _: asking.pop(key, None))
         return asking[key]
 
-    async def _answered(self, handler: Handler) -> None:
+    async def _ask_probes(self, handler: Handler) -> None:
         """Ask every probe of a handler at once, and remember the first no."""
         answers = await asyncio.gather(*(self._ask(probe) for probe in handler.requires))
         key, why = _key(handler), next((answer for answer in answers if answer is not None), None)
@@ -96,7 +96,7 @@ class Readiness:
             self._recovered.add(key)
         elif why is not None:
             self._recovered.discard(key)
-        self._known[key] = Known(why, self._elapsed())
+        self._known[key] = ProbeState(why, self._elapsed())
 
     # --- the handlers of a queue
 
@@ -124,10 +124,10 @@ class Readiness:
         if known.why is not None:
             then(self._holds_for(known))
 
-    async def all_asked(self, queue: str) -> None:
+    async def refresh_queue(self, queue: str) -> None:
         """Ask what is to be asked of a queue's handlers, and wait for the answers."""
         for handler in self.registry.requiring(queue):
-            await self.asked(handler)
+            await self.refresh(handler)
 
 
 def _key(handler: Handler) -> Key:

@@ -1,6 +1,6 @@
 """Scripts for limits, rates and breakers after the claim: who is let through next, what an end gives back and says.
 
-A claim only tries the locks of these gates and leaves alone what is in somebody else's hands. An end waits for them,
+A claim only tries the locks of these gates and leaves alone what is in other hands. An end waits for them,
 but only after every script of its round that waits for anything else: see `turns`.
 """
 
@@ -13,11 +13,11 @@ from typing import NamedTuple
 from standfast.lifecycle import NoticeKind, State, Transition
 from standfast.rules import QueueRules
 from standfast.spine.riders import Marks
-from standfast.store.steps import PerRound, Round, Script, text
+from standfast.store.steps import Round, RoundState, Script, text
 from standfast.wings.limits import holds
 from standfast.wings.limits import words as gates
 from standfast.wings.limits.holds import HoldRequest
-from standfast.wings.limits.words import Report, Row, Word
+from standfast.wings.limits.words import DependencyAnswer, Report, Row
 from standfast.wings.threads import scripts as threads
 
 OPENED_PER_CLAIM = 100
@@ -27,10 +27,10 @@ MENDED_PER_SWEEP = 1000
 LOOKED_AT_FOR_A_PROBE = 1000
 """How many of those who wait at a breaker are looked at for one that can start now."""
 UNTAKEN_AFTER = 60.0
-"""Seconds after which a ticket that nobody claimed with goes to somebody else."""
+"""Seconds after which an unused ticket goes to another job."""
 COUNTED = frozenset({"limit", "breaker", "probe", "hold"})
 """Kinds of gates that say nothing while nothing is counted and no time is set."""
-NOTHING = Word(None, 1, 0.0)
+NOTHING = DependencyAnswer(None, 1, 0.0)
 NO_REPORT = Report()
 
 Found = dict[str, Row]
@@ -44,13 +44,13 @@ class End(NamedTuple):
     queue: str
     places: list[str]
     dependency: str | None = None
-    word: Word | None = None
+    word: DependencyAnswer | None = None
     waits: bool = False
     """Whether it goes back to wait for the dependency."""
     hold: HoldRequest | None = None
 
 
-class Ends(PerRound):
+class Ends(RoundState):
     """What ended attempts took of gates and say about what they depend on: given back before the round closes."""
 
     def __init__(self) -> None:
@@ -69,24 +69,24 @@ def note_ends(round_: Round, moved: Sequence[Transition], marks: Marks) -> Scrip
     places = {n: mark[0] for n, mark in marks.items() if mark[0] is not None}
     ended = [_end(each, places) for each in moved if each.n in places or _says_something(each)]
     if ended:
-        round_.of(Ends).ended += ended
+        round_.state(Ends).ended += ended
 
 
 def _says_something(moved: Transition) -> bool:
-    return moved.of(Report) is not None or moved.of(HoldRequest) is not None
+    return moved.rider(Report) is not None or moved.rider(HoldRequest) is not None
 
 
 def _end(moved: Transition, places: Mapping[int, list[str]]) -> End:
-    report = moved.of(Report) or NO_REPORT
+    report = moved.rider(Report) or NO_REPORT
     waits = moved.target == State.QUEUED and report.waits
-    held, hold = places.get(moved.n, []), moved.of(HoldRequest)
+    held, hold = places.get(moved.n, []), moved.rider(HoldRequest)
     return End(moved.n, moved.id, moved.queue, held, report.dependency, report.word, waits, hold)
 
 
 def ask_to_mend(round_: Round) -> Script[None]:
     """Have the gates compared with what runs, when the round settles."""
     yield from ()
-    round_.of(Ends).mends = True
+    round_.state(Ends).mends = True
 
 
 def read_gates(keys: Iterable[str]) -> Script[Found]:
@@ -96,7 +96,7 @@ def read_gates(keys: Iterable[str]) -> Script[Found]:
 
 
 def try_gates(keys: Iterable[str]) -> Script[set[str]]:
-    """Lock those of these gates that nobody has."""
+    """Lock those of these gates that are free."""
     wanted = sorted(keys)
     return {key for (key,) in (yield "try_gates", {"gates": text(wanted)})} if wanted else set()
 
@@ -117,8 +117,8 @@ def write_gates(rows: Iterable[Row]) -> Script[None]:
 def regulate(round_: Round, changed: Mapping[str, QueueRules]) -> Script[None]:
     """Put changed rules in force for what already waits: all that is parked may try again, under the new numbers.
 
-    Limits keep their rows: what runs still takes places, and whoever is parked next writes the new limit there. At the
-    limit of a whole queue nobody is parked, so it is written here: an end must know that it made room.
+    Limits keep their rows: what runs still takes places, and the next job parked there writes the new limit. At the
+    limit of a whole queue no job is parked, so it is written here: an end must know that it made room.
     """
     for queue, rules in changed.items():
         spent = [gates.of_queue("rate", queue), gates.of_queue("gate", queue)]
@@ -127,7 +127,7 @@ def regulate(round_: Round, changed: Mapping[str, QueueRules]) -> Script[None]:
         if rules.concurrency is not None and rules.concurrency.key is None:
             known = yield from read_gates([gates.of_queue("limit", queue)])
             yield from write_gates(row._replace(capacity=rules.concurrency.limit) for row in known.values())
-        round_.work_in(queue, 0.0)
+        round_.note_work(queue, 0.0)
 
 
 # --- letting through
@@ -136,16 +136,16 @@ def regulate(round_: Round, changed: Mapping[str, QueueRules]) -> Script[None]:
 def let_through(round_: Round, wanted: dict[str, int], *, ticket: bool = True, after: int = 0) -> Script[Counter[str]]:
     """Make the oldest jobs that wait at these gates claimable, so many of each; give how many there were."""
     moved: Counter[str] = Counter()
-    asked = {key: number for key, number in wanted.items() if number > 0}
-    if not asked:
+    numbers = {key: number for key, number in wanted.items() if number > 0}
+    if not numbers:
         return moved
-    lines = [(key, number, after) for key, number in sorted(asked.items())]
+    lines = [(key, number, after) for key, number in sorted(numbers.items())]
     rows = []
-    for key, n, queue in (yield "next_in_line", {"lines": text(lines), "most": max(asked.values())}):
-        if moved[key] < asked[key]:
+    for key, n, queue in (yield "next_in_line", {"lines": text(lines), "most": max(numbers.values())}):
+        if moved[key] < numbers[key]:
             moved[key] += 1
             rows.append((n, round_.now, key if ticket else None))
-            round_.work_in(queue, 0.0)
+            round_.note_work(queue, 0.0)
     if rows:
         yield "let_through", rows
     return moved
@@ -158,14 +158,14 @@ def free_places(round_: Round, freed: Counter[str], queues: dict[str, str]) -> S
     moved = yield from let_through(round_, {row.key: (row.capacity or 0) - used[row.key] for row in rows})
     for row in rows:
         if row.used >= (row.capacity or 0) and row.key in queues:
-            round_.work_in(queues[row.key], 0.0)
+            round_.note_work(queues[row.key], 0.0)
     yield from write_gates(row._replace(used=used[row.key] + moved[row.key]) for row in rows)
 
 
 def open_due(round_: Round, served: Collection[str]) -> Script[None]:
     """Open the gates whose time has come: rates that have tokens again, breakers that may be probed or are back.
 
-    `served` are the queues that somebody claims from just now.
+    `served` are the queues that workers claim from just now.
     """
     due = yield "due_gates", {"now": round_.now, "limit": OPENED_PER_CLAIM}
     tried = yield from try_gates(key for (key,) in due)
@@ -184,7 +184,7 @@ def _opened(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
         return gates.metered(row, found.spent(round_.now, moved), round_.now, waited_for=waiting)
     if row.kind == holds.KIND:
         return (yield from _follow(round_, row))
-    if row.kind == "probe":  # whoever said so is gone, or says it no more
+    if row.kind == "probe":  # the process that said so is gone, or has changed its answer
         yield from let_through(round_, {row.key: OPENED_PER_CLAIM}, ticket=False)
         return row._replace(opens_at=round_.now if (yield from _anyone(row.key)) else None)
     match gates.circuit(row).state:
@@ -204,7 +204,7 @@ def _anyone(key: str) -> Script[bool]:
 def _probe(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
     """Let one job through, and never the same twice in a row while there are others.
 
-    Of several queues behind one breaker, a paused one must not keep it shut for the others: nobody claims its jobs.
+    Of several queues behind one breaker, a paused one must not keep it shut for the others: its jobs are not claimed.
     """
     last, waiting = gates.circuit(row).last, []
     for behind in (last, 0):
@@ -213,18 +213,18 @@ def _probe(round_: Round, row: Row, served: Collection[str]) -> Script[Row]:
     if not waiting:
         after = gates.half_open(row, round_.now)
         if not gates.blocks(after):
-            round_.told[NoticeKind.BREAKER_CLOSED, ""].append("")
+            round_.notices[NoticeKind.BREAKER_CLOSED, ""].append("")
         return after
     known = yield "queue_rules", {"queues": text(sorted({queue for _, _, queue in waiting}))}
     paused = {name for name, _, is_paused, *_ in known if is_paused}
     _, n, queue = min(waiting, key=lambda each: (each[2] in paused, each[1] == last, each[2] not in served))
     yield "let_through", [(n, round_.now, row.key)]
-    round_.work_in(queue, 0.0)
+    round_.note_work(queue, 0.0)
     return gates.probing(row, n, round_.now)
 
 
 def _follow(round_: Round, row: Row) -> Script[Row]:
-    """Let the next batch of those follow that waited for a destination, and forget it once nobody waits."""
+    """Release the next batch that waited for a destination, and forget it once none waits."""
     batch = holds.read(row).batch
     moved = yield from let_through(round_, {row.key: batch}, ticket=False)
     if moved[row.key] < batch and not (yield from _anyone(row.key)):
@@ -246,12 +246,12 @@ def _recover(round_: Round, row: Row) -> Script[Row]:
 
 def settle(round_: Round) -> Script[None]:
     """Give back what the ends of this round had taken, and hear what they say: the last locks that are waited for."""
-    kept = round_.of(Ends)
+    kept = round_.state(Ends)
     ends, kept.ended = kept.ended, []
     if ends:
-        yield from _heard(round_, ends)
+        yield from _record_ends(round_, ends)
         places = Counter(key for end in ends for key in end.places if key.startswith("limit:"))
-        yield from threads.lock(round_, {*places, *_held(ends)})
+        yield from threads.lock(round_, {*places, *_held_gates(ends)})
         yield from _hold_back(round_, ends)
         if places:
             yield from free_places(round_, places, {key: end.queue for end in ends for key in end.places})
@@ -260,7 +260,7 @@ def settle(round_: Round) -> Script[None]:
         yield from _mend(round_)
 
 
-def _heard(round_: Round, ends: Sequence[End]) -> Script[None]:
+def _record_ends(round_: Round, ends: Sequence[End]) -> Script[None]:
     """Tell the breakers. What answers and has no breaker yet is nothing new, and nothing is locked for it."""
     named = {key for end in ends for key in (*end.places, end.dependency) if key and key.startswith("breaker:")}
     if not named:
@@ -269,14 +269,14 @@ def _heard(round_: Round, ends: Sequence[End]) -> Script[None]:
     doubted = {end.dependency for end in ends if end.dependency and end.word and end.word.answers is False}
     concerned = sorted(doubted | known.keys())
     places = {key for end in ends for key in end.places if key.startswith("limit:")}
-    yield from threads.lock(round_, {*concerned, *places, *_held(ends)} if concerned else ())
+    yield from threads.lock(round_, {*concerned, *places, *_held_gates(ends)} if concerned else ())
     known = (yield from read_gates(concerned)) if concerned else {}
     for key in concerned:
         theirs = [end for end in ends if end.dependency == key or key in end.places]
-        yield from _judged(round_, known.get(key, Row(key, "breaker")), theirs)
+        yield from _update_breaker(round_, known.get(key, Row(key, "breaker")), theirs)
 
 
-def _judged(round_: Round, row: Row, ends: Sequence[End]) -> Script[None]:
+def _update_breaker(round_: Round, row: Row, ends: Sequence[End]) -> Script[None]:
     """Have a breaker hear the ends of attempts, in their order."""
     was = gates.circuit(row).state
     for end in ends:
@@ -285,10 +285,10 @@ def _judged(round_: Round, row: Row, ends: Sequence[End]) -> Script[None]:
         row = gates.after(row, word, round_.now, probe=end.n if row.holder == end.n else None)
         if gates.blocks(row) != before:
             kind = NoticeKind.BREAKER_OPENED if gates.blocks(row) else NoticeKind.BREAKER_CLOSED
-            round_.told[kind, end.queue].append(end.id)
+            round_.notices[kind, end.queue].append(end.id)
     if gates.blocks(row):
         for end in ends:
-            round_.work_in(end.queue, (row.opens_at or 0.0) - round_.now)
+            round_.note_work(end.queue, (row.opens_at or 0.0) - round_.now)
         back = [(end.n, row.key, None, 0) for end in ends if end.waits]
         if back:
             yield "park_jobs", back
@@ -297,20 +297,20 @@ def _judged(round_: Round, row: Row, ends: Sequence[End]) -> Script[None]:
     yield from write_gates([row])
 
 
-def _held(ends: Sequence[End]) -> set[str]:
+def _held_gates(ends: Sequence[End]) -> set[str]:
     return {end.hold.gate for end in ends if end.hold is not None}
 
 
 def _hold_back(round_: Round, ends: Sequence[End]) -> Script[None]:
-    """Have destinations left alone for as long as they asked; whoever is chosen for them meanwhile is parked."""
-    asked = [(end, end.hold) for end in ends if end.hold is not None]
-    if not asked:
+    """Leave destinations alone for as long as they asked; jobs chosen for them meanwhile are parked."""
+    requests = [(end, end.hold) for end in ends if end.hold is not None]
+    if not requests:
         return
-    known: dict[str, Row | None] = {**(yield from read_gates(_held(ends)))}
-    for end, hold in asked:
+    known: dict[str, Row | None] = {**(yield from read_gates(_held_gates(ends)))}
+    for end, hold in requests:
         until = round_.now + hold.seconds
         known[hold.gate] = holds.extended(known.get(hold.gate), hold.gate, until, round_.now)
-        round_.work_in(end.queue, hold.seconds)
+        round_.note_work(end.queue, hold.seconds)
     yield from write_gates(row for row in known.values() if row is not None)
 
 
@@ -318,13 +318,13 @@ def _hold_back(round_: Round, ends: Sequence[End]) -> Script[None]:
 
 
 def _mend(round_: Round) -> Script[None]:
-    """Compare the gates with what runs, and let nobody wait for what will not come. This waits for no lock."""
+    """Compare the gates with what runs, so that no job waits in vain. This waits for no lock."""
     since = {"before": round_.now - UNTAKEN_AFTER, "limit": MENDED_PER_SWEEP}
     stale = yield "stale_tickets", since
     if stale:
         yield "drop_tickets", {"numbers": text([n for (n,) in stale])}
     for (queue,) in (yield "unpark_lost", {"now": round_.now, "limit": MENDED_PER_SWEEP}):
-        round_.work_in(queue, 0.0)
+        round_.note_work(queue, 0.0)
     doubtful = yield "doubtful_gates", {"now": round_.now, "limit": MENDED_PER_SWEEP}
     tried = yield from try_gates(key for (key,) in doubtful)
     if not tried:
@@ -339,7 +339,7 @@ def _mended(round_: Round, row: Row, taken: int) -> Script[None]:
         moved = yield from let_through(round_, {row.key: (row.capacity or 0) - taken})
         if taken + moved[row.key] != row.used:
             yield from write_gates([row._replace(used=taken + moved[row.key])])
-            round_.work_in(gates.queue_of(row.key), 0.0)
+            round_.note_work(gates.queue_of(row.key), 0.0)
     elif row.kind == "breaker" and row.holder is not None and not taken:
         yield from write_gates([gates.after(row, NOTHING, round_.now, probe=row.holder)])
     elif row.kind == "rate" and row.opens_at is None:

@@ -49,7 +49,7 @@ SET holder = excluded.holder, capacity = excluded.capacity, used = excluded.used
 
 -- name: forget_gates
 -- locks: limits
--- A gate that somebody waits at stays.
+-- A gate with waiting jobs stays.
 DELETE FROM gate WHERE key IN :texts(gates)
   AND NOT EXISTS (SELECT 1 FROM job AS j WHERE j.state = 'queued' AND j.parked_on = gate.key)
 
@@ -59,13 +59,13 @@ SELECT key FROM gate WHERE opens_at <= :now ORDER BY opens_at LIMIT :limit
 -- name: next_in_line
 -- locks: jobs
 -- waits: no
--- The oldest jobs that wait at each of these gates, behind a number; whoever asks takes no more than it wanted of each.
+-- The oldest jobs that wait at each of these gates, behind a number; the caller takes no more than it wanted of each.
 SELECT e.value->>0, j.n, j.queue FROM json_each(:lines) AS e CROSS JOIN job AS j ON j.n IN (
   SELECT n FROM job WHERE state = 'queued' AND parked_on = e.value->>0 AND n > e.value->>2 ORDER BY n LIMIT :most)
 ORDER BY 1, 2
 
 -- name: next_in_line (postgres)
--- The oldest jobs that wait at each of these gates, behind a number, but for those in somebody else's hands.
+-- The oldest jobs that wait at each of these gates, behind a number, but for those in other hands.
 SELECT r->>0, line.n, line.queue FROM jsonb_array_elements(:lines::jsonb) AS r CROSS JOIN LATERAL (
   SELECT n, queue FROM job WHERE state = 'queued' AND parked_on = r->>0 AND n > (r->>2)::bigint
   ORDER BY n LIMIT least((r->>1)::integer, :most::integer) FOR UPDATE SKIP LOCKED) AS line
@@ -90,7 +90,7 @@ SELECT EXISTS (SELECT 1 FROM job WHERE state = 'queued' AND parked_on = :gate)
 SELECT :columns(Row) FROM gate WHERE kind <> 'thread' ORDER BY kind <> 'probe', key LIMIT :limit
 
 -- name: doubtful_gates
--- Limits whose count is not what is taken, or that have room for who waits; probes that nobody has; rates that open for nobody.
+-- Limits whose count is not what is taken, or that have room for who waits; probes without a holder; rates that no job waits for.
 -- Whether they are wrong is judged once they are locked.
 WITH taken (key, number) AS MATERIALIZED (
   SELECT e.value, count(*) FROM (
@@ -192,7 +192,7 @@ WHERE q.rules IS NOT NULL AND (q.rules::jsonb->'concurrency' IS DISTINCT FROM e.
 
 -- name: lock_all_jobs (postgres only)
 -- locks: jobs
--- SQLite has one writer at a time. Whoever writes many rows in no order must be the only one who writes.
+-- SQLite has one writer at a time. A script that writes many rows in no order must be the only writer.
 LOCK TABLE job IN EXCLUSIVE MODE
 
 -- name: drop_rates

@@ -2,7 +2,7 @@
 
 A gate is a row with a key. A job that may not pass is parked on the gate's key, spends no attempt, and is let through
 when a place, a token or the dependency comes back. What a gate lets through has a ticket: its key stands in the job's
-`occupies`, so that nobody who came later takes its place. Nothing here does I/O; the store's scripts ask.
+`occupies`, so that no later job takes its place. Nothing here does I/O; the store's scripts ask.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCH_EVERY = 1.0
 PROBE_PATIENCE = 60.0
 """Seconds after which it is looked whether a probe is still under way."""
 UNWANTED_AFTER = 3600.0
-"""Seconds after which a breaker that nobody waits at is forgotten, so that health does not tell of it for good."""
+"""Seconds after which a breaker without waiting jobs is forgotten, so that health does not report it for ever."""
 SAID_HOLDS = 120.0
 """Seconds for which counts what a process said of a handler's probes; it says so again as long as it lives."""
 SAID_AGAIN_AFTER = 20.0
@@ -120,7 +120,7 @@ class Candidate(NamedTuple):
     tickets: frozenset[str] = frozenset()
 
 
-class Admitted(NamedTuple):
+class AdmissionResult(NamedTuple):
     """Who starts and which places it takes; who is parked where and which tickets it keeps; places given up."""
 
     start: list[tuple[int, list[str]]]
@@ -128,12 +128,12 @@ class Admitted(NamedTuple):
     returned: list[str]
 
 
-def admit(candidates: Sequence[Candidate], rooms: Mapping[str, Room], slots: int) -> Admitted:
+def admit(candidates: Sequence[Candidate], rooms: Mapping[str, Room], slots: int) -> AdmissionResult:
     """Let candidates start in their order while there are slots and room. A gate without a room is busy: its jobs stay.
 
     Who is parked gives up its places, because it may wait long for another gate; tokens are paid for and stay its own.
     """
-    found = Admitted([], [], [])
+    found = AdmissionResult([], [], [])
     for each in candidates:
         if len(found.start) == slots:
             break
@@ -208,7 +208,7 @@ def meter(row: Row | None, rate: Rate | None = None) -> Meter:
 
 
 def metered(row: Row, found: Meter, now: float, *, waited_for: bool) -> Row:
-    """Give a rate after tokens were spent; where somebody is parked, it opens when the next one is there."""
+    """Give a rate after tokens were spent; where a job is parked, it opens when the next token is there."""
     opens_at = found.next_at(now) if waited_for else None
     return row._replace(detail=msgspec.json.encode(found).decode(), opens_at=opens_at)
 
@@ -258,7 +258,7 @@ def breaker_room(row: Row | None) -> Room | None:
     return Room(int(circuit(row).state == "half")) if blocks(row) else None
 
 
-class Word(NamedTuple):
+class DependencyAnswer(NamedTuple):
     """What the end of an attempt says about a dependency: that it answers, that it does not, or nothing."""
 
     answers: bool | None
@@ -271,16 +271,16 @@ class Report(NamedTuple):
     """What a move carries about the thing its attempt depended on: its breaker, and what the end says about it."""
 
     dependency: str | None = None
-    word: Word | None = None
+    word: DependencyAnswer | None = None
     waits: bool = False
     """Whether the job goes back to wait for the dependency rather than for a backoff."""
 
 
-def after(row: Row, word: Word, now: float, *, probe: int | None = None) -> Row:
+def after(row: Row, word: DependencyAnswer, now: float, *, probe: int | None = None) -> Row:
     """Give a breaker after one end. `probe` is the job's number if it was the probe, whatever it says."""
     found = circuit(row)
     if word.answers:
-        return _answered(row, found, now)
+        return _recover(row, found, now)
     row = row._replace(used=row.used + (word.answers is False))
     if probe is not None:
         longer = min(LONGEST_OPEN, found.open_for * 2) if word.answers is False else found.open_for
@@ -291,7 +291,7 @@ def after(row: Row, word: Word, now: float, *, probe: int | None = None) -> Row:
     return _with(row, Circuit("open", now, word.open_for), now + word.open_for)
 
 
-def _answered(row: Row, found: Circuit, now: float) -> Row:
+def _recover(row: Row, found: Circuit, now: float) -> Row:
     """Close, and let those who wait follow little by little: a dependency that is just back is not to be run over."""
     if found.state not in BLOCKING:
         return row._replace(used=0)
@@ -305,7 +305,7 @@ def probing(row: Row, n: int, now: float) -> Row:
 
 
 def half_open(row: Row, now: float) -> Row:
-    """Let whoever comes first be the probe. What nobody wanted to call for long is trouble no more: it is closed."""
+    """Let the first job be the probe. A breaker that no job has needed for long is closed."""
     found = msgspec.structs.replace(circuit(row), state="half")
     if now - found.since >= UNWANTED_AFTER:
         return row._replace(holder=None, used=0, opens_at=None, detail=None)
@@ -355,11 +355,13 @@ def denied(row: Row | None, key: str, why: str, now: float) -> Row:
     """Give the gate of a handler after a process said no: shut, unless another one has it up."""
     known = None if row is None else disabled(row)
     if row is not None and known is not None and known.up:
-        lately = now - known.denied_at < SAID_AGAIN_AFTER
-        return row if lately else _as_said(row, msgspec.structs.replace(known, why=why, denied_at=now), row.opens_at)
+        recently = now - known.denied_at < SAID_AGAIN_AFTER
+        return (
+            row if recently else _described(row, msgspec.structs.replace(known, why=why, denied_at=now), row.opens_at)
+        )
     if row is not None and known is not None and known.why == why and _holds(row, now):
         return row
-    return _as_said(Row(key, "probe"), Disabled(now if known is None else known.since, why), now + SAID_HOLDS)
+    return _described(Row(key, "probe"), Disabled(now if known is None else known.since, why), now + SAID_HOLDS)
 
 
 def restored(row: Row, now: float) -> Row:
@@ -367,7 +369,7 @@ def restored(row: Row, now: float) -> Row:
     known = disabled(row)
     if known.up and (_holds(row, now) or now - known.denied_at > SAID_HOLDS):
         return row
-    return _as_said(row, msgspec.structs.replace(known, up=True), now + SAID_HOLDS)
+    return _described(row, msgspec.structs.replace(known, up=True), now + SAID_HOLDS)
 
 
 def also_denied(found: Disabled, now: float) -> bool:
@@ -379,5 +381,5 @@ def _holds(row: Row, now: float) -> bool:
     return (row.opens_at or 0.0) - now > SAID_HOLDS - SAID_AGAIN_AFTER
 
 
-def _as_said(row: Row, said: Disabled, opens_at: float | None) -> Row:
-    return row._replace(detail=msgspec.json.encode(said).decode(), opens_at=opens_at)
+def _described(row: Row, disabled: Disabled, opens_at: float | None) -> Row:
+    return row._replace(detail=msgspec.json.encode(disabled).decode(), opens_at=opens_at)

@@ -15,7 +15,7 @@ from standfast.cli.terminal import Cell, show_json_line, show_row
 from standfast.errors import StoreGone, StoreUnavailable
 from standfast.lifecycle import NoticeKind as Kind
 from standfast.printable import escaped
-from standfast.wings.notices.following import Reader
+from standfast.wings.notices.journal_reader import Reader
 from standfast.wings.notices.words import Notice
 
 KIND_COLOURS: dict[str, str] = {
@@ -39,7 +39,7 @@ def _kinds(_context: click.Context, _option: click.Parameter, given: tuple[str, 
     named = [kind.strip() for some in given for kind in some.split(",")]
     for kind in named:
         if kind not in list(Kind):
-            raise click.BadParameter(f"{kind!r} is none; known are {', '.join(Kind)}")
+            raise click.BadParameter(f"{kind!r} is not a kind; known are {', '.join(Kind)}")
     return named or None
 
 
@@ -69,7 +69,7 @@ def tail(
 
 async def _follow(open_: Open, after: int | None, limit: int | None, tell: Callable[[Notice], None]) -> None:
     reader = await open_(after)
-    told = 0
+    shown = 0
     while True:
         try:
             found = await reader.more()
@@ -80,8 +80,8 @@ async def _follow(open_: Open, after: int | None, limit: int | None, tell: Calla
             continue
         for notice in found:
             tell(notice)
-            told += 1
-            if told == limit:
+            shown += 1
+            if shown == limit:
                 return
 
 

@@ -1,4 +1,4 @@
-"""The journal as whoever follows it reads it: in the order of commits, without a gap."""
+"""The journal as its followers read it: in the order of commits, without a gap."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from standfast.wings.notices.scripts import JournalRow, number_journal
 
 async def journal(store: Store, after: int, limit: int) -> list[JournalRow]:
     """Read what was told after a journal row; where that has no number yet, have it numbered first."""
-    rows, unnumbered = await store.read(_told(after, limit))
+    rows, unnumbered = await store.read(_read(after, limit))
     if unnumbered:
         await store.write(number_journal, None)
         rows = await store.read(journal_scripts.journal(after, limit))
     return rows
 
 
-def _told(after: int, limit: int) -> Script[tuple[list[JournalRow], bool]]:
+def _read(after: int, limit: int) -> Script[tuple[list[JournalRow], bool]]:
     rows = yield from journal_scripts.journal(after, limit)
     return rows, not rows and (yield from journal_scripts.last_journal_number()) > after

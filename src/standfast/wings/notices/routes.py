@@ -17,23 +17,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from standfast.concurrency.threads import within
+from standfast.concurrency.threads import with_timeout
 from standfast.errors import StoreGone, StoreUnavailable
 from standfast.lifecycle import NoticeKind
 from standfast.server.auth import Gatekeeper, check_queue, check_right
 from standfast.server.origin import is_foreign, wrong_origin
 from standfast.server.problems import RETRY_AFTER, Problem
+from standfast.server.request_headers import headers
 from standfast.server.route import Answer, Call, Route
-from standfast.server.shown import headers
 from standfast.server.shutdown import Shutdown, stopped
 from standfast.wings.access.words import Right
-from standfast.wings.notices.following import Reader
+from standfast.wings.notices.journal_reader import Reader
 from standfast.wings.notices.words import Notice
 
 HEARTBEAT = 15.0
 """Seconds after which a quiet stream says that it is alive, and how far it has come."""
 RECHECK = 2.0
-"""Seconds between looks whether whoever reads still may: a revoked token's stream ends so soon."""
+"""Seconds between checks of the reader's token: a revoked token's stream ends that soon."""
 LONGEST = 3600.0
 """Seconds a stream lasts; its reader then comes again, and goes on where it was."""
 LAST_WORD = 0.5
@@ -79,7 +79,7 @@ class Readers:
             raise Problem(503, "too-many-readers", detail, hint, headers=RETRY_AFTER)
 
     @contextmanager
-    def counted(self) -> Iterator[None]:
+    def counting(self) -> Iterator[None]:
         """Count a reader as long as it reads."""
         self._open += 1
         try:
@@ -114,12 +114,12 @@ class Stream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve it."""
-        with self._readers.counted():
+        with self._readers.counting():
             await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
             if scope["method"] != "HEAD":
                 await self._until_over(receive, send)
             with suppress(TimeoutError):  # a reader that does not read is hung up on
-                await within(_say(send, b"", more=False), LAST_WORD)
+                await with_timeout(_say(send, b"", more=False), LAST_WORD)
 
     async def _until_over(self, receive: Receive, send: Send) -> None:
         """Tell, until the reader hangs up or has to go or the server ends, also while the reader takes nothing."""
@@ -146,7 +146,7 @@ class Stream(Response):
                 said = clock()
 
     async def _has_to_go(self) -> None:
-        """Wait until whoever reads may no more, or has read for long enough."""
+        """Wait until the reader's token is revoked, or it has read for long enough."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LONGEST):
                 await asyncio.sleep(RECHECK)
@@ -166,13 +166,13 @@ class Stream(Response):
             return []
 
     async def _send(self, send: Send, found: list[Notice]) -> None:
-        """Send notices; and how far this has come, so that who wants little is not taken for somebody far behind."""
+        """Send notices; and how far this has come, so that a reader with a narrow filter does not look far behind."""
         if found:
             await _say(send, b"".join(self._readers.frame(notice, self._call) for notice in found))
         await _say(send, b": here\nid: %d\n\n" % self._reader.seq)
 
     async def _may_still(self) -> bool:
-        """Tell whether whoever reads may go on with just this. While the store is away, nobody can tell otherwise."""
+        """Tell whether the reader may go on. While the store is away, it may."""
         try:
             grant = await self._readers.gate.grant(self._call.request)
             check_right(grant, ROUTE.right)
@@ -212,11 +212,11 @@ def _kinds(given: str | None) -> frozenset[str] | None:
     return None if given is None else frozenset(filter(None, map(str.strip, given.split(","))))
 
 
-def _after(request: Request, asked: int | None) -> int | None:
+def _after(request: Request, after: int | None) -> int | None:
     """Give where to go on: where a reader that comes again was, else where the address says."""
     shown = request.headers.get("last-event-id")
     if not shown:
-        return asked
+        return after
     try:
         return msgspec.convert(shown, Number, strict=False)
     except msgspec.ValidationError as error:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from standfast.job import NewJob
-from standfast.spine.bulk import stored_together
+from standfast.spine.bulk import store_bulk
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script
 
 
-class Carrying(NamedTuple):
+class CarryRequest(NamedTuple):
     """The jobs that carry out what was told behind one row, up to another."""
 
     name: str
@@ -21,14 +21,14 @@ class Carrying(NamedTuple):
     jobs: tuple[NewJob, ...] = ()
 
 
-@writes(room=ROOM_TO_ACCEPT, apart=True, size=lambda carrying: max(1, len(carrying.jobs)))
-def carry(round_: Round, carryings: Sequence[Carrying]) -> Script[list[int]]:
-    """Store the jobs and move on, if nobody else has meanwhile and there is room; answer with how far it is."""
+@writes(room=ROOM_TO_ACCEPT, separate=True, size=lambda carrying: max(1, len(carrying.jobs)))
+def carry(round_: Round, carryings: Sequence[CarryRequest]) -> Script[list[int]]:
+    """Store the jobs and move on, if no other process has meanwhile and there is room; answer with how far it is."""
     answers = []
     for each in carryings:
         yield "begin_following", {"name": each.name, "seq": each.since}
         [(at,)] = yield "lock_follower", {"name": each.name}
-        if at == each.since and (not each.jobs or (yield from stored_together(round_, each.jobs))):
+        if at == each.since and (not each.jobs or (yield from store_bulk(round_, each.jobs))):
             yield "move_follower", {"name": each.name, "seq": each.seq}
             at = each.seq
         answers.append(at)

@@ -38,8 +38,8 @@ class Notice(NamedTuple):
     data: dict[str, Any]
 
 
-class Wanted(NamedTuple):
-    """Which notices somebody wants; None is all of them."""
+class NoticeFilter(NamedTuple):
+    """Which notices a reader wants; None is all of them."""
 
     kinds: frozenset[str] | None = None
     queues: frozenset[str] | None = None
@@ -67,12 +67,12 @@ def end_of(row: int) -> int:
     return ((row + 1) << _PLACES) - 1
 
 
-def told(row: JournalRow, skew: float, fits: Fits) -> Iterator[Notice]:
+def notices_of(row: JournalRow, skew: float, fits: Fits) -> Iterator[Notice]:
     """Give the notices of one transaction that are wanted."""
-    return laid_out(row.seq, datetime.fromtimestamp(row.at + skew, UTC), entries(row.entries), fits)
+    return lay_out(row.seq, datetime.fromtimestamp(row.at + skew, UTC), entries(row.entries), fits)
 
 
-def laid_out(row: int, at: datetime, told_: Sequence[Entry], fits: Fits) -> Iterator[Notice]:
+def lay_out(row: int, at: datetime, told_: Sequence[Entry], fits: Fits) -> Iterator[Notice]:
     """Lay out what is wanted of what one transaction told, one by one: it may be much, of which little is wanted."""
     seq, last = row << _PLACES, end_of(row)
     for kind, queue, ids in told_:

@@ -78,16 +78,16 @@ def _labels(letter: Mapping) -> dict[str, str]:
     if node is None:
         return {}
     if not isinstance(node, Mapping):
-        raise node.place.refused("labels must be a map of label names to values, such as {team: billing}")
+        raise node.place.refusal("labels must be a map of label names to values, such as {team: billing}")
     return {name: text(value, f"label {quoted(name)}") for name, value in node.values.items()}
 
 
 def _expect(node: Node) -> dict[str, str]:
     expect = mapping(node, "expect", EXPECT_KEYS)
     if "action" not in expect.keys and "decision" not in expect.keys:
-        raise node.place.refused("expect needs an action (of dlq_rules) or a decision (of replay_rules)")
+        raise node.place.refusal("expect needs an action (of dlq_rules) or a decision (of replay_rules)")
     if {"action", "decision"} <= expect.keys.keys() and {"approver_group", "rule"} & expect.keys.keys():
-        raise node.place.refused(
+        raise node.place.refusal(
             "with both action and decision, approver_group and rule could be either's; write two cases"
         )
     return {key: EXPECT_READERS[key](value, key) for key, value in expect.values.items()}

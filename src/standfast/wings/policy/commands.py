@@ -14,11 +14,11 @@ import msgspec
 from standfast import settings
 from standfast.cli.group import DONE, FAILED, look, shared
 from standfast.cli.terminal import Cell, Table, show, show_json, show_line
-from standfast.cli.words import counted
+from standfast.cli.words import count_of
 from standfast.errors import ConfigurationError
 from standfast.wings.policy.cases import load_cases
 from standfast.wings.policy.load import load_policy
-from standfast.wings.policy.rehearse import Rehearsed, rehearse
+from standfast.wings.policy.rehearse import CaseResult, rehearse
 from standfast.wings.policy.verbs import content
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -53,7 +53,7 @@ def check(*, file: Path, url: str | None, as_json: bool) -> None:
     if as_json:
         show_json(found)
         return
-    show_line(f"{found['changed']} of {counted(found['letters'], 'letter')} would be treated differently")
+    show_line(f"{found['changed']} of {count_of(found['letters'], 'letter')} would be treated differently")
     rows = [_change(what, each) for what in ("actions", "decisions") for each in found[what]]
     if rows:
         show(Table(rows, ("what", "in force", "candidate", "letters", "for example")))
@@ -105,8 +105,8 @@ def _step(step: Any) -> list[str | Cell]:
     return [Cell("ok", "green") if step.ok else Cell("FAILED", "bold red"), step.what, step.seen]
 
 
-def _show_cases(results: list[Rehearsed], failed: list[Rehearsed], file: Path) -> None:
+def _show_cases(results: list[CaseResult], failed: list[CaseResult], file: Path) -> None:
     for each in failed:
         for problem in each.problems:
             show_line(f"{file}, line {each.line}: {each.name}: {problem}", "red")
-    show_line(f"{len(results) - len(failed)} of {counted(len(results), 'case')} passed", "red" if failed else "green")
+    show_line(f"{len(results) - len(failed)} of {count_of(len(results), 'case')} passed", "red" if failed else "green")

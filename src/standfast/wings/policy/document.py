@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.errors import ConfigurationError, PolicyRefused
 from standfast.printable import printable
 from standfast.wings.policy.pasted import indented
@@ -38,7 +38,7 @@ class Place(msgspec.Struct, frozen=True):
     line: int
     column: int
 
-    def refused(self, message: str) -> PolicyRefused:
+    def refusal(self, message: str) -> PolicyRefused:
         """Word a refusal of what stands here."""
         return PolicyRefused(message, source=self.source, line=self.line, column=self.column)
 
@@ -80,7 +80,7 @@ def read_document(given: str | bytes, source: str) -> Node:
     text, shifts = indented(_decoded(given, source))
     tab = _TAB.search(text)
     if tab:
-        raise _place_of(text, tab.end() - 1, source).refused("a tab in the indentation; indent with spaces")
+        raise _place_of(text, tab.end() - 1, source).refusal("a tab in the indentation; indent with spaces")
     return _Reader(text, source, shifts).read()
 
 
@@ -90,16 +90,16 @@ def _decoded(given: str | bytes, source: str) -> str:
         raw = given.encode() if isinstance(given, str) else given
         text = raw.decode()
     except UnicodeEncodeError as error:
-        raise _place_of(str(given), error.start, source).refused(
+        raise _place_of(str(given), error.start, source).refusal(
             "half a surrogate pair, which is no character"
         ) from None
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode(errors="replace")
-        raise _place_of(before, len(before), source).refused(
+        raise _place_of(before, len(before), source).refusal(
             "a byte that is not UTF-8; save the file as UTF-8"
         ) from None
     if len(raw) > LARGEST:
-        raise beginning.refused(f"the text has {len(raw)} bytes where {LARGEST} are allowed")
+        raise beginning.refusal(f"the text has {len(raw)} bytes where {LARGEST} are allowed")
     return text
 
 
@@ -122,13 +122,13 @@ class _Reader:
         self._next()  # the stream's beginning
         begin = self._next()
         if _kind(begin) == "StreamEnd":
-            raise self._here.refused("the text is empty; a policy begins with 'version: v1'")
+            raise self._here.refusal("the text is empty; a policy begins with 'version: v1'")
         if begin.version is not None or begin.tags:
-            raise self._here.refused("a directive (%); leave it out, this is read as YAML 1.2")
+            raise self._here.refusal("a directive (%); leave it out, this is read as YAML 1.2")
         root = self._node(self._next(), 1)
         self._next()  # the document's end
         if _kind(self._next()) != "StreamEnd":
-            raise self._here.refused("a second document ('---'); a policy is one")
+            raise self._here.refusal("a second document ('---'); a policy is one")
         return root
 
     def _node(self, event: Any, depth: int) -> Node:
@@ -146,30 +146,30 @@ class _Reader:
         for event in self._until("MappingEnd"):
             key = self._node(event, depth + 1)
             if not isinstance(key, Scalar):
-                raise key.place.refused("a key must be a text")
+                raise key.place.refusal("a key must be a text")
             if key.text in mapping.keys:
                 first = mapping.keys[key.text].place.line
-                raise key.place.refused(f"the key {quoted(key.text)} stands here twice (first in line {first})")
+                raise key.place.refusal(f"the key {quoted(key.text)} stands here twice (first in line {first})")
             mapping.keys[key.text] = key
             mapping.values[key.text] = self._node(self._next(), depth + 1)
         return mapping
 
     def _check(self, event: Any, depth: int) -> None:
         if _kind(event) == "Alias":
-            raise self._here.refused("an alias (*); write the value out, or put a text that begins with * in quotes")
+            raise self._here.refusal("an alias (*); write the value out, or put a text that begins with * in quotes")
         if event.anchor is not None:
-            raise self._here.refused("an anchor (&); write the value out wherever it is meant")
+            raise self._here.refusal("an anchor (&); write the value out wherever it is meant")
         if event.tag is not None:
-            raise self._here.refused("a tag (!); leave it out, a key says by itself what it takes")
+            raise self._here.refusal("a tag (!); leave it out, a key says by itself what it takes")
         if depth > DEEPEST:
-            raise self._here.refused(f"this is nested deeper than {DEEPEST} levels")
+            raise self._here.refusal(f"this is nested deeper than {DEEPEST} levels")
 
     def _until(self, end: str) -> Iterator[Any]:
         while _kind(event := self._next()) != end:
             yield event
 
     def _next(self) -> Any:
-        event = asked(lambda: next(self._events), self._unreadable)
+        event = call_guarded(lambda: next(self._events), self._unreadable)
         self._here = self._place(event.start_mark)
         return event
 
@@ -187,9 +187,9 @@ class _Reader:
         elif isinstance(position, int):
             place = _place_of(self._text, position, self._source)
         words = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-        said = f"{getattr(error, 'context', None)} {words}"
-        hint = next((f"; {hint}" for about, hint in _HINTS.items() if about in said), "")
-        raise place.refused(f"this is no YAML: {printable(words)}{hint}") from error
+        problem = f"{getattr(error, 'context', None)} {words}"
+        hint = next((f"; {hint}" for about, hint in _HINTS.items() if about in problem), "")
+        raise place.refusal(f"this is no YAML: {printable(words)}{hint}") from error
 
 
 def _kind(event: Any) -> str:

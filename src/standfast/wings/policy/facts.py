@@ -25,7 +25,7 @@ class Demand(msgspec.Struct, frozen=True):
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """One letter as the policy sees it. `age` is in seconds since the job was first accepted.
 
-    What nobody knows is None, and no rule that asks for it matches.
+    What is unknown is None, and no rule that asks for it matches.
     """
 
     queue: str | None = None
@@ -72,7 +72,7 @@ LANDED_CODES = frozenset({"unknown_commit_state", "partial_external_write"})
 """Reasons that say by themselves that the effect may exist."""
 
 UNKNOWN = Facts()
-"""A letter nobody knows anything about."""
+"""A letter about which nothing is known."""
 
 
 def facts_of_failure(failure: Failure) -> Facts:
@@ -100,7 +100,7 @@ def facts_of_claim(claim: Claim, failure: Failure, now: float) -> Facts:
         session=claim.details.session,
         requester=claim.details.requester,
         replay_mode=claim.replay_mode,
-        in_doubt=_in_doubt([claim.landed], claim.replay_mode) and claim.told_by_ledger != Landed.NO,
+        in_doubt=_in_doubt([claim.landed], claim.replay_mode) and claim.landed_by_ledger != Landed.NO,
     )
 
 
@@ -135,7 +135,7 @@ def _in_doubt(earlier: Sequence[str | None], replay_mode: ReplayMode) -> bool:
 
 
 def _demand_on(triage: Triage | None) -> Demand | None:
-    """Tell what approval a letter needs, as was decided when it died or when somebody asked for its replay."""
+    """Tell what approval a letter needs, as was decided when it died or when its replay was requested."""
     if triage is None or not (triage.action is Action.REQUIRE_APPROVAL or triage.replay_status == "approval_pending"):
         return None
     return Demand(triage.rule, triage.approver_groups or tuple(filter(None, [triage.approver_group])))

@@ -87,12 +87,14 @@ def _dlq_rule(node: Node) -> DlqRule:
     rule = mapping(node, what, DLQ_KEYS)
     action = one_of(ACTIONS)(needed(rule, "action", what), "action")
     _check_fitting(rule, action)
-    said: dict[str, Any] = {key: text(rule.values[key], key) for key in ("owner", "approver_group") if key in rule.keys}
+    fields: dict[str, Any] = {
+        key: text(rule.values[key], key) for key in ("owner", "approver_group") if key in rule.keys
+    }
     if "max_replays" in rule.keys:
-        said["max_replays"] = whole(1, MOST_REPLAYS)(rule.values["max_replays"], "max_replays")
+        fields["max_replays"] = whole(1, MOST_REPLAYS)(rule.values["max_replays"], "max_replays")
     if "backoff" in rule.keys:
-        said["backoff"] = _backoff(rule.values["backoff"])
-    return DlqRule(match=read_match(needed(rule, "match", what)), action=Action(action), **said)
+        fields["backoff"] = _backoff(rule.values["backoff"])
+    return DlqRule(match=read_match(needed(rule, "match", what)), action=Action(action), **fields)
 
 
 def _replay_rule(node: Node) -> ReplayRule:
@@ -100,15 +102,15 @@ def _replay_rule(node: Node) -> ReplayRule:
     rule = mapping(node, what, REPLAY_KEYS)
     decision = one_of(DECISIONS)(needed(rule, "decision", what), "decision")
     _check_fitting(rule, decision)
-    said = {key: text(rule.values[key], key) for key in ("approver_group", "why") if key in rule.keys}
-    return ReplayRule(match=read_match(needed(rule, "match", what)), decision=cast("Decision", decision), **said)
+    fields = {key: text(rule.values[key], key) for key in ("approver_group", "why") if key in rule.keys}
+    return ReplayRule(match=read_match(needed(rule, "match", what)), decision=cast("Decision", decision), **fields)
 
 
 def _check_fitting(rule: Mapping, word: str) -> None:
     """Refuse what would have no effect: its writer believes that it has."""
     for key, scalar in rule.keys.items():
         if ONLY_WITH.get(key, word) != word:
-            raise scalar.place.refused(f"{key} goes with {ONLY_WITH[key]}, not with {word}")
+            raise scalar.place.refusal(f"{key} goes with {ONLY_WITH[key]}, not with {word}")
 
 
 def _backoff(node: Node) -> Backoff:
@@ -120,25 +122,25 @@ def _backoff(node: Node) -> Backoff:
     try:
         return exponential(base=times.get("base", default.base or 0), cap=times.get("cap", default.cap))
     except ConfigurationError as error:
-        raise node.place.refused(f"backoff: {error}") from None
+        raise node.place.refusal(f"backoff: {error}") from None
 
 
 def read_match(node: Node) -> Match:
     """Read what a rule asks of a letter."""
     if not isinstance(node, Mapping):
-        raise node.place.refused(f"match must be a map: {{}} for every letter, or keys of {', '.join(MATCH_KEYS)}")
-    asked = mapping(node, "match", MATCH_KEYS)
+        raise node.place.refusal(f"match must be a map: {{}} for every letter, or keys of {', '.join(MATCH_KEYS)}")
+    node_map = mapping(node, "match", MATCH_KEYS)
     return Match(
-        texts={key: TEXT_READERS[key](value, key) for key, value in asked.values.items() if key in TEXT_READERS},
-        ranges={key: RANGE_READERS[key](value, key) for key, value in asked.values.items() if key in RANGE_READERS},
-        labels=_labels(asked),
+        texts={key: TEXT_READERS[key](value, key) for key, value in node_map.values.items() if key in TEXT_READERS},
+        ranges={key: RANGE_READERS[key](value, key) for key, value in node_map.values.items() if key in RANGE_READERS},
+        labels=_labels(node_map),
     )
 
 
-def _labels(asked: Mapping) -> dict[str, tuple[str, ...]]:
-    node = asked.values.get("labels")
+def _labels(node_map: Mapping) -> dict[str, tuple[str, ...]]:
+    node = node_map.values.get("labels")
     if node is None:
         return {}
     if not isinstance(node, Mapping) or not node.values:
-        raise node.place.refused("labels must be a map of label names to values, such as {team: billing}")
+        raise node.place.refusal("labels must be a map of label names to values, such as {team: billing}")
     return {name: any_of(text)(value, f"label {quoted(name)}") for name, value in node.values.items()}

@@ -94,10 +94,10 @@ def _is_like(text: str | None, patterns: tuple[str, ...]) -> bool:
 
 
 def _within_any(number: float | None, ranges: tuple[Range, ...]) -> bool:
-    return number is not None and any(_within(number, each) for each in ranges)
+    return number is not None and any(_in_bounds(number, each) for each in ranges)
 
 
-def _within(number: float, bounds: Range) -> bool:
+def _in_bounds(number: float, bounds: Range) -> bool:
     return all(OPERATORS[bound.operator](number, bound.value) for bound in bounds)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from standfast.concurrency.guarded import asked
+from standfast.concurrency.guarded import call_guarded
 from standfast.failure import Action
 from standfast.printable import printable
 from standfast.wings.policy.facts import UNKNOWN, Facts
@@ -65,7 +65,7 @@ def _by_replay_rules(facts: Facts, policy: Policy) -> Permission:
     if found is None:
         return UNMATCHED
     place, rule = found
-    return Permission(rule.decision, replay_rule(place), rule.why, named(rule.approver_group))
+    return Permission(rule.decision, replay_rule(place), rule.why, group_names(rule.approver_group))
 
 
 def _by_dlq_rules(facts: Facts, policy: Policy) -> Permission:
@@ -77,7 +77,7 @@ def _by_dlq_rules(facts: Facts, policy: Policy) -> Permission:
     if found is None or action is not Action.REQUIRE_APPROVAL:
         return BUILT_IN
     place, rule = found
-    return Permission("require_approval", dlq_rule(place), groups=named(rule.approver_group))
+    return Permission("require_approval", dlq_rule(place), groups=group_names(rule.approver_group))
 
 
 def _as_demanded(facts: Facts) -> Permission:
@@ -87,15 +87,15 @@ def _as_demanded(facts: Facts) -> Permission:
     return Permission("require_approval", facts.demand.rule, groups=facts.demand.groups)
 
 
-def for_agent(said: Permission, *, manual: bool, may_have_landed: bool) -> Permission:
+def for_agent(permission: Permission, *, manual: bool, may_have_landed: bool) -> Permission:
     """Have a person decide what an agent asks for, where repeating it could do the work twice; a no stays a no."""
     if not manual and not may_have_landed:
-        return said
+        return permission
     reason = "its effect may exist already" if may_have_landed else "its handler leaves every repeat to a person"
-    return strictest(said, Permission("require_approval", AGENT, f"{reason}, and an agent asks for it"))
+    return strictest(permission, Permission("require_approval", AGENT, f"{reason}, and an agent asks for it"))
 
 
-def named(group: str | None) -> tuple[str, ...]:
+def group_names(group: str | None) -> tuple[str, ...]:
     """Give the groups that a rule names."""
     return () if group is None else (group,)
 
@@ -112,8 +112,8 @@ def strictest(*answers: Permission) -> Permission:
 
 
 def ask_outside(question: Callable[[], Any]) -> Permission:
-    """Ask somebody's own code, which answers as `read_answer` has it; whatever it raises is a refusal."""
-    return asked(lambda: read_answer(question()), _raised)
+    """Ask the application's own code, which answers as `read_answer` has it; whatever it raises is a refusal."""
+    return call_guarded(lambda: read_answer(question()), _raised)
 
 
 def read_answer(answer: object) -> Permission:
@@ -123,43 +123,43 @@ def read_answer(answer: object) -> Permission:
     if isinstance(answer, str):
         answer = {"decision": answer}
     if not isinstance(answer, dict):
-        return _refused(f"answered with {_shown(answer)}")
+        return _denial(f"answered with {_display(answer)}")
     return _read_map(answer)
 
 
 def _read_map(answer: dict[Any, Any]) -> Permission:
     unknown = [key for key in answer if key not in ANSWER_KEYS]
     if unknown:
-        return _refused(f"answered with the unknown key {_shown(unknown[0])}")
+        return _denial(f"answered with the unknown key {_display(unknown[0])}")
     decision, why, groups = answer.get("decision"), answer.get("why"), _read_groups(answer.get("approver_group"))
     if not isinstance(decision, str) or decision not in STRICTNESS:
-        return _refused(f"answered with the decision {_shown(decision)}")
+        return _denial(f"answered with the decision {_display(decision)}")
     if not isinstance(why, str | None) or groups is None:
-        return _refused("gave a why or an approver_group that is no text")
-    return Permission(STRICTNESS[STRICTNESS.index(decision)], EXTERNAL, _told(why or ""), groups)
+        return _denial("gave a why or an approver_group that is no text")
+    return Permission(STRICTNESS[STRICTNESS.index(decision)], EXTERNAL, _clean(why or ""), groups)
 
 
 def _read_groups(given: object) -> tuple[str, ...] | None:
     """Read who must approve: a group, or the groups of a Permission, or any approver."""
     if isinstance(given, str | None):
-        return named(given or None)
+        return group_names(given or None)
     if isinstance(given, tuple) and all(isinstance(each, str) and each for each in given):
         return given
     return None
 
 
 def _raised(error: Exception) -> Permission:
-    return _refused(f"failed with {type(error).__name__}{asked(lambda: f': {error}', lambda _: '')}")
+    return _denial(f"failed with {type(error).__name__}{call_guarded(lambda: f': {error}', lambda _: '')}")
 
 
-def _refused(what: str) -> Permission:
-    return Permission("deny", EXTERNAL, _told(f"the external policy {what}; known are {', '.join(STRICTNESS)}"))
+def _denial(what: str) -> Permission:
+    return Permission("deny", EXTERNAL, _clean(f"the external policy {what}; known are {', '.join(STRICTNESS)}"))
 
 
-def _shown(strange: object) -> str:
+def _display(strange: object) -> str:
     """Show what came instead of an answer, without calling code of it."""
     return f"'{strange[:LONGEST_SHOWN]}'" if isinstance(strange, str) else f"a value of type {type(strange).__name__}"
 
 
-def _told(text: str) -> str:
+def _clean(text: str) -> str:
     return printable(text[:LONGEST_WHY])

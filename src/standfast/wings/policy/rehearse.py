@@ -16,7 +16,7 @@ OF_EITHER = frozenset({"approver_group", "rule"})
 """Of the permission where a decision is expected, else of the triage."""
 
 
-class Rehearsed(msgspec.Struct, frozen=True):
+class CaseResult(msgspec.Struct, frozen=True):
     """How one case went; `problems` is empty if it went as expected."""
 
     name: str
@@ -29,9 +29,9 @@ class Rehearsed(msgspec.Struct, frozen=True):
         return not self.problems
 
 
-def rehearse(cases: Iterable[Case], policy: Policy) -> list[Rehearsed]:
+def rehearse(cases: Iterable[Case], policy: Policy) -> list[CaseResult]:
     """Ask the policy about every case."""
-    return [Rehearsed(case.name, case.line, _problems(case, policy)) for case in cases]
+    return [CaseResult(case.name, case.line, _problems(case, policy)) for case in cases]
 
 
 def _problems(case: Case, policy: Policy) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import msgspec
 
 from standfast.server.auth import check_whole
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import reads_secrets
+from standfast.server.token_view import reads_secrets
 from standfast.wings.access.words import Right
 
 LONGEST_TRIAL = 20.0
@@ -30,12 +30,12 @@ async def policy(call: Call) -> Answer:
 async def check_policy(call: Call) -> Answer:
     """Foresee what another policy would say about the letters there are."""
     check_whole(call.grant)
-    asked: dict[str, Any] = {"without_secrets": not reads_secrets(call.grant), "longest": LONGEST_TRIAL}
+    options: dict[str, Any] = {"without_secrets": not reads_secrets(call.grant), "longest": LONGEST_TRIAL}
     async with call.request.app.state.trying:
-        return Answer(await call.sf.policy.check(call.body.text, "request", **asked))
+        return Answer(await call.sf.policy.check(call.body.text, "request", **options))
 
 
 ROUTES = (
-    Route("GET", "/policy", Right.READ, policy, "Give the policy in force"),
-    Route("POST", "/policy/check", Right.READ, check_policy, "Try a policy on the letters", body=Candidate),
+    Route("GET", "/policy", Right.READ, policy, "Get the policy in force"),
+    Route("POST", "/policy/check", Right.READ, check_policy, "Try a policy on the stored letters", body=Candidate),
 )

@@ -10,8 +10,8 @@ import msgspec
 from standfast.failure import Action, Landed
 from standfast.rules import Backoff
 from standfast.wings.policy.facts import Facts
-from standfast.wings.policy.fitting import Fitting
 from standfast.wings.policy.match import Match
+from standfast.wings.policy.rule_matcher import RuleMatcher
 
 BROKEN = "broken"
 """What stands for the snapshot of a policy that cannot be used."""
@@ -27,7 +27,7 @@ BACKOFFS = {
 """How long an automatic replay waits, by the name it has in a policy."""
 
 
-class RuledUnder(NamedTuple):
+class DecidedUnder(NamedTuple):
     """What a move carries that a policy allowed: unless that policy is still in force, nothing moves."""
 
     snapshot: str
@@ -56,7 +56,7 @@ class DlqRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.action is Action.AUTO_REPLAY and facts.may_have_landed and not says_so
 
 
-class Ruled(NamedTuple):
+class DlqMatch(NamedTuple):
     """Which of `dlq_rules` decide about a letter: the first that fits and is not guarded, with its place from 1."""
 
     found: tuple[int, DlqRule] | None = None
@@ -71,7 +71,7 @@ class ReplayRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     decision: Decision
     approver_group: str | None = None
     why: str = ""
-    """What whoever asked is told."""
+    """What the requester is told."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknown_fields=True):
@@ -82,26 +82,26 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True, forbid_unknow
     replay_rules: tuple[ReplayRule, ...] = ()
     snapshot: str
 
-    def triages(self, facts: Facts) -> Ruled:
+    def triages(self, facts: Facts) -> DlqMatch:
         """Give the rule that says what becomes of this letter, and those that were passed over for it."""
         passed_over: list[tuple[int, DlqRule]] = []
         for each in self._dlq.all(facts):
             if not each[1].is_guarded(facts):
-                return Ruled(each, tuple(passed_over))
+                return DlqMatch(each, tuple(passed_over))
             passed_over.append(each)
-        return Ruled(None, tuple(passed_over))
+        return DlqMatch(None, tuple(passed_over))
 
     def permits(self, facts: Facts) -> tuple[int, ReplayRule] | None:
         """Give the first rule that says whether this letter may be replayed, with its place from 1."""
         return self._replay.first(facts)
 
     @cached_property
-    def _dlq(self) -> Fitting[DlqRule]:
-        return Fitting(self.dlq_rules)
+    def _dlq(self) -> RuleMatcher[DlqRule]:
+        return RuleMatcher(self.dlq_rules)
 
     @cached_property
-    def _replay(self) -> Fitting[ReplayRule]:
-        return Fitting(self.replay_rules)
+    def _replay(self) -> RuleMatcher[ReplayRule]:
+        return RuleMatcher(self.replay_rules)
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -117,7 +117,7 @@ class Broken(msgspec.Struct, frozen=True):
 
 
 BUILT_IN = Policy(version="built-in", snapshot="built-in")
-"""What holds where nobody wrote a policy: poison is set apart, a person looks at the rest and may replay it."""
+"""The policy where none is written: poison is quarantined, a person looks at the rest and may replay it."""
 
 
 def dlq_rule(place: int) -> str:

@@ -50,8 +50,8 @@ def for_agent(ruling: Ruling, letter: JobView, modes: Modes) -> Ruling:
     """Have a person decide about a letter that an agent asks for, where it is `manual` or may have landed."""
     manual = modes.get((letter.queue, letter.handler)) == "manual"
     landed = may_have_landed(letter) == Landed.MAYBE
-    said = permit.for_agent(ruling.permission, manual=manual, may_have_landed=landed)
-    return msgspec.structs.replace(ruling, permission=said)
+    permission = permit.for_agent(ruling.permission, manual=manual, may_have_landed=landed)
+    return msgspec.structs.replace(ruling, permission=permission)
 
 
 def may_have_landed(letter: JobView) -> Landed:
@@ -63,7 +63,7 @@ def may_have_landed(letter: JobView) -> Landed:
 
 
 async def built_in(facts: Facts) -> Ruling:
-    """Ask the policy that holds where nobody wrote one."""
+    """Ask the built-in policy."""
     return Ruling(permit.permit(facts), BUILT_IN.snapshot)
 
 

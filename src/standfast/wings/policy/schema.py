@@ -37,37 +37,37 @@ Read = Callable[[Node, str], Value]
 def mapping(node: Node, what: str, allowed: Sequence[str]) -> Mapping:
     """Expect a map with no other keys than these."""
     if not isinstance(node, Mapping):
-        raise node.place.refused(f"{what} must be a map; allowed keys are {', '.join(allowed)}")
+        raise node.place.refusal(f"{what} must be a map; allowed keys are {', '.join(allowed)}")
     for key, scalar in node.keys.items():
         if key not in allowed:
-            raise scalar.place.refused(_unknown(f"key {quoted(key)} in {what}", key, allowed))
+            raise scalar.place.refusal(_unknown(f"key {quoted(key)} in {what}", key, allowed))
     return node
 
 
 def needed(of: Mapping, key: str, what: str) -> Node:
     """Expect a key to be there."""
     if key not in of.values:
-        raise of.place.refused(f"{what} needs the key '{key}'")
+        raise of.place.refusal(f"{what} needs the key '{key}'")
     return of.values[key]
 
 
 def items(node: Node, what: str) -> list[Node]:
     """Expect a list."""
     if not isinstance(node, Items):
-        raise node.place.refused(f"{what} must be a list")
+        raise node.place.refusal(f"{what} must be a list")
     return node.items
 
 
 def text(node: Node, key: str) -> str:
     """Expect a text of some characters."""
     if not isinstance(node, Scalar):
-        raise node.place.refused(f"{key} must be a text")
+        raise node.place.refusal(f"{key} must be a text")
     if not node.text.strip():
-        raise node.place.refused(f"{key} has no value")
+        raise node.place.refusal(f"{key} has no value")
     if node.plain and _NO_TEXT.fullmatch(node.text):
-        raise node.place.refused(f'{key} must be a text; put it in quotes: "{node.text[:LONGEST_TEXT]}"')
+        raise node.place.refusal(f'{key} must be a text; put it in quotes: "{node.text[:LONGEST_TEXT]}"')
     if len(node.text) > LONGEST_TEXT:
-        raise node.place.refused(f"{key} has {len(node.text)} characters where {LONGEST_TEXT} are allowed")
+        raise node.place.refusal(f"{key} has {len(node.text)} characters where {LONGEST_TEXT} are allowed")
     return node.text
 
 
@@ -83,7 +83,7 @@ def one_of(words: Sequence[str], also: str | None = None) -> Read[str]:
         if not isinstance(node, Scalar) or node.text not in words:
             given = quoted(node.text) if isinstance(node, Scalar) else "a list or a map"
             near = node.text if isinstance(node, Scalar) else ""
-            raise node.place.refused(_unknown(f"{key} {given}", near, words) + (f", {also}" if also else ""))
+            raise node.place.refusal(_unknown(f"{key} {given}", near, words) + (f", {also}" if also else ""))
         return node.text
 
     return read
@@ -95,7 +95,7 @@ def whole(least: int, most: int) -> Read[int]:
     def read(node: Node, key: str) -> int:
         number = _plain_whole(node)
         if number is None or not least <= number <= most:
-            raise node.place.refused(f"{key} must be a whole number from {least} to {most}, without quotes")
+            raise node.place.refusal(f"{key} must be a whole number from {least} to {most}, without quotes")
         return number
 
     return read
@@ -113,7 +113,7 @@ def any_of(read: Read[Value]) -> Read[tuple[Value, ...]]:
         if not isinstance(node, Items):
             return (read(node, key),)
         if not node.items:
-            raise node.place.refused(f"{key} is an empty list, which nothing fits; name a value or leave {key} out")
+            raise node.place.refusal(f"{key} is an empty list, which nothing fits; name a value or leave {key} out")
         return tuple(read(item, key) for item in node.items)
 
     return read_any
@@ -143,19 +143,19 @@ def _bounds(node: Node, key: str, operand: Callable[[Node, str, str], float], ta
     found = [_BOUND.fullmatch(part) for part in node.text.split(",")] if isinstance(node, Scalar) else [None]
     bounds = [Bound(each[1], operand(node, key, each[2])) for each in found if each and each[1] in OPERATORS]
     if len(bounds) < len(found):
-        raise node.place.refused(f"{key} takes {takes}")
+        raise node.place.refusal(f"{key} takes {takes}")
     return tuple(bounds)
 
 
 def _count(node: Node, key: str, operand: str) -> float:
     if not _WHOLE.fullmatch(operand):
-        raise node.place.refused(f"{key} is compared with whole numbers, not with {quoted(operand)}")
+        raise node.place.refusal(f"{key} is compared with whole numbers, not with {quoted(operand)}")
     return int(operand)
 
 
 def _rank(node: Node, key: str, operand: str) -> float:
     if operand not in RISKS:
-        raise node.place.refused(_unknown(f"{key} {quoted(operand)}", operand, RISKS))
+        raise node.place.refusal(_unknown(f"{key} {quoted(operand)}", operand, RISKS))
     return RISKS.index(operand)
 
 
@@ -165,7 +165,7 @@ def _seconds(node: Node, key: str, operand: str) -> float:
     except ConfigurationError:
         value = None
     if value is None or value > LONGEST_TIME:
-        raise node.place.refused(f"{key}: {quoted(operand)} is no time; write seconds, or for example 90s, 15m, 2h, 7d")
+        raise node.place.refusal(f"{key}: {quoted(operand)} is no time; write seconds, or for example 90s, 15m, 2h, 7d")
     return float(value)
 
 
@@ -175,5 +175,5 @@ def _plain_whole(node: Node) -> int | None:
 
 def _unknown(what: str, given: str, words: Sequence[str]) -> str:
     near = get_close_matches(given[:LONGEST_TEXT], words, n=1)
-    meant = f" (did you mean '{near[0]}'?)" if near else ""
-    return f"unknown {what}{meant}; allowed are {', '.join(words)}"
+    suggestion = f" (did you mean '{near[0]}'?)" if near else ""
+    return f"unknown {what}{suggestion}; allowed are {', '.join(words)}"

@@ -1,4 +1,4 @@
-"""Scripts for the policy in force: published by whoever has one, read by all; and for what it refused or put off."""
+"""Scripts for the policy in force: published by processes, read by all; and for what it refused or put off."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from standfast.store.steps import Round, Rows, Script
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
 from standfast.wings.policy import rules
-from standfast.wings.policy.rules import BROKEN, RuledUnder
+from standfast.wings.policy.rules import BROKEN, DecidedUnder
 
 BITE = 200
 """How many letters one look for automatic replays takes up."""
@@ -26,8 +26,8 @@ SCHEDULED = "scheduled"
 MOST_COUNTED = 10_000
 
 
-class Kept(NamedTuple):
-    """The policy in force as the store has it; nothing where nobody ever wrote one."""
+class StoredPolicy(NamedTuple):
+    """The policy in force as the store has it; empty where none was ever written."""
 
     snapshot: str | None = None
     source: str | None = None
@@ -44,7 +44,7 @@ class Kept(NamedTuple):
         return self.snapshot or (None if self.problem is None else f"{BROKEN}: {self.problem}")
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyOffer(msgspec.Struct, frozen=True, kw_only=True):
     """A policy to be put in force, or with `problem` word of one that cannot be."""
 
     by: str
@@ -55,15 +55,15 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-@writes(apart=True)
-def publish(round_: Round, offers: Sequence[Offer]) -> Script[list[Kept]]:
+@writes(separate=True)
+def publish(round_: Round, offers: Sequence[PolicyOffer]) -> Script[list[StoredPolicy]]:
     """Put policies in force for every process: the last published one holds. Answer each with what is in force then.
 
     One that cannot be used changes nothing but what is said about it: the last good one stays.
     """
     answers = []
     for offer in offers:
-        known = _kept((yield "lock_policy", {}))
+        known = _stored_policy((yield "lock_policy", {}))
         if offer.problem is not None:
             yield from _note_problem(round_, offer, known)
         elif (known.snapshot, known.text, known.source, known.problem) != (
@@ -71,11 +71,11 @@ def publish(round_: Round, offers: Sequence[Offer]) -> Script[list[Kept]]:
             None,
         ):
             yield from _put_in_force(round_, offer, known)
-        answers.append((yield from kept()))
+        answers.append((yield from stored_policy()))
     return answers
 
 
-def _put_in_force(round_: Round, offer: Offer, known: Kept) -> Script[None]:
+def _put_in_force(round_: Round, offer: PolicyOffer, known: StoredPolicy) -> Script[None]:
     given = {"snapshot": offer.snapshot, "source": offer.source, "text": offer.text, "rules": offer.rules}
     yield "write_policy", {**given, "by": offer.by, "now": round_.now}
     if offer.snapshot != known.snapshot:
@@ -84,47 +84,47 @@ def _put_in_force(round_: Round, offer: Offer, known: Kept) -> Script[None]:
             round_,
             Decision(kind="policy", by=offer.by, snapshot=offer.snapshot, outcome="published", detail=detail),
         )
-        round_.told[NoticeKind.POLICY_CHANGED, ""].append("")
+        round_.notices[NoticeKind.POLICY_CHANGED, ""].append("")
 
 
-def _note_problem(round_: Round, offer: Offer, known: Kept) -> Script[None]:
+def _note_problem(round_: Round, offer: PolicyOffer, known: StoredPolicy) -> Script[None]:
     if known.problem == offer.problem:
         return
     yield "write_policy_problem", {"problem": offer.problem, "now": round_.now}
     if known.snapshot is None:  # from now on every replay is denied
         detail = {"source": offer.source, "problem": offer.problem}
         audit.record(round_, Decision(kind="policy", by=offer.by, outcome="broken", detail=detail))
-    round_.told[NoticeKind.POLICY_BROKEN, ""].append("")
+    round_.notices[NoticeKind.POLICY_BROKEN, ""].append("")
 
 
-def outdated(transitions: Sequence[Transition]) -> Script[set[RuledUnder]]:
+def outdated(transitions: Sequence[Transition]) -> Script[set[DecidedUnder]]:
     """Name the policies that moves were decided under and that are in force no more; the one that is stays so."""
-    decided = {ruled for each in transitions if (ruled := each.of(RuledUnder)) is not None}
+    decided = {ruled for each in transitions if (ruled := each.rider(DecidedUnder)) is not None}
     if not decided:
         return set()
     present = yield "hold_policy", {}
-    return decided - {RuledUnder(snapshot) for (snapshot,) in present or [(BUILT_IN,)]}
+    return decided - {DecidedUnder(snapshot) for (snapshot,) in present or [(BUILT_IN,)]}
 
 
-def groundless(transitions: Sequence[Transition]) -> Script[set[int]]:
+def under_old_policy(transitions: Sequence[Transition]) -> Script[set[int]]:
     """Give the places of moves that a policy allowed which is in force no more."""
     known = yield from outdated(transitions)
-    return {place for place, each in enumerate(transitions) if each.of(RuledUnder) in known}
+    return {place for place, each in enumerate(transitions) if each.rider(DecidedUnder) in known}
 
 
-def kept() -> Script[Kept]:
+def stored_policy() -> Script[StoredPolicy]:
     """Read the policy in force."""
-    return _kept((yield "policy_row", {}))
+    return _stored_policy((yield "policy_row", {}))
 
 
-def _kept(rows: Rows) -> Kept:
-    return next((Kept(*row) for row in rows), Kept())
+def _stored_policy(rows: Rows) -> StoredPolicy:
+    return next((StoredPolicy(*row) for row in rows), StoredPolicy())
 
 
-def unless_known(mark: str | None) -> Script[Kept | None]:
+def unless_known(mark: str | None) -> Script[StoredPolicy | None]:
     """Read the policy in force, unless it is the one of this mark: then None."""
     found = next((mark for (mark,) in (yield "policy_mark", {})), None)
-    return None if found == mark else (yield from kept())
+    return None if found == mark else (yield from stored_policy())
 
 
 def due(now: float) -> Script[list[int]]:
@@ -132,7 +132,7 @@ def due(now: float) -> Script[list[int]]:
     return [n for (n,) in (yield "due_replays", {"now": now, "limit": BITE})]
 
 
-class Turn(msgspec.Struct, frozen=True):
+class ReplayTurn(msgspec.Struct, frozen=True):
     """The turn to see to automatic replays, for so many seconds: no two workers look at the same letters.
 
     `held` is what a worker has of it already; for no seconds it gives the turn up.
@@ -143,8 +143,8 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 @writes()
-def take_turn(round_: Round, turns: Sequence[Turn]) -> Script[list[float | None]]:
-    """Let one worker have the turn; answer with what it has, or None for those that somebody else is before."""
+def take_turn(round_: Round, turns: Sequence[ReplayTurn]) -> Script[list[float | None]]:
+    """Let one worker have the turn; answer with what it has, or None for those that came second."""
     answers = []
     for turn in turns:
         given = {"name": TURN, "until": round_.now + turn.seconds, "now": round_.now, "held": turn.held}
@@ -164,17 +164,17 @@ def replay_modes() -> Script[dict[tuple[str, str], ReplayMode]]:
     return {(queue, name): mode for queue, name, mode in (yield "replay_modes", {})}
 
 
-class Doings(NamedTuple):
+class PolicyActivity(NamedTuple):
     """What health is told: the policy, and by queue what lately became a letter or was refused a replay."""
 
-    kept: Kept
+    stored_policy: StoredPolicy
     letters: dict[str, int]
     refusals: dict[str, int]
 
 
-def doings(now: float, *, letters_within: float, refusals_within: float) -> Script[Doings]:
+def policy_activity(now: float, *, letters_within: float, refusals_within: float) -> Script[PolicyActivity]:
     """Read how letters and refusals grow."""
     most = {"most": MOST_COUNTED}
     letters: dict[str, int] = dict((yield "recent_letters", {"since": now - letters_within, **most}))
     refusals: dict[str, int] = dict((yield "recent_refusals", {"since": now - refusals_within, **most}))
-    return Doings((yield from kept()), letters, refusals)
+    return PolicyActivity((yield from stored_policy()), letters, refusals)

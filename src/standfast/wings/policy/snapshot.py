@@ -28,24 +28,24 @@ def snapshot(version: str, dlq_rules: tuple[DlqRule, ...], replay_rules: tuple[R
 
 
 def _dlq_rule(rule: DlqRule) -> dict[str, Any]:
-    said: dict[str, Any] = {"match": _match(rule.match), "action": rule.action}
+    fields: dict[str, Any] = {"match": _match(rule.match), "action": rule.action}
     if rule.action is Action.AUTO_REPLAY:
         backoff = rule.backoff
         steps = {"table": backoff.table} if backoff.table else {"base": backoff.base, "cap": backoff.cap}
-        said |= {"max_replays": rule.max_replays, "backoff": steps | {"jitter": backoff.jitter}}
-    return said | _given(owner=rule.owner, approver_group=rule.approver_group)
+        fields |= {"max_replays": rule.max_replays, "backoff": steps | {"jitter": backoff.jitter}}
+    return fields | _without_none(owner=rule.owner, approver_group=rule.approver_group)
 
 
 def _replay_rule(rule: ReplayRule) -> dict[str, Any]:
-    said = {"match": _match(rule.match), "decision": rule.decision}
-    return said | _given(approver_group=rule.approver_group, why=rule.why)
+    fields = {"match": _match(rule.match), "decision": rule.decision}
+    return fields | _without_none(approver_group=rule.approver_group, why=rule.why)
 
 
 def _match(match: Match) -> dict[str, Any]:
-    said: dict[str, Any] = {key: sorted(set(patterns)) for key, patterns in match.texts.items()}
-    said |= {key: sorted({tuple(sorted(set(each))) for each in ranges}) for key, ranges in match.ranges.items()}
-    return said | _given(labels={name: sorted(set(patterns)) for name, patterns in match.labels.items()})
+    fields: dict[str, Any] = {key: sorted(set(patterns)) for key, patterns in match.texts.items()}
+    fields |= {key: sorted({tuple(sorted(set(each))) for each in ranges}) for key, ranges in match.ranges.items()}
+    return fields | _without_none(labels={name: sorted(set(patterns)) for name, patterns in match.labels.items()})
 
 
-def _given(**values: Any) -> dict[str, Any]:
+def _without_none(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value}

@@ -1,15 +1,15 @@
 -- Statements of policy. How they are written: store/statements.py.
 
--- columns: standfast.wings.policy.scripts.Kept
+-- columns: standfast.wings.policy.scripts.StoredPolicy
 from policy: snapshot, source, text, rules, published_by, published_at, problem, problem_at
 
 -- name: policy_row
-SELECT :columns(Kept) FROM policy
+SELECT :columns(StoredPolicy) FROM policy
 
 -- name: lock_policy
 -- locks: policy
 -- There is one writer at a time.
-SELECT :columns(Kept) FROM policy FOR UPDATE
+SELECT :columns(StoredPolicy) FROM policy FOR UPDATE
 
 -- name: policy_mark
 SELECT coalesce(snapshot, 'broken: ' || problem) FROM policy
@@ -69,7 +69,7 @@ UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
   LIMIT :limit)
 
 -- name: idle_replays (postgres)
--- What is due and is no letter that waits for it any more; what somebody has in hands is left to the next look.
+-- What is due and is no letter that waits for it any more; what is locked is left to the next look.
 UPDATE ending SET replay_at = NULL, refused_under = NULL WHERE n IN (
   SELECT e.n FROM ending AS e LEFT JOIN job AS j ON j.n = e.n
   WHERE (e.replay_at <= :now AND (j.n IS NULL OR j.state NOT IN ('dead', 'held') OR e.triage::json->>'replay_status' <> 'scheduled'))

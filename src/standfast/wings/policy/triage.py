@@ -13,11 +13,11 @@ from msgspec.structs import asdict, replace
 from standfast.failure import Action, Failure, reason
 from standfast.failure.fingerprint import fingerprint
 from standfast.job import Claim
-from standfast.lifecycle import Move, Standing, Transition, Triage
+from standfast.lifecycle import JobRef, Move, Transition, Triage
 from standfast.spine.backoff import delay
 from standfast.spine.settle import never
 from standfast.wings.policy.facts import UNKNOWN, Facts, facts_of_claim, facts_of_failure
-from standfast.wings.policy.permit import BROKEN, GUARDED, named, permit
+from standfast.wings.policy.permit import BROKEN, GUARDED, group_names, permit
 from standfast.wings.policy.rules import BUILT_IN as BUILT_IN_POLICY
 from standfast.wings.policy.rules import Broken, DlqRule, Policy, dlq_rule
 
@@ -38,46 +38,48 @@ STOPPING = frozenset({Move.DIE, Move.HOLD})
 """The moves by which a job becomes a letter."""
 
 
-class Present(msgspec.Struct, frozen=True):
+class PolicyNow(msgspec.Struct, frozen=True):
     """What letters are judged by: the policy in force, and the time."""
 
     policy: Policy | Broken = BUILT_IN_POLICY
     now: float = 0.0
 
 
-PRESENT = Present()
+PRESENT = PolicyNow()
 
 
-def judged_attempt(claim: Claim, decided: Transition, roll: float, present: Present | None) -> Transition:
+def judge_attempt(claim: Claim, decided: Transition, roll: float, present: PolicyNow | None) -> Transition:
     """Say what becomes of a job that stops in its worker's hands."""
     if decided.failure is None:
         return decided
     present = present or PRESENT
-    return judged(decided, facts_of_claim(claim, decided.failure, present.now), present, roll)
+    return judge(decided, facts_of_claim(claim, decided.failure, present.now), present, roll)
 
 
-def judged(decided: Transition, facts: Facts, present: Present, roll: float) -> Transition:
+def judge(decided: Transition, facts: Facts, present: PolicyNow, roll: float) -> Transition:
     """Say what becomes of a job that stops, in the very change that stops it; other changes stay as they are.
 
     What needs an approval is held for it.
     """
     if decided.failure is None or decided.move not in STOPPING:
         return decided
-    said = triage(facts, present.policy, now=present.now, roll=roll)
+    triaged = triage(facts, present.policy, now=present.now, roll=roll)
     return msgspec.structs.replace(
         decided,
-        move=Move.HOLD if said.action is Action.REQUIRE_APPROVAL else decided.move,
-        triage=_with_approvers(said, facts, present.policy),
+        move=Move.HOLD if triaged.action is Action.REQUIRE_APPROVAL else decided.move,
+        triage=_with_approvers(triaged, facts, present.policy),
         fingerprint=fingerprint(facts.queue or decided.queue, facts.handler or "", decided.failure),
         policy_snapshot=present.policy.snapshot,
     )
 
 
-def _with_approvers(said: Triage, facts: Facts, policy: Policy | Broken) -> Triage:
+def _with_approvers(triaged: Triage, facts: Facts, policy: Policy | Broken) -> Triage:
     """Name everybody who must approve: its replay is asked for as it dies, and `replay_rules` speak of that too."""
-    if said.action is not Action.REQUIRE_APPROVAL:
-        return said
-    return msgspec.structs.replace(said, approver_groups=permit(facts, policy).groups or named(said.approver_group))
+    if triaged.action is not Action.REQUIRE_APPROVAL:
+        return triaged
+    return msgspec.structs.replace(
+        triaged, approver_groups=permit(facts, policy).groups or group_names(triaged.approver_group)
+    )
 
 
 def triage(
@@ -89,10 +91,10 @@ def triage(
         return CONSENT
     if isinstance(policy, Broken):
         return _by_catalogue(facts, BROKEN)
-    ruled = policy.triages(facts)
-    if ruled.found is not None:
-        return msgspec.structs.replace(_by_rule(*ruled.found, facts, now, roll), note=_note(ruled.passed_over))
-    return _left_to_a_person(ruled.passed_over) if ruled.passed_over else _by_catalogue(facts, BUILT_IN)
+    match = policy.triages(facts)
+    if match.found is not None:
+        return msgspec.structs.replace(_by_rule(*match.found, facts, now, roll), note=_note(match.passed_over))
+    return _left_to_a_person(match.passed_over) if match.passed_over else _by_catalogue(facts, BUILT_IN)
 
 
 def _note(passed_over: Sequence[tuple[int, DlqRule]]) -> str | None:
@@ -147,11 +149,11 @@ def _obstacle(rule: DlqRule, facts: Facts) -> str | None:
 
 
 def outlived(
-    job: Standing,
+    job: JobRef,
     code: str,
     facts: Facts = UNKNOWN,
     roll: float = 0.0,
-    present: Present = PRESENT,
+    present: PolicyNow = PRESENT,
     *,
     message: str = "",
 ) -> Transition:
@@ -159,4 +161,4 @@ def outlived(
     failure = never(code, message)
     said = {name: value for name, value in asdict(facts_of_failure(failure)).items() if value}
     decided = job.moved(Move.DIE, attempt=facts.attempts, failure=failure)
-    return judged(decided, replace(facts, **said), present, roll)
+    return judge(decided, replace(facts, **said), present, roll)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from standfast.concurrency.threads import aside, within
+from standfast.concurrency.threads import run_in_thread, with_timeout
 from standfast.errors import ConfigurationError
 from standfast.redact import redacted
 from standfast.settings import Setting
@@ -24,14 +24,14 @@ from standfast.store.store import Store
 from standfast.wings.policy import scripts as policies
 from standfast.wings.policy.document import LARGEST
 from standfast.wings.policy.facts import Facts
-from standfast.wings.policy.force import stored
-from standfast.wings.policy.known import KnownPolicy
+from standfast.wings.policy.known_policy import KnownPolicy
 from standfast.wings.policy.load import load_policy, read_policy
 from standfast.wings.policy.permit import Permission, ask_outside, permit, read_answer, strictest
+from standfast.wings.policy.policy_in_force import stored
 from standfast.wings.policy.rules import Broken, Policy
 from standfast.wings.policy.rulings import Ruling, facts_at
-from standfast.wings.policy.scripts import Kept, Offer
-from standfast.wings.policy.whatif import what_if
+from standfast.wings.policy.scripts import PolicyOffer, StoredPolicy
+from standfast.wings.policy.what_if import what_if
 from standfast.wings.queues.declarations import Declarations
 from standfast.wings.records import reads
 from standfast.wings.records.reads import LetterFilter
@@ -42,7 +42,7 @@ log = logging.getLogger("standfast.policy")
 Letters = Iterable[tuple[str, Facts]]
 """Letters by their ids, as the policy sees them."""
 External = Callable[[Facts], Any]
-"""Somebody's own decision about a replay; it may be async."""
+"""The application's own decision about a replay; it may be async."""
 LONGEST_ANSWER = 30.0
 """Seconds an external decision may take; none in time is a refusal."""
 PAGE = 500
@@ -50,15 +50,15 @@ IN_CODE = "code"
 """The source of a policy that the application gave as a text."""
 
 
-class Written(NamedTuple):
-    """A policy as somebody wrote it."""
+class PolicySource(NamedTuple):
+    """A policy as it was written."""
 
     source: str
     text: str
     read: Policy | Broken
 
 
-class Published:
+class PendingPolicy:
     """A policy that was taken; `await` it to have it in force now rather than with the next use of the store."""
 
     def __init__(self, snapshot: str, publish: Callable[[], Awaitable[None]]) -> None:
@@ -78,11 +78,11 @@ class Policies:
         self._store = store
         self.known = KnownPolicy()
         self._declared = declared
-        declared.besides(self.put_in_force, self.learn)
+        declared.add_publisher(self.put_in_force, self.learn)
         self._file: Path | None = Path(file.value)
         self._expected = file.source != "default"
         self._seen: tuple[int, ...] | None = None
-        self._written: Written | None = None
+        self._written: PolicySource | None = None
         self._external: External | None = None
 
     # --- for people
@@ -92,22 +92,22 @@ class Policies:
         """The hash of the policy in force, as this process last heard of it."""
         return self.known.policy.snapshot
 
-    def load(self, given: str | Path) -> Published:
+    def load(self, given: str | Path) -> PendingPolicy:
         """Put a policy in force, from a file (which is watched from now on) or a text; raises PolicyRefused.
 
         It holds from the next use of the store on; `await` what this gives to have it in force at once.
         """
         if isinstance(given, str) and "\n" in given:
-            written = Written(IN_CODE, given, load_policy(given, IN_CODE))
+            written = PolicySource(IN_CODE, given, load_policy(given, IN_CODE))
             self._file, self._seen = None, None
         else:
             path = Path(given)
             seen, found = _signature(path), content(path)
-            written = Written(str(path), found.decode(errors="replace"), load_policy(found, str(path)))
+            written = PolicySource(str(path), found.decode(errors="replace"), load_policy(found, str(path)))
             self._file, self._expected, self._seen = path, True, seen
         self._written = written
         self._declared.changed()
-        return Published(written.read.snapshot, self._declared.publish)
+        return PendingPolicy(written.read.snapshot, self._declared.publish)
 
     def use(self, decide: External | None) -> None:
         """Have your own code asked before every replay here, after the rules: the strictest answer holds.
@@ -120,7 +120,7 @@ class Policies:
         self._external = decide
 
     def keep_out(self) -> None:
-        """Put no file in force from here: for whoever only looks, or tries a policy."""
+        """Put no file in force from here: for processes that only look, or try a policy."""
         self._file, self._expected = None, False
 
     async def check(
@@ -136,12 +136,12 @@ class Policies:
         `without_secrets` is for those who are shown none: rules then see labels as they do, and guess none of them.
         Rules times letters may be many: they are compared beside the loop, for no more than `longest` seconds.
         """
-        candidate = await aside(load_policy, text, source)
+        candidate = await run_in_thread(load_policy, text, source)
         await self._declared.publish()
         await self.refresh()
         letters: Letters = [each async for each in self._letters()]
-        seen = ((id_, _shown(facts)) for id_, facts in letters) if without_secrets else letters
-        found = await aside(what_if, _in_time(seen, longest), self.known.policy, candidate)
+        seen = ((id_, _redacted(facts)) for id_, facts in letters) if without_secrets else letters
+        found = await run_in_thread(what_if, _in_time(seen, longest), self.known.policy, candidate)
         return {
             "snapshot": candidate.snapshot,
             "in_force": self.snapshot,
@@ -151,15 +151,15 @@ class Policies:
     async def show(self) -> dict[str, Any]:
         """Give the policy in force with its text, who published it and when, and what is wrong, if anything is."""
         await self._declared.publish()
-        kept: Kept = await self._store.read(policies.kept())
-        self.known.learn(kept)
+        stored: StoredPolicy = await self._store.read(policies.stored_policy())
+        self.known.learn(stored)
         moment = moments(self._store.skew())
         return {
             "snapshot": self.snapshot,
-            "source": kept.source,
-            "text": kept.text,
-            "by": kept.published_by,
-            "at": moment(kept.published_at),
+            "source": stored.source,
+            "text": stored.text,
+            "by": stored.published_by,
+            "at": moment(stored.published_at),
             "issue": self.known.issue,
             "external": self._external is not None,
         }
@@ -189,16 +189,16 @@ class Policies:
         return [Ruling(await self._permitted(facts, policy), policy.snapshot, stored=True) for facts in many]
 
     async def _permitted(self, facts: Facts, policy: Policy | Broken) -> Permission:
-        said, external = permit(facts, policy), self._external
-        if external is None or said.decision == "deny":
-            return said
-        return strictest(said, await _ask(external, facts))
+        permission, external = permit(facts, policy), self._external
+        if external is None or permission.decision == "deny":
+            return permission
+        return strictest(permission, await _ask(external, facts))
 
     async def refresh(self) -> None:
         """Learn of another policy, if there is one."""
         self.known.learn(await self._store.read(policies.unless_known(self.known.mark)))
 
-    # --- for whoever opens the store, and for workers
+    # --- for the opening of the store, and for workers
 
     def put_in_force(self) -> None:
         """Put in force what this process has, if anything; learn what is in force."""
@@ -211,12 +211,12 @@ class Policies:
 
     def learn(self) -> None:
         """Learn what is in force."""
-        self.known.learn(self._store.read(policies.kept()).result())
+        self.known.learn(self._store.read(policies.stored_policy()).result())
 
     async def reload(self) -> None:
         """Look whether the file has changed, and have what it says now in force; learn what others published."""
         if self._file is not None and _signature(self._file) != self._seen:
-            await aside(self._reload, self._file)
+            await run_in_thread(self._reload, self._file)
         await self.refresh()
 
     def _reload(self, file: Path) -> None:
@@ -226,7 +226,7 @@ class Policies:
             self._offer(self._written)
 
     def _look(self, file: Path) -> None:
-        """Read the file; one that is not there is none, unless somebody counts on it."""
+        """Read the file; a missing one means no policy, unless it was named explicitly."""
         self._seen = _signature(file)
         if self._seen is None and not self._expected:
             return
@@ -234,18 +234,20 @@ class Policies:
         try:
             found = None if self._seen is None else content(file)
         except ConfigurationError as error:
-            self._written = Written(str(file), "", Broken(str(error)))
+            self._written = PolicySource(str(file), "", Broken(str(error)))
         else:
-            self._written = Written(str(file), (found or b"").decode(errors="replace"), read_policy(found, str(file)))
+            self._written = PolicySource(
+                str(file), (found or b"").decode(errors="replace"), read_policy(found, str(file))
+            )
 
-    def _offer(self, written: Written) -> None:
+    def _offer(self, written: PolicySource) -> None:
         about = {"by": user(), "source": written.source}
         if isinstance(written.read, Broken):
             log.error("policy: %s", written.read.problem)
-            offer = Offer(problem=written.read.problem, **about)
+            offer = PolicyOffer(problem=written.read.problem, **about)
         else:
             policy = written.read
-            offer = Offer(snapshot=policy.snapshot, text=written.text, rules=stored(policy), **about)
+            offer = PolicyOffer(snapshot=policy.snapshot, text=written.text, rules=stored(policy), **about)
         self.known.learn(self._store.write(policies.publish, offer).result())
 
     def declares(self) -> str | None:
@@ -268,7 +270,7 @@ def _signature(path: Path) -> tuple[int, ...] | None:
 
 
 def content(path: Path) -> bytes:
-    """Read a policy file; what is none is refused before it is read, however large it is."""
+    """Read a policy file; what is not a regular file is refused before it is read."""
     try:
         with open(path, "rb", opener=_at_once) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -282,15 +284,15 @@ def content(path: Path) -> bytes:
 
 
 def _at_once(path: str, flags: int) -> int:
-    """Open without waiting for somebody at the other end of a pipe."""
+    """Open without waiting for the other end of a pipe."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 async def _ask(external: External, facts: Facts) -> Permission:
-    """Ask somebody's own code beside the loop, or in it if it is async; whatever goes wrong is a refusal."""
+    """Ask the application's own code in a thread, or on the loop if it is async; any error is a refusal."""
     asks_here = inspect.iscoroutinefunction(external) or inspect.iscoroutinefunction(type(external).__call__)
-    question = _awaited(external, facts) if asks_here else aside(partial(ask_outside, partial(external, facts)))
-    answers = [*await asyncio.gather(within(question, LONGEST_ANSWER), return_exceptions=True)]
+    question = _awaited(external, facts) if asks_here else run_in_thread(partial(ask_outside, partial(external, facts)))
+    answers = [*await asyncio.gather(with_timeout(question, LONGEST_ANSWER), return_exceptions=True)]
     if isinstance(answers[0], BaseException):
         return ask_outside(partial(_raise, answers[0]))
     return read_answer(answers[0])
@@ -316,6 +318,6 @@ def _in_time(letters: Letters, longest: float | None) -> Iterator[tuple[str, Fac
         yield each
 
 
-def _shown(facts: Facts) -> Facts:
+def _redacted(facts: Facts) -> Facts:
     """Give the facts of a letter as they are shown to those who read no secrets."""
     return msgspec.structs.replace(facts, labels=redacted(facts.labels))

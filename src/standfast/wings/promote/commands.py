@@ -29,7 +29,7 @@ def promote(*, source: str, target: str, wait: float, url: str | None, as_json: 
     from standfast.wings.promote import verbs as promotions  # noqa: PLC0415 - loaded only when asked for
 
     with bar("copied") as seen:
-        account = promotions.promote(source, target, wait=wait, told=seen)
+        account = promotions.promote(source, target, wait=wait, progress=seen)
     _tell(account, as_json=as_json)
 
 

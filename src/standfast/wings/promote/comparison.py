@@ -23,7 +23,7 @@ AT_ONCE = 1000
 BLOCKS_AT_ONCE = 100
 
 
-class Compared(NamedTuple):
+class BlockComparison(NamedTuple):
     """A block that was found to be the same in both stores, and what the server makes of it by itself."""
 
     digests: Digests
@@ -37,7 +37,7 @@ class Comparison:
         self._source = source
         self._target = target
         self._by = by
-        self._known: dict[int, Compared] = {}
+        self._known: dict[int, BlockComparison] = {}
 
     def forget(self, numbers: Iterable[int]) -> None:
         """Compare the blocks of these jobs again."""
@@ -51,7 +51,7 @@ class Comparison:
         ours = by_state(shifted(self._source.jobs(*numbers), self._by))
         if ours != by_state(self._target.jobs(*numbers)):
             return False
-        self._known[block] = Compared(ours, print_)
+        self._known[block] = BlockComparison(ours, print_)
         return True
 
     def everything(self) -> dict[str, Any]:
@@ -64,8 +64,8 @@ class Comparison:
         check("jobs by state", counts, self._source.counts())
         check("jobs by state", counts, self._target.counts())
         for table in WHOLE:
-            ours = table.shifted(self._source.whole(table), self._by)
-            check(table.name, digest(ours), digest(self._target.whole(table)))
+            ours = table.shifted(self._source.whole_table(table), self._by)
+            check(table.name, digest(ours), digest(self._target.whole_table(table)))
         return {
             "jobs": sum(counts.values()),
             "keys": self._keys(),

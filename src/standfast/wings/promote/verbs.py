@@ -31,24 +31,24 @@ PAUSE = 0.05
 
 
 def promote(
-    source_url: str, target_url: str, *, wait: float = WAIT, told: Heard = lambda _step: None
+    source_url: str, target_url: str, *, wait: float = WAIT, progress: Heard = lambda _step: None
 ) -> dict[str, Any]:
     """Move a store; give an account of what was moved. Jobs that run may finish for so many seconds."""
     path = sqlite_path(source_url)
     if path == MEMORY:
-        raise ConfigurationError("a store in memory is nobody else's to move; promote a file")
+        raise ConfigurationError("a store in memory cannot be promoted; promote a file")
     with closing(Source(path)) as source, closing(open_target(target_url)) as target:
-        return Promotion(source, target, without_password(target_url), told).run(wait)
+        return Promotion(source, target, without_password(target_url), progress).run(wait)
 
 
 class Promotion:
     """One try to move a store."""
 
-    def __init__(self, source: Source, target: Target, home: str, told: Heard) -> None:
+    def __init__(self, source: Source, target: Target, home: str, progress: Heard) -> None:
         self._source = source
         self._target = target
         self._home = home
-        self._told = told
+        self._progress = progress
         self._by = target.now() - source.now()
         """What is added to a time of the source."""
         self._done = self._total = 0
@@ -72,7 +72,7 @@ class Promotion:
         return self._open(name, account)
 
     def _tell(self, what: str) -> None:
-        self._told(Progress(what, self._done, self._total))
+        self._progress(Progress(what, self._done, self._total))
 
     # --- ahead
 
@@ -119,8 +119,8 @@ class Promotion:
         while rows := self._source.appended(table, self._ends[table.name], AT_ONCE):
             moved = table.shifted(rows, self._by)
             self._target.append(table, moved)
-            there = self._target.appended(table, self._ends[table.name], AT_ONCE)
-            check(f"the rows of {table.name}", digest(moved), digest(there))
+            copied = self._target.appended(table, self._ends[table.name], AT_ONCE)
+            check(f"the rows of {table.name}", digest(moved), digest(copied))
             self._ends[table.name] = rows[-1][0]
             yield
 
@@ -168,7 +168,7 @@ class Promotion:
         self._copy_what_grows()
         self._target.set_ends(*self._source.ends(), self._target.now())
         for table in WHOLE:
-            self._target.replace_whole(table, table.shifted(self._source.whole(table), self._by))
+            self._target.replace_whole(table, table.shifted(self._source.whole_table(table), self._by))
         self._tell("tail")
         account = {"to": self._home} | self._comparison.everything()
         self._tell("compared")

@@ -28,9 +28,9 @@ def marked(upkeep: Iterable[str]) -> bool:
     return any(name.startswith(MARK) for name in upkeep)
 
 
-@writes(apart=True)
+@writes(separate=True)
 def restamp(round_: Round, asked: Sequence[None]) -> Script[list[bool]]:
-    """Take a bite; answer whether there is more to do. What somebody else is at is left to them."""
+    """Take a bite; answer whether there is more to do. What another process works on is left to it."""
     more = False
     for (name,) in (yield "age_marks", {}):
         after, _, queue = name.removeprefix(MARK).partition(" ")
@@ -38,7 +38,7 @@ def restamp(round_: Round, asked: Sequence[None]) -> Script[list[bool]]:
         if seen:
             bite = {"queue": queue, "after": int(after), "last": last}
             yield "restamp_expiry", bite
-            round_.work_in(queue, 0.0)  # whoever looked for work meanwhile may have passed over what was locked
+            round_.note_work(queue, 0.0)  # a worker may have passed over what was locked
             if (yield "unstamped", bite) == [(True,)]:  # others held some of it just now
                 more = True
                 continue

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from standfast.cli.terminal import Cell, Table
-from standfast.cli.words import ago, counted, span
+from standfast.cli.words import ago, count_of, span
 from standfast.rules import DEFAULTS, Backoff, QueueRules
 
 ALWAYS = ("attempts", "backoff", "lease", "timeout")
@@ -41,23 +41,27 @@ def stats_board(counted: dict[str, Any], now: datetime) -> list[Table]:
 
 
 def _queue_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
-    counts = [_of(facts, "due"), _of(facts, "running", "green"), _of(facts, "scheduled", "blue")]
+    counts = [
+        _count_cell(facts, "due"),
+        _count_cell(facts, "running", "green"),
+        _count_cell(facts, "scheduled", "blue"),
+    ]
     return [
         name,
         _open(facts),
         *counts,
-        _of(facts, "parked", "yellow"),
-        _of(facts, "letters", "bold red"),
-        _of(facts, "workers", "green"),
+        _count_cell(facts, "parked", "yellow"),
+        _count_cell(facts, "letters", "bold red"),
+        _count_cell(facts, "workers", "green"),
         in_words(facts["rules"]),
     ]
 
 
 def _totals(counted: dict[str, Any], now: datetime) -> Iterator[tuple[str, str | Cell]]:
-    yield "pending", _of(counted, "total_pending")
+    yield "pending", _count_cell(counted, "total_pending")
     yield "parked", _parked(list(counted["queues"].values()))
-    yield "running", _of(counted, "total_processing", "green")
-    yield "dead letters", _of(counted, "total_dead_letter", "bold red")
+    yield "running", _count_cell(counted, "total_processing", "green")
+    yield "dead letters", _count_cell(counted, "total_dead_letter", "bold red")
     if counted["oldest_pending_seconds"] is not None:
         yield "oldest pending", f"{span(counted['oldest_pending_seconds'])} ago"
     if counted["next_retry_at"] is not None:
@@ -71,13 +75,13 @@ def _totals(counted: dict[str, Any], now: datetime) -> Iterator[tuple[str, str |
 def _parked(queues: list[dict[str, Any]]) -> Cell:
     """Count what waits for something else than a worker, over all queues."""
     bounded = ["parked"] if any("parked" in facts["at_least"] for facts in queues) else []
-    return _of({"parked": sum(facts["parked"] for facts in queues), "at_least": bounded}, "parked", "yellow")
+    return _count_cell({"parked": sum(facts["parked"] for facts in queues), "at_least": bounded}, "parked", "yellow")
 
 
 def _count_row(name: str, facts: dict[str, Any]) -> list[str | Cell]:
-    doing = [_of(facts, what).text for what in ("due", "running", "scheduled", "parked")]
+    doing = [_count_cell(facts, what).text for what in ("due", "running", "scheduled", "parked")]
     so_far = ", ".join(f"{kind} {number}" for kind, number in sorted(facts["counters"].items()))
-    return [name, _open(facts), *doing, _of(facts, "letters", "bold red"), so_far]
+    return [name, _open(facts), *doing, _count_cell(facts, "letters", "bold red"), so_far]
 
 
 def _gate_state(gate: dict[str, Any]) -> list[str | Cell]:
@@ -89,7 +93,10 @@ def _gate_state(gate: dict[str, Any]) -> list[str | Cell]:
             return [Cell(f"{gate['used']} of {gate['limit']} taken", "yellow" if full else ""), opens]
         case "breaker":
             away = gate["state"] in {"open", "half", "probing"}
-            return [Cell(f"{gate['state']}, {counted(gate['failures'], 'failure')}", "bold red" if away else ""), opens]
+            return [
+                Cell(f"{gate['state']}, {count_of(gate['failures'], 'failure')}", "bold red" if away else ""),
+                opens,
+            ]
         case "probe" if gate["up"]:
             return ["up in one process, not in another", ""]
         case "gate" | "probe" | "hold":
@@ -111,7 +118,7 @@ def _open(facts: dict[str, Any]) -> Cell:
     return Cell("paused", "bold yellow") if facts["paused"] else Cell("open", "green")
 
 
-def _of(counts: dict[str, Any], name: str, style: str = "") -> Cell:
+def _count_cell(counts: dict[str, Any], name: str, style: str = "") -> Cell:
     """Give one count; where counting stopped at its bound, with a plus."""
     number = _number(counts[name], style)
     return Cell(f"{number.text}+", style) if name in counts["at_least"] else number
@@ -123,13 +130,13 @@ def _number(number: int, style: str = "") -> Cell:
 
 def in_words(rules: QueueRules) -> str:
     """Say the rules one asks for first, and each that is not the default."""
-    said = [counted(rules.attempts, "attempt"), _backoff(rules.backoff), f"lease {rules.lease:g} s"]
-    said.append("no timeout" if rules.timeout is None else f"timeout {rules.timeout:g} s")
+    words = [count_of(rules.attempts, "attempt"), _backoff(rules.backoff), f"lease {rules.lease:g} s"]
+    words.append("no timeout" if rules.timeout is None else f"timeout {rules.timeout:g} s")
     for name in QueueRules.__struct_fields__:
         value = getattr(rules, name)
         if name not in ALWAYS and value != getattr(DEFAULTS, name):
-            said.append(f"{name} {_plain(value)}")
-    return ", ".join(said)
+            words.append(f"{name} {_plain(value)}")
+    return ", ".join(words)
 
 
 def _backoff(backoff: Backoff) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from standfast.concurrency.flows import beside
-from standfast.concurrency.threads import aside
+from standfast.concurrency.flows import run_off_loop
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import UnknownQueue
 from standfast.job import HTTP, NewJob
 from standfast.profiles import defaults_for
@@ -20,7 +20,7 @@ from standfast.wings.queues.declarations import Declarations
 
 
 class Admission:
-    """Refuses newcomers before they are written. `strict` refuses those of queues that nobody declared."""
+    """Refuses newcomers before they are written. `strict` refuses those of undeclared queues."""
 
     def __init__(self, store: Store, declared: Declarations, *, strict: bool) -> None:
         self._store = store
@@ -31,7 +31,7 @@ class Admission:
     async def published(self, queue: str) -> bool:
         """Tell whether a process ever published a queue, by its rules or by a handler."""
         known = queue in self._published or queue in self._declared.rules or queue in self._declared.registry.lanes()
-        if not known and await aside(self._rules_in_force, queue) is None:
+        if not known and await run_in_thread(self._rules_in_force, queue) is None:
             return False
         self._published.add(queue)  # what was published stays so
         return True
@@ -39,7 +39,7 @@ class Admission:
     async def admit(self, jobs: Sequence[NewJob]) -> None:
         """Refuse jobs of one queue that it does not take."""
         if self._left_open(jobs):
-            await beside(self._ask_the_store, jobs)
+            await run_off_loop(self._ask_the_store, jobs)
 
     def _left_open(self, jobs: Sequence[NewJob]) -> bool:
         """Refuse what this process knows to be wrong; tell whether only the store knows the rest."""
@@ -64,8 +64,8 @@ class Admission:
         http.check_destinations(queue, http.leading_inside(jobs), rules or defaults_for(queue))
 
     def _rules_in_force(self, queue: str) -> QueueRules | None:
-        """Read what others declared. Where no store is, nobody did, and a refusal must not make one."""
-        if not self._store.premises.there():
+        """Read what other processes declared. Without a store, nothing is; a refusal must not create one."""
+        if not self._store.location.exists():
             return None
         self._declared.publish_now()
         return self._store.read(queue_scripts.published_rules(queue)).result()

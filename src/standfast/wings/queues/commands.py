@@ -11,7 +11,7 @@ from standfast.wings.queues.boards import queue_board
 
 @click.group()
 def queue() -> None:
-    """Look at queues, pause them, let them go on."""
+    """List, pause and resume queues."""
 
 
 @queue.command("list")
@@ -29,7 +29,7 @@ def list_queues(*, url: str | None, as_json: bool) -> None:
 @click.argument("name")
 @shared
 def pause(*, name: str, url: str | None, as_json: bool) -> None:
-    """Start nothing more of a queue, in any process; what runs goes on."""
+    """Pause a queue in every process; running jobs finish."""
     look(url, lambda sf: sf.queues.pause(name))
     _tell(name, as_json=as_json, paused=True)
 
@@ -38,7 +38,7 @@ def pause(*, name: str, url: str | None, as_json: bool) -> None:
 @click.argument("name")
 @shared
 def resume(*, name: str, url: str | None, as_json: bool) -> None:
-    """Let a paused queue go on."""
+    """Resume a paused queue."""
     look(url, lambda sf: sf.queues.resume(name))
     _tell(name, as_json=as_json, paused=False)
 

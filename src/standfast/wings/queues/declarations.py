@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from standfast.concurrency.flows import beside
+from standfast.concurrency.flows import run_off_loop
 from standfast.concurrency.locks import ForkableLock
 from standfast.errors import StoreGone, StoreUnavailable
 from standfast.rules import QueueRules
 from standfast.settings import Settings
-from standfast.spine.orders import Publication
+from standfast.spine.claim_requests import Publication
 from standfast.spine.registry import Registry
 from standfast.store.store import Store
 from standfast.wings.queues import publishing
@@ -40,7 +40,7 @@ class Declarations:
         self._overruled: dict[str, str] = {}
         self._besides: list[tuple[Callable[[], None], Callable[[], None] | None]] = []
 
-    def besides(self, publish: Callable[[], None], look: Callable[[], None] | None = None) -> None:
+    def add_publisher(self, publish: Callable[[], None], look: Callable[[], None] | None = None) -> None:
         """Have something else put in force each time declarations are, or looked at where nothing is published."""
         self._besides.append((publish, look))
 
@@ -64,7 +64,7 @@ class Declarations:
         """Tell whether a rule of a queue is given here, in code or by the settings file; else only the store knows."""
         return queue in self._in_code or rule in self.named.get(queue, ())
 
-    def stated(self) -> dict[str, Any]:
+    def statement(self) -> dict[str, Any]:
         """Give what this process declares, to compare: of a queue without code here, the rules that the file names."""
         queues = {queue: self.rules[queue] if queue in self._in_code else self.named[queue] for queue in self.rules}
         return {**queues, **{f"{each.queue}/{each.name}": each for each in self.registry.declarations()}}
@@ -88,7 +88,7 @@ class Declarations:
     async def publish(self) -> None:
         """Put in force what is not yet."""
         if self.unpublished:
-            await beside(self.publish_now)
+            await run_off_loop(self.publish_now)
 
     def publish_now(self) -> None:
         """Put it in force in this thread."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from standfast.job import NewJob, Receipt
-from standfast.spine.orders import Conflict, Full
+from standfast.spine.claim_requests import Conflict, Full
 from standfast.spine.riders import Answers, Queues
 from standfast.store.steps import Round, Script, text
 
@@ -26,12 +26,12 @@ def admitted(jobs: Sequence[NewJob], known: Queues, answers: Answers) -> Script[
     limited = {queue: facts.max_depth for queue, facts in known.items() if facts.max_depth is not None}
     for queue, most in limited.items():
         theirs = list(dict.fromkeys(job.id for job in jobs if job.queue == queue))  # two relays hand in the same job
-        answers |= dict.fromkeys((yield from _beyond(queue, most, theirs)), Full(most))
+        answers |= dict.fromkeys((yield from _without_room(queue, most, theirs)), Full(most))
     return [job for job in jobs if job.id not in answers] if limited else jobs
 
 
-def _beyond(queue: str, most: int, ids: list[str]) -> Script[list[str]]:
-    """Give the jobs there is no room for. One that came before, with a commit nobody knew of, needs none."""
+def _without_room(queue: str, most: int, ids: list[str]) -> Script[list[str]]:
+    """Give the jobs there is no room for. One that came before, with an unacknowledged commit, needs none."""
     [(due,)] = yield "count_due", {"queue": queue, "most": most}
     if due + len(ids) <= most:
         return []
@@ -40,7 +40,7 @@ def _beyond(queue: str, most: int, ids: list[str]) -> Script[list[str]]:
 
 
 def take_back(answers: Answers) -> Script[None]:
-    """Free the keys that refused jobs had taken, and refuse whoever was told that such a job has them."""
+    """Free the keys that refused jobs had taken, and refuse callers that were told that such a job has them."""
     full = {job_id: answer for job_id, answer in answers.items() if isinstance(answer, Full)}
     if not full:
         return

@@ -13,7 +13,7 @@ import msgspec
 
 from standfast.profiles import defaults_for
 from standfast.rules import QueueRules
-from standfast.spine.orders import Publication
+from standfast.spine.claim_requests import Publication
 from standfast.store.steps import Script, text
 
 
@@ -66,11 +66,11 @@ def merge(publication: Publication) -> Script[tuple[dict[str, QueueRules], set[s
     """Write down the layers that a process publishes; give the rules they amount to, and the queues that were there."""
     coded = {*publication.queues, *(each["queue"] for each in msgspec.to_builtins(publication.handlers))}
     names = sorted(coded | publication.named.keys())
-    there = yield from _locked(names)
-    missing = [name for name in names if name not in there]
+    stored = yield from _locked(names)
+    missing = [name for name in names if name not in stored]
     if missing:  # also for those that are known by a handler alone, before their first job
         yield "ensure_queues", {"queues": text(missing)}
-    known = there | ((yield from _locked(missing)) if missing else {})
+    known = stored | ((yield from _locked(missing)) if missing else {})
     found = {}
     for name in names:
         said = publication.queues.get(name), publication.named.get(name, {})
@@ -79,7 +79,7 @@ def merge(publication: Publication) -> Script[tuple[dict[str, QueueRules], set[s
     if changed:
         yield "write_layers", {"layers": text(changed)}
     spoken_of = publication.queues.keys() | publication.named.keys() | changed.keys()
-    return {name: found[name].in_force(name) for name in names if name in spoken_of}, set(there)
+    return {name: found[name].in_force(name) for name in names if name in spoken_of}, set(stored)
 
 
 def _locked(names: Iterable[str]) -> Script[dict[str, Layers]]:

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from standfast.dashboard.actions import Action, Back
+from standfast.dashboard.actions import Action, ReturnTo
 from standfast.dashboard.drawing import span
 from standfast.dashboard.incidents import incidents
-from standfast.dashboard.page import Drawn, Page, Visit
+from standfast.dashboard.page import Page, RenderedPage, Visit
 from standfast.errors import UnknownQueue
-from standfast.server.seen import all_shown, gates_of, queue_of_issue, seen, shown, worded
+from standfast.server.token_view import gates_of, job_for, queue_of_issue, text_for, value_for, values_for
 from standfast.wings.access.words import Grant
 
 RECENT = 20
@@ -24,12 +24,12 @@ def rows_of(queues: dict[str, dict[str, Any]], grant: Grant) -> list[tuple[str, 
     return sorted(reached, key=lambda row: (-row[1]["letters"], -row[1]["due"], row[0]))
 
 
-async def queues(visit: Visit) -> Drawn:
+async def queues(visit: Visit) -> RenderedPage:
     """Show every queue."""
-    return Drawn("queues.html", {"rows": rows_of(await visit.queues(), visit.grant)})
+    return RenderedPage("queues.html", {"rows": rows_of(await visit.queues(), visit.grant)})
 
 
-async def queue(visit: Visit) -> Drawn:
+async def queue(visit: Visit) -> RenderedPage:
     """Show one queue: what it holds, its rules, and its newest jobs."""
     name = visit.path["name"]
     jobs = await visit.sf.jobs(queue=name, limit=RECENT)  # before what takes long: the store reads one after the other
@@ -37,18 +37,18 @@ async def queue(visit: Visit) -> Drawn:
     found = queues.get(name) if visit.grant.reaches(name) else None
     if found is None:
         raise UnknownQueue(f"no queue is named {name!r}")
-    issues = [worded(each, visit.grant) for each in health["issues"] if queue_of_issue(each, queues) == name]
-    alerts = all_shown((each for each in health["alerts"] if each["queue"] == name), visit.grant)
+    issues = [text_for(each, visit.grant) for each in health["issues"] if queue_of_issue(each, queues) == name]
+    alerts = values_for((each for each in health["alerts"] if each["queue"] == name), visit.grant)
     gates = gates_of(stats["gates"], name, found["rules"], visit.grant)
     context = {
         "name": name,
         "queue": found,
-        "rules": shown(msgspec.to_builtins(found["rules"]), visit.grant),
-        "jobs": [seen(job, visit.grant) for job in jobs],
+        "rules": value_for(msgspec.to_builtins(found["rules"]), visit.grant),
+        "jobs": [job_for(job, visit.grant) for job in jobs],
         "gates": [{**gate, "now": gate_words(gate)} for gate in gates],
         "incidents": incidents(issues, alerts, [name]),
     }
-    return Drawn("queue.html", context)
+    return RenderedPage("queue.html", context)
 
 
 def gate_words(gate: dict[str, Any]) -> str:
@@ -64,8 +64,8 @@ def gate_words(gate: dict[str, Any]) -> str:
         case "breaker", _:
             missed = "has not answered" if gate["failures"] == 1 else f"has not answered {gate['failures']} times"
             return f"{_dependency(gate)} {missed}" + (f"; next try{soon}" if soon else "; it is being tried")
-    said = [gate.get("why"), f"opens{soon}" if soon else None]
-    return "; ".join(filter(None, said))
+    words = [gate.get("why"), f"opens{soon}" if soon else None]
+    return "; ".join(filter(None, words))
 
 
 def _dependency(gate: dict[str, Any]) -> str:
@@ -78,12 +78,12 @@ ACTIONS = (
         "/queues/{name:path}/pause",
         "POST",
         "/queues/{name}/pause",
-        Back("/queues/{name}", "pause", "The queue is paused: nothing more of it starts."),
+        ReturnTo("/queues/{name}", "pause", "The queue is paused: nothing more of it starts."),
     ),
     Action(
         "/queues/{name:path}/resume",
         "POST",
         "/queues/{name}/resume",
-        Back("/queues/{name}", "resume", "The queue goes on."),
+        ReturnTo("/queues/{name}", "resume", "The queue goes on."),
     ),
 )

@@ -6,12 +6,12 @@ import time
 from contextlib import suppress
 
 from standfast.errors import StoreUnavailable
-from standfast.spine.orders import Publication
+from standfast.spine.claim_requests import Publication
 from standfast.store.store import Store
 from standfast.wings.queues import ages, scripts
 
 RESTAMPING = 5.0
-"""Seconds for which whoever publishes a changed `max_age` gives waiting jobs their new expiry."""
+"""Seconds for which the publisher of a changed `max_age` gives waiting jobs their new expiry."""
 
 
 def publish(store: Store, publication: Publication) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from standfast.server.auth import check_queue
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import all_shown
+from standfast.server.token_view import values_for
 from standfast.wings.access.words import Right
 
 
@@ -16,7 +16,7 @@ async def queues(call: Call) -> Answer:
     """List queues with their rules and what they hold."""
     described = await call.sf.queues.describe()
     reached = ({"name": name, **each} for name, each in described.items() if call.grant.reaches(name))
-    return Answer({"items": all_shown(map(msgspec.to_builtins, reached), call.grant)})
+    return Answer({"items": values_for(map(msgspec.to_builtins, reached), call.grant)})
 
 
 def _switch(verb: str) -> Any:
@@ -30,7 +30,7 @@ def _switch(verb: str) -> Any:
 
 
 ROUTES = (
-    Route("GET", "/queues", Right.READ, queues, "List queues with what they hold"),
-    Route("POST", "/queues/{name}/pause", Right.OPERATE, _switch("pause"), "Start nothing more of a queue"),
-    Route("POST", "/queues/{name}/resume", Right.OPERATE, _switch("resume"), "Let a queue go on"),
+    Route("GET", "/queues", Right.READ, queues, "List queues with their depth"),
+    Route("POST", "/queues/{name}/pause", Right.OPERATE, _switch("pause"), "Pause a queue"),
+    Route("POST", "/queues/{name}/resume", Right.OPERATE, _switch("resume"), "Resume a queue"),
 )

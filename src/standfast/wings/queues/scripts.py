@@ -7,27 +7,27 @@ from collections.abc import Sequence
 from standfast.profiles import stored_rules
 from standfast.rules import QueueRules
 from standfast.spine.claim import rules_in_force
-from standfast.spine.orders import Publication
+from standfast.spine.claim_requests import Publication
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.limits import scripts as gates
 from standfast.wings.queues import ages, layers
 
 
-@writes(apart=True)
+@writes(separate=True)
 def publish(round_: Round, publications: Sequence[Publication]) -> Script[list[bool]]:
     """Put declarations in force for every process: the last published wins. Answer whether a `max_age` changed."""
     ages_changed = False
     for publication in publications:
-        queues, there = yield from layers.merge(publication)
-        used = text({name: rules for name, rules in queues.items() if name in there})
+        queues, stored = yield from layers.merge(publication)
+        used = text({name: rules for name, rules in queues.items() if name in stored})
         changed = yield "changed_ages", {"queues": used}
         regulated = yield "changed_gates", {"queues": used}
         yield "publish_queues", {"queues": text(queues), "now": round_.now}
         yield "publish_handlers", {"handlers": text(publication.handlers), "now": round_.now}
         ages_changed = ages_changed or bool(changed)
         yield from ages.mark(round_, [name for (name,) in changed])
-        if regulated:  # last: after this it waits for nobody
+        if regulated:  # last: after this it waits for no lock
             yield "lock_all_jobs", {}
             yield from gates.regulate(round_, {name: queues[name] for (name,) in regulated})
     return [ages_changed] * len(publications)
@@ -39,7 +39,7 @@ def rules(queue: str) -> Script[QueueRules]:
 
 
 def published_rules(queue: str) -> Script[QueueRules | None]:
-    """Read the rules somebody published for a queue, its defaults if only a handler was; None if nothing was."""
+    """Read the published rules of a queue, its defaults if only a handler was published; None if nothing was."""
     rows = yield "published_rules", {"queue": queue}
     for (rules,) in rows:
         return stored_rules(queue, rules)

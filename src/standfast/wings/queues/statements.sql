@@ -67,7 +67,7 @@ WHERE queue.rules IS DISTINCT FROM excluded.rules
 -- name: age_marks
 -- locks: upkeep
 -- waits: no
--- Locked before any job: whoever publishes other rules meanwhile waits, and marks anew.
+-- Locked before any job: a process that publishes other rules meanwhile waits, and marks again.
 SELECT name FROM upkeep WHERE name LIKE 'age %' ORDER BY name FOR UPDATE SKIP LOCKED
 
 -- name: numbers_behind
@@ -126,7 +126,7 @@ SELECT name FROM queue
 -- name: forget_queues
 -- locks: queues
 -- changes: rules
--- Those that nobody declared and that have been empty and idle for a while. Jobs that are neither ready nor ended have no
+-- Those that are undeclared and that have been empty and idle for a while. Jobs that are neither ready nor ended have no
 -- index by queue: with many of them, nothing is forgotten.
 DELETE FROM queue WHERE name IN (
   SELECT q.name FROM queue AS q

@@ -25,7 +25,7 @@ class Filter(NamedTuple):
     label_value: str | None = None
     q: str | None = None
     queues: tuple[str, ...] | None = None
-    """The only queues that whoever asks may know of."""
+    """The only queues that the caller may see."""
     requester: str | None = None
     in_payload: bool = True
     """Whether `q` is looked for in payloads and messages too, and not only in names."""
@@ -73,14 +73,14 @@ def looked_at(wanted: LetterFilter) -> Script[int | None]:
 def _numbers(wanted: Filter, now: float) -> Script[tuple[list[int], int | None, int]]:
     """Find one number more than a page has; with it where the walk stopped short, and how many were looked at."""
     walk, named = _walk(wanted)
-    asked = _asked(wanted, now)
+    query = _query(wanted, now)
     found: list[int] = []
     below, scanned, bite = wanted.before, 0, wanted.limit + 1
     while len(found) <= wanted.limit and scanned < LOOKED_THROUGH:
         most = min(bite, LARGEST_BITE, LOOKED_THROUGH - scanned)
         numbers = [n for (n,) in (yield walk, {**named, "before": below, "most": most})]
         if numbers:
-            rows = yield "matching_jobs", {**asked, "numbers": text(numbers)}
+            rows = yield "matching_jobs", {**query, "numbers": text(numbers)}
             found += sorted((n for (n,) in rows), reverse=True)
             below = numbers[-1]
         scanned += len(numbers)
@@ -94,15 +94,15 @@ def _walk(wanted: Filter) -> tuple[str, dict[str, Any]]:
     """Choose the index that skips most."""
     if wanted.session is not None:
         return "walk_session", {"session": wanted.session, "quoted": text(wanted.session)[1:-1]}
-    for asked in (wanted.state, wanted.view):
-        if asked in LETTERS:
+    for state in (wanted.state, wanted.view):
+        if state in LETTERS:
             return "walk_stopped", {}
-        if asked == State.RUNNING:
+        if state == State.RUNNING:
             return "walk_running", {}
     return "walk_jobs", {}
 
 
-def _asked(wanted: Filter, now: float) -> dict[str, Any]:
+def _query(wanted: Filter, now: float) -> dict[str, Any]:
     named = {name: value for name, value in wanted._asdict().items() if name not in _PAGING}
     named["queues"] = None if wanted.queues is None else text(wanted.queues)
     named["quoted"] = text(wanted.q)[1:-1] if wanted.q is not None and wanted.in_payload else None

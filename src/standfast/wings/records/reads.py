@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from standfast.job import Entry, Risk
+from standfast.job import LedgerEntry, Risk
 from standfast.lifecycle import State
 from standfast.store.steps import Round, Script, text
 
@@ -71,7 +71,7 @@ class JobRecord(NamedTuple):
 
     row: JobRow
     history: list[str]
-    effects: tuple[Entry, ...] = ()
+    effects: tuple[LedgerEntry, ...] = ()
     waits_for: tuple[tuple[str, str, str | None], ...] = ()
     """The steps that a waiting one waits for in the end: name, state, and failure (JSON text) of one that stopped."""
     holder: Holder | None = None
@@ -132,9 +132,9 @@ def with_history(rows: list[tuple[Any, ...]], most: int = WHOLE) -> Script[list[
     history: defaultdict[int, list[str]] = defaultdict(list)
     for n, entry in lines:
         history[n].append(entry)
-    effects: defaultdict[int, list[Entry]] = defaultdict(list)
+    effects: defaultdict[int, list[LedgerEntry]] = defaultdict(list)
     for n, *entry in (yield "effects_of", {"numbers": text([row.n for row in found]), "most": most}):
-        effects[n].append(Entry(*entry))
+        effects[n].append(LedgerEntry(*entry))
     blockers = yield from _blockers([row.n for row in found if row.state == State.WAITING])
     return [JobRecord(row, history[row.n], tuple(effects[row.n]), tuple(blockers[row.n])) for row in found]
 

@@ -11,7 +11,7 @@ import msgspec
 
 from standfast.errors import ConfigurationError
 from standfast.failure import Class, Failure, Verdict, reason
-from standfast.job import HTTP, Coalesced, Details, Entry, higher
+from standfast.job import HTTP, Coalesced, Details, LedgerEntry, higher
 from standfast.lifecycle import FINAL, LETTERS, State, Triage, view
 from standfast.profiles import stored_rules
 from standfast.redact import is_secret_name
@@ -164,13 +164,13 @@ def _attempt(line: str, moment: Moment) -> Attempt:
     return msgspec.convert(entry, Attempt)
 
 
-def _effects(entries: Sequence[Entry], moment: Moment) -> list[dict[str, Any]]:
+def _effects(entries: Sequence[LedgerEntry], moment: Moment) -> list[dict[str, Any]]:
     """Show effects and steps; one that was called with several arguments stands there with the hash of each."""
     calls = Counter(entry.label for entry in entries)
     return [_effect(entry, moment, several=calls[entry.label] > 1) for entry in entries]
 
 
-def _effect(entry: Entry, moment: Moment, *, several: bool) -> dict[str, Any]:
+def _effect(entry: LedgerEntry, moment: Moment, *, several: bool) -> dict[str, Any]:
     """Show an effect: a receipt is evidence, and an intent alone tells nothing."""
     told = Verdict.VERIFIED if entry.state == "done" else Verdict.INDETERMINATE
     looked = entry.verdict if entry.state != "done" and entry.verdict in list(Verdict) else None

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from standfast.application import Standfast
-from standfast.cli.filter_options import chosen, filter_options
+from standfast.cli.filter_options import filter_from, filter_options
 from standfast.cli.group import DONE, FAILED, REFUSED, look, shared
 from standfast.cli.progress_bar import bar
 from standfast.cli.terminal import Table, as_text, show, show_json, show_line
-from standfast.cli.words import counted, now, when
+from standfast.cli.words import count_of, now, when
 from standfast.spine.accept import user
 from standfast.views import Progress
 from standfast.wings.records.letter_query import WantedLetters
@@ -38,8 +38,8 @@ HIDDEN = frozenset({"id", "letters"})
 @filter_options(WantedLetters)
 @shared
 def plan(*, url: str | None, as_json: bool, **filters: Any) -> None:
-    """Foresee what a redrive of these letters would do. Nothing is changed; the token carries out exactly this."""
-    found = look(url, lambda sf: sf.dead_letters.plan(chosen(WantedLetters, filters)))
+    """Preview what a redrive of these letters would do. Nothing is changed; the token starts exactly this plan."""
+    found = look(url, lambda sf: sf.dead_letters.plan(filter_from(WantedLetters, filters)))
     if as_json:
         show_json(found)
         return
@@ -62,12 +62,12 @@ def plan(*, url: str | None, as_json: bool, **filters: Any) -> None:
 @click.option("--cancel", "what", flag_value="cancel", help="Leave the rest as it is, for good.")
 @shared
 def redrive(*, token: str, what: str | None, wait: bool, url: str | None, as_json: bool, **course: Any) -> None:
-    """Carry out a plan, in whichever workers there are. Exits 1 if it halted, 4 if it needs an approval first."""
+    """Carry out a plan in the running workers. Exits 1 if it halted, 4 if it needs an approval first."""
     progress = look(url, lambda sf: _done(sf, token, what, course, wait=wait))
     if as_json:
         show_json(progress)
     else:
-        show_line(_told(progress))
+        show_line(_describe(progress))
         show(Table([(name, _cell(name, value)) for name, value in progress.items() if value and name not in HIDDEN]))
     raise click.exceptions.Exit(DONE if what in {"pause", "cancel"} else CODES.get(progress["state"], DONE))
 
@@ -95,6 +95,6 @@ def _cell(name: str, value: Any) -> str:
     return f"{value:g}/s" if name == "rate" else as_text(value)
 
 
-def _told(progress: dict[str, Any]) -> str:
-    said = f"redrive {progress['id']} of {counted(progress['letters'], 'letter')} is {progress['state']}"
-    return f"{said}: {progress['why']}" if progress["why"] else said
+def _describe(progress: dict[str, Any]) -> str:
+    line = f"redrive {progress['id']} of {count_of(progress['letters'], 'letter')} is {progress['state']}"
+    return f"{line}: {progress['why']}" if progress["why"] else line

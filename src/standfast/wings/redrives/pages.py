@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from standfast.dashboard.actions import Action, Back
-from standfast.dashboard.page import Drawn, Page, Visit
+from standfast.dashboard.actions import Action, ReturnTo
+from standfast.dashboard.page import Page, RenderedPage, Visit
 from standfast.errors import UnknownRequest
 from standfast.server import visible as reached
 from standfast.server.route import Call
-from standfast.server.seen import shown
+from standfast.server.token_view import value_for
 
 REDRIVES = 20
 
 
-async def redrives(visit: Visit) -> Drawn:
+async def redrives(visit: Visit) -> RenderedPage:
     """Show redrives, the newest first."""
     found = await visit.sf.dead_letters.redrives.list(limit=REDRIVES)
-    return Drawn("redrives.html", {"redrives": [each for each in found if await _reached(visit, each["id"])]})
+    return RenderedPage("redrives.html", {"redrives": [each for each in found if await _reached(visit, each["id"])]})
 
 
-async def redrive(visit: Visit) -> Drawn:
+async def redrive(visit: Visit) -> RenderedPage:
     """Show how far one has come."""
     if not await _reached(visit, visit.path["id"]):
-        raise UnknownRequest.named("redrive", visit.path["id"])
-    found = shown(await visit.sf.dead_letters.redrives.progress(visit.path["id"]), visit.grant)
+        raise UnknownRequest.for_id("redrive", visit.path["id"])
+    found = value_for(await visit.sf.dead_letters.redrives.progress(visit.path["id"]), visit.grant)
     settled = found["letters"] - found["waiting"] - found["running"]
-    return Drawn("redrive.html", {"redrive": found, "settled": settled})
+    return RenderedPage("redrive.html", {"redrive": found, "settled": settled})
 
 
 async def _reached(visit: Visit, redrive: str) -> bool:
@@ -34,8 +34,8 @@ async def _reached(visit: Visit, redrive: str) -> bool:
     return await reached.reaches_redrive(visit.sf, visit.grant, redrive)
 
 
-def _planned(call: Call, said: Any) -> Drawn:
-    return Drawn("plan.html", {"plan": said, "filter": call.body.filter.chosen()})
+def _planned(call: Call, said: Any) -> RenderedPage:
+    return RenderedPage("plan.html", {"plan": said, "filter": call.body.filter.chosen()})
 
 
 PAGES = (Page("/redrives", redrives), Page("/redrives/{id}", redrive))
@@ -45,24 +45,24 @@ ACTIONS = (
         "/redrives",
         "POST",
         "/redrives",
-        Back("/redrives/{id}", "redrive", "The redrive is on disk and goes on in any worker."),
+        ReturnTo("/redrives/{id}", "redrive", "The redrive is on disk and goes on in any worker."),
     ),
     Action(
         "/redrives/{id}/pause",
         "POST",
         "/redrives/{id}/pause",
-        Back("/redrives/{id}", "redrive-pause", "The redrive is paused; what was replayed goes on."),
+        ReturnTo("/redrives/{id}", "redrive-pause", "The redrive is paused; what was replayed goes on."),
     ),
     Action(
         "/redrives/{id}/resume",
         "POST",
         "/redrives/{id}/resume",
-        Back("/redrives/{id}", "redrive-resume", "The redrive goes on."),
+        ReturnTo("/redrives/{id}", "redrive-resume", "The redrive goes on."),
     ),
     Action(
         "/redrives/{id}/cancel",
         "POST",
         "/redrives/{id}/cancel",
-        Back("/redrives/{id}", "redrive-cancel", "The redrive is over; the rest of the letters stays as it is."),
+        ReturnTo("/redrives/{id}", "redrive-cancel", "The redrive is over; the rest of the letters stays as it is."),
     ),
 )

@@ -12,7 +12,7 @@ from standfast.lifecycle import LETTERS, State
 from standfast.views import JobView
 from standfast.wings.policy.rulings import Ruling, may_have_landed
 from standfast.wings.records.reads import JobRecord
-from standfast.wings.redrives.scripts import Planned, RedriveRow
+from standfast.wings.redrives.scripts import PlanRow, RedriveRow
 from standfast.wings.redrives.words import Fate, Outcome
 from standfast.wings.replays.returning import wanted_by
 
@@ -21,7 +21,7 @@ SET_APART = "quarantined"
 """Where letters are in their triage that no redrive takes unless it is asked for them."""
 
 
-class Asked(NamedTuple):
+class RuledLetter(NamedTuple):
     """A letter, and what the policy says about it now."""
 
     record: JobRecord
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     ruling: Ruling
 
 
-class Seen(msgspec.Struct, frozen=True):
+class PlannedLetter(msgspec.Struct, frozen=True):
     """A letter as a plan sees it."""
 
     record: JobRecord
@@ -44,20 +44,20 @@ class Seen(msgspec.Struct, frozen=True):
         return self.fate in (Fate.RUN, Fate.APPROVAL) and may_have_landed(self.letter) == Landed.MAYBE
 
 
-def planned(place: int, seen: Seen) -> Planned:
+def plan_row(place: int, seen: PlannedLetter) -> PlanRow:
     """Give a letter of a plan as it is kept."""
     row = seen.record.row
-    return Planned(place, row.n, row.token, row.generation, seen.fate)
+    return PlanRow(place, row.n, row.token, row.generation, seen.fate)
 
 
-def as_planned(planned: Planned, record: JobRecord) -> bool:
+def as_planned(planned: PlanRow, record: JobRecord) -> bool:
     """Tell whether a letter is still the one that was planned."""
     row = record.row
     same = (row.token, row.generation) == (planned.token, planned.generation)
     return same and State(row.state) in LETTERS
 
 
-def refused(row: RedriveRow, planned: Planned, ruling: Ruling) -> Outcome | None:
+def refusal(row: RedriveRow, planned: PlanRow, ruling: Ruling) -> Outcome | None:
     """Tell why a letter may not go, if so."""
     match ruling.permission.decision:
         case "allow":
@@ -70,20 +70,20 @@ def refused(row: RedriveRow, planned: Planned, ruling: Ruling) -> Outcome | None
             return Outcome.DENIED
 
 
-def _is_approved(row: RedriveRow, planned: Planned, ruling: Ruling) -> bool:
+def _is_approved(row: RedriveRow, planned: PlanRow, ruling: Ruling) -> bool:
     """Tell whether the plan's one approval is about this letter: foreseen so, by these groups, under this policy."""
     if row.approval is None or planned.fate != Fate.APPROVAL or ruling.snapshot != row.snapshot:
         return False
     return set(ruling.permission.groups) <= set(msgspec.json.decode(row.foreseen)["groups"])
 
 
-def is_meant(letter: JobView, chosen: dict[str, Any]) -> bool:
-    """Leave out what somebody set apart, unless that is what is asked for."""
+def is_wanted(letter: JobView, chosen: dict[str, Any]) -> bool:
+    """Leave out quarantined letters, unless the filter asks for them."""
     apart = letter.triage is not None and letter.triage.replay_status == SET_APART
     return not apart or chosen.get("replay_status") == SET_APART
 
 
-def approvers(seen: Iterable[Seen]) -> dict[str, list[str]]:
+def approvers(seen: Iterable[PlannedLetter]) -> dict[str, list[str]]:
     """Collect who may not approve the plan, and who must."""
     asking = [each for each in seen if each.fate == Fate.APPROVAL]
     return {

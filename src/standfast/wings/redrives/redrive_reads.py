@@ -28,7 +28,7 @@ def one(redrive: str) -> Script[tuple[RedriveRow, Counts, Released] | None]:
     return RedriveRow(*rows[0]), [(*row,) for row in counts], [(*row,) for row in released]
 
 
-def listed(limit: int) -> Script[list[RedriveRow]]:
+def list_redrives(limit: int) -> Script[list[RedriveRow]]:
     """Read the redrives that were started, the newest first."""
     return [RedriveRow(*row) for row in (yield "list_redrives", {"limit": limit})]
 

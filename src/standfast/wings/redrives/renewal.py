@@ -1,4 +1,4 @@
-"""Keeping a turn while something takes long: whoever has it says so again and again, until it is done."""
+"""Renew a turn while the work takes long."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 
 @asynccontextmanager
-async def keeping(every: float, say_so: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """Say every so many seconds that it is still being done; whoever could not finds out at the end."""
+async def renew_while(every: float, say_so: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """Renew every so many seconds while the block runs; a failed renewal shows at the end."""
 
     async def saying() -> None:
         while True:

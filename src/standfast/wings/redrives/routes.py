@@ -12,7 +12,7 @@ from standfast.server import visible as reached
 from standfast.server.auth import agent_session
 from standfast.server.fields import ReasonBody
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import shown
+from standfast.server.token_view import value_for
 from standfast.wings.access.words import Right
 from standfast.wings.records.letter_query import WantedLetters, check_one_queue
 
@@ -44,40 +44,42 @@ async def redrive(call: Call) -> Answer:
     """Carry a plan out."""
     given: Start = call.body
     course = {"rate": given.rate, "canary": given.canary, "halt_on": given.halt_on}
-    asked: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, **course}
-    asked["session"] = agent_session(call.grant)
-    started = await call.sf.dead_letters.redrive(await _reached(call, given.token), **asked)
+    options: dict[str, Any] = {"by": call.grant.person, "reason": given.reason, **course}
+    options["session"] = agent_session(call.grant)
+    started = await call.sf.dead_letters.redrive(await _reached(call, given.token), **options)
     return Answer({"id": started.id, **await started.progress()}, 202)
 
 
 async def progress(call: Call) -> Answer:
     """Tell where a redrive stands."""
-    told = await call.sf.dead_letters.redrives.progress(await _reached(call, call.path["id"]))
-    return Answer(shown(told, call.grant))
+    progress = await call.sf.dead_letters.redrives.progress(await _reached(call, call.path["id"]))
+    return Answer(value_for(progress, call.grant))
 
 
 def _steering(turn: str) -> Any:
     async def steer(call: Call) -> Answer:
         redrives = call.sf.dead_letters.redrives
-        asked = await _reached(call, call.path["id"])
-        await redrives.steer(asked, turn, by=call.grant.person, agent=call.grant.is_agent)
+        redrive = await _reached(call, call.path["id"])
+        await redrives.steer(redrive, turn, by=call.grant.person, agent=call.grant.is_agent)
         return Answer(await redrives.progress(call.path["id"]))
 
     return steer
 
 
 async def _reached(call: Call, token: str) -> str:
-    """Refuse a plan or redrive that whoever asks may not know of."""
+    """Refuse a plan or redrive that the caller may not see."""
     if not await reached.reaches_redrive(call.sf, call.grant, token):
-        raise UnknownRequest.named("plan", token)
+        raise UnknownRequest.for_id("plan", token)
     return token
 
 
 ROUTES = (
-    Route("POST", "/dead-letters/plan", Right.OPERATE, plan, "Foresee what a redrive would do", body=Selection),
-    Route("POST", "/redrives", Right.OPERATE, redrive, "Carry a plan out", body=Start, answers=(202,)),
-    Route("GET", "/redrives/{id}", Right.READ, progress, "Tell where a redrive stands"),
-    Route("POST", "/redrives/{id}/pause", Right.OPERATE, _steering("paused"), "Replay no more for now"),
-    Route("POST", "/redrives/{id}/resume", Right.OPERATE, _steering("resumed"), "Go on after a pause or a halt"),
-    Route("POST", "/redrives/{id}/cancel", Right.OPERATE, _steering("cancelled"), "Leave the rest as it is"),
+    Route("POST", "/dead-letters/plan", Right.OPERATE, plan, "Preview what a redrive would do", body=Selection),
+    Route("POST", "/redrives", Right.OPERATE, redrive, "Start a redrive from a plan", body=Start, answers=(202,)),
+    Route("GET", "/redrives/{id}", Right.READ, progress, "Get the progress of a redrive"),
+    Route("POST", "/redrives/{id}/pause", Right.OPERATE, _steering("paused"), "Pause a redrive"),
+    Route(
+        "POST", "/redrives/{id}/resume", Right.OPERATE, _steering("resumed"), "Resume a redrive after a pause or a halt"
+    ),
+    Route("POST", "/redrives/{id}/cancel", Right.OPERATE, _steering("cancelled"), "Cancel the rest of a redrive"),
 )

@@ -10,7 +10,7 @@ import msgspec
 from standfast.errors import ConfigurationError
 from standfast.lifecycle import FINAL, LETTERS, State
 from standfast.rules import Rate, as_rate
-from standfast.wings.redrives.words import WINDOW, Course, Fate, Outcome, Tally
+from standfast.wings.redrives.words import WINDOW, Fate, Outcome, RedriveOptions, Tally
 
 CAUTIOUS = 100
 """How many letters are on their way at a time where failures may still stop the rest."""
@@ -43,48 +43,48 @@ class Finish(msgspec.Struct, frozen=True):
 Step = Release | Wait | Halt | Finish
 
 
-def next_step(course: Course, tally: Tally) -> Step:
+def next_step(options: RedriveOptions, tally: Tally) -> Step:
     """Decide what to do now. The rest waits until the canary is settled and was good enough."""
     if not tally.waiting:
         return Wait() if tally.running or tally.from_before else Finish()
-    why = _halts(course, tally)
+    why = _halts(options, tally)
     if why is not None:
         return Halt(why)
-    if tally.replayed < course.canary:
-        return Release(course.canary - tally.replayed)
-    if tally.settled < course.canary:
+    if tally.replayed < options.canary:
+        return Release(options.canary - tally.replayed)
+    if tally.settled < options.canary:
         return Wait()
-    room = (AT_ONCE if _limit(course) is None else CAUTIOUS) - tally.running - tally.from_before
+    room = (AT_ONCE if _limit(options) is None else CAUTIOUS) - tally.running - tally.from_before
     return Release(room) if room > 0 else Wait()
 
 
-def _limit(course: Course) -> float | None:
+def _limit(options: RedriveOptions) -> float | None:
     """Give the failing share that halts it. A canary that fails altogether always does: that is what it is for."""
-    return 1.0 if course.halt_on is None and course.canary else course.halt_on
+    return 1.0 if options.halt_on is None and options.canary else options.halt_on
 
 
-def _halts(course: Course, tally: Tally) -> str | None:
+def _halts(options: RedriveOptions, tally: Tally) -> str | None:
     """Say why it must stop, if so. The canary is judged alone, then the last 20; what they lack counts as good."""
-    limit = _limit(course)
+    limit = _limit(options)
     if limit is None or not tally.failed:
         return None
-    if course.canary and tally.replayed == tally.settled == course.canary and tally.failed >= limit * course.canary:
-        tried = f"{tally.failed} of the {course.canary} that were tried first"
-        return f"{'the one that was tried first' if course.canary == 1 else tried} failed again"
+    if options.canary and tally.replayed == tally.settled == options.canary and tally.failed >= limit * options.canary:
+        tried = f"{tally.failed} of the {options.canary} that were tried first"
+        return f"{'the one that was tried first' if options.canary == 1 else tried} failed again"
     failed = sum(tally.recent[:WINDOW])
     if failed and failed >= limit * WINDOW:
         return f"{failed} of the last {min(WINDOW, tally.settled)} failed again"
     return None
 
 
-def paced(course: Course, wanted: int, now: float, next_at: float) -> tuple[int, float]:
+def paced(options: RedriveOptions, wanted: int, now: float, next_at: float) -> tuple[int, float]:
     """Give how many may go now by the rate, and from when on the next may. What was missed is not made up for."""
-    if course.rate is None:
+    if options.rate is None:
         return wanted, now
     if now < next_at:
         return 0, next_at
-    number = min(wanted, max(1, math.floor(course.rate * EVERY)))
-    return number, now + number / course.rate
+    number = min(wanted, max(1, math.floor(options.rate * EVERY)))
+    return number, now + number / options.rate
 
 
 def outcome_of(state: str | None, replay_status: str | None) -> Outcome | None:
@@ -94,7 +94,7 @@ def outcome_of(state: str | None, replay_status: str | None) -> Outcome | None:
     """
     if state is None or state == State.COMPLETED:
         return Outcome.COMPLETED
-    if State(state) in FINAL:  # somebody discarded it when it had stopped again, or cancelled it on its way
+    if State(state) in FINAL:  # it was discarded after it stopped again, or cancelled on its way
         return Outcome.FAILED if replay_status == "discarded" else Outcome.DRIFTED
     if State(state) in LETTERS and replay_status != "scheduled":
         return Outcome.FAILED
@@ -108,7 +108,7 @@ def fate_of(decision: str, *, landed: bool) -> Fate:
     return {"allow": Fate.RUN, "require_approval": Fate.APPROVAL}.get(decision, Fate.DENIED)
 
 
-def counted(fates: Iterable[Fate]) -> dict[str, int]:
+def count_fates(fates: Iterable[Fate]) -> dict[str, int]:
     """Count what a plan foresees, in the words people read."""
     found = list(fates)
     words = {
@@ -128,13 +128,13 @@ def issues_of_halts(halted: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
-def read_course(rate: str | float | None, canary: int, halt_on: float | None) -> Course:
+def read_course(rate: str | float | None, canary: int, halt_on: float | None) -> RedriveOptions:
     """Check rate, canary and halt; what cannot be is refused before anything starts."""
     if type(canary) is not int or canary < 0:
         raise ConfigurationError(f"canary must be a number of letters, not {canary!r}")
     if halt_on is not None and not (isinstance(halt_on, int | float) and 0 <= halt_on <= 1):
         raise ConfigurationError(f"halt_on must be a share from 0 to 1, not {halt_on!r}")
-    return Course(rate=_per_second(rate), canary=canary, halt_on=None if halt_on is None else float(halt_on))
+    return RedriveOptions(rate=_per_second(rate), canary=canary, halt_on=None if halt_on is None else float(halt_on))
 
 
 def _per_second(rate: str | float | None) -> float | None:

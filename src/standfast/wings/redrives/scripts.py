@@ -11,14 +11,14 @@ from standfast.lifecycle import Move, NoticeKind, Transition
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.approvals import scripts as approvals
-from standfast.wings.approvals.scripts import Said
-from standfast.wings.approvals.words import Answer, Filing, Standing
+from standfast.wings.approvals.scripts import ApprovalAnswer
+from standfast.wings.approvals.words import Answer, ApprovalState, Filing
 from standfast.wings.audit import scripts as audit
 from standfast.wings.audit.words import Decision
-from standfast.wings.redrives.words import Course, Leg, Outcome, Phase
+from standfast.wings.redrives.words import Outcome, Phase, RedriveMember, RedriveOptions
 
 KEEP_PLANS = 86400.0
-"""Seconds after which a plan that nobody carried out is forgotten."""
+"""Seconds after which an unused plan is forgotten."""
 KEEP_REDRIVES = 30 * 86400.0
 EVER = 9e99
 RESTORED = "it came back from a backup"
@@ -44,12 +44,12 @@ class RedriveRow(NamedTuple):
     next_at: float
 
     @property
-    def read_course(self) -> Course:
+    def options(self) -> RedriveOptions:
         """How it goes."""
-        return msgspec.json.decode(self.course, type=Course)
+        return msgspec.json.decode(self.course, type=RedriveOptions)
 
 
-class Planned(NamedTuple):
+class PlanRow(NamedTuple):
     """One letter of a plan, as it stood."""
 
     place: int
@@ -66,14 +66,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     wanted: str
     foreseen: str
     snapshot: str
-    letters: Sequence[Planned]
+    letters: Sequence[PlanRow]
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
     """A plan to be carried out."""
 
     id: str
-    course: Course
+    options: RedriveOptions
     by: str
     reason: str | None
     snapshot: str
@@ -88,7 +88,7 @@ class Started(msgspec.Struct, frozen=True):
     drifted: list[tuple[str | None, str | None]] = []
 
 
-class Take(msgspec.Struct, frozen=True):
+class DriveRequest(msgspec.Struct, frozen=True):
     """A worker that wants to drive the next redrive behind `after`, for so many seconds."""
 
     driver: str
@@ -96,7 +96,7 @@ class Take(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Taken(msgspec.Struct, frozen=True):
+class DrivenRedrive(msgspec.Struct, frozen=True):
     """A redrive to drive: how its letters stand that are on their way (state and replay status, by place)."""
 
     row: RedriveRow
@@ -104,17 +104,17 @@ class Taken(msgspec.Struct, frozen=True):
     now: float
 
 
-class Mark(msgspec.Struct, frozen=True):
+class MemberOutcome(msgspec.Struct, frozen=True):
     """What became of a letter of a redrive."""
 
-    leg: Leg
+    member: RedriveMember
     outcome: Outcome | None
     """None is on its way."""
     source: Literal["waiting", "released"] = "waiting"
-    """Where it must stand: what somebody else did with it meanwhile stays so."""
+    """The state it must be in: what others did with it meanwhile stays."""
 
 
-class Advance(msgspec.Struct, frozen=True):
+class AdvanceRequest(msgspec.Struct, frozen=True):
     """The next letters of a redrive, wanted by its driver; from `next_at` on there may be more.
 
     None of them, and no time, only says that it is still being driven.
@@ -127,7 +127,7 @@ class Advance(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Steer(msgspec.Struct, frozen=True):
+class StateChange(msgspec.Struct, frozen=True):
     """A change of where a redrive stands. `again` begins a new episode, which is judged by itself."""
 
     id: str
@@ -137,7 +137,7 @@ class Steer(msgspec.Struct, frozen=True):
     note: str | None = None
     again: bool = False
     driver: str | None = None
-    """The worker that decided it: nobody else may drive the redrive by then."""
+    """The worker that decided it: no other may drive the redrive by then."""
 
 
 @writes(size=lambda plan: len(plan.letters) + 1)
@@ -174,26 +174,26 @@ def _start(round_: Round, wanted: Start) -> Script[Started]:
 def _begin(round_: Round, wanted: Start) -> Script[None]:
     state = "running" if wanted.filing is None else "approval_pending"
     approval = wanted.filing and wanted.filing.id
-    asked = {"by": wanted.by, "reason": wanted.reason, "approval": approval, "now": round_.now}
-    yield "start_redrive", {"id": wanted.id, "state": state, "course": text(wanted.course), **asked}
+    values = {"by": wanted.by, "reason": wanted.reason, "approval": approval, "now": round_.now}
+    yield "start_redrive", {"id": wanted.id, "state": state, "course": text(wanted.options), **values}
     yield "end_denied", {"redrive": wanted.id, "now": round_.now}
     if wanted.filing is not None:
         yield from approvals.file_for_redrive(round_, wanted.filing)
-    told = {"redrive": wanted.id, **msgspec.to_builtins(wanted.course)}
+    detail = {"redrive": wanted.id, **msgspec.to_builtins(wanted.options)}
     decision = Decision(
         kind="redrive",
         by=wanted.by,
         reason=wanted.reason,
         snapshot=wanted.snapshot,
         outcome="started" if wanted.filing is None else "approval_required",
-        detail=told,
+        detail=detail,
     )
     _tell(round_, wanted.id, decision)
 
 
 def _tell(round_: Round, redrive: str, decision: Decision) -> None:
     audit.record(round_, decision)
-    round_.told[NoticeKind(f"redrive_{decision.outcome}"), ""].append(redrive)
+    round_.notices[NoticeKind(f"redrive_{decision.outcome}"), ""].append(redrive)
 
 
 def _locked(redrive: str) -> Script[RedriveRow | None]:
@@ -202,20 +202,20 @@ def _locked(redrive: str) -> Script[RedriveRow | None]:
 
 
 @writes()
-def take(round_: Round, takes: Sequence[Take]) -> Script[list[Taken | None]]:
-    """Give each worker the next redrive that nobody else drives, and how its letters fare."""
+def take(round_: Round, takes: Sequence[DriveRequest]) -> Script[list[DrivenRedrive | None]]:
+    """Give each worker the next redrive without a driver, and how its letters fare."""
     answers = []
     for each in takes:
         until = {"until": round_.now + each.seconds, "now": round_.now}
         rows = yield "take_redrive", {"driver": each.driver, "after": each.after, **until}
         found = [RedriveRow(*row) for row in rows]
         released = (yield "released_letters", {"redrive": found[0].id}) if found else []
-        answers.append(Taken(found[0], [(*row,) for row in released], round_.now) if found else None)
+        answers.append(DrivenRedrive(found[0], [(*row,) for row in released], round_.now) if found else None)
     return answers
 
 
 @writes()
-def mark(round_: Round, marks: Sequence[Mark]) -> Script[list[None]]:
+def mark(round_: Round, marks: Sequence[MemberOutcome]) -> Script[list[None]]:
     """Write down what became of letters of redrives."""
     yield "mark_redriven", [_marked(round_, each) for each in marks]
     return [None] * len(marks)
@@ -223,34 +223,36 @@ def mark(round_: Round, marks: Sequence[Mark]) -> Script[list[None]]:
 
 def mark_moved(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write down, with the moves themselves, that letters of redrives went."""
-    legs = [(leg, each.move) for each in moved if (leg := each.of(Leg)) is not None]
-    if legs:
-        marks = [Mark(leg, Outcome.RESOLVED if move == Move.RESOLVE else None) for leg, move in legs]
+    members = [(member, each.move) for each in moved if (member := each.rider(RedriveMember)) is not None]
+    if members:
+        marks = [MemberOutcome(member, Outcome.RESOLVED if move == Move.RESOLVE else None) for member, move in members]
         yield from mark(round_, marks)
 
 
-def _marked(round_: Round, done: Mark) -> tuple[Any, ...]:
+def _marked(round_: Round, done: MemberOutcome) -> tuple[Any, ...]:
     state = "released" if done.outcome is None else "ended"
-    return (done.leg.redrive, done.leg.place, state, done.outcome, done.leg.episode, round_.now, done.source)
+    return (done.member.redrive, done.member.place, state, done.outcome, done.member.episode, round_.now, done.source)
 
 
-def stopped(transitions: Sequence[Transition]) -> Script[set[Leg | None]]:
-    """Name the legs of redrives that stand still or that somebody else drives by now; the others stay so."""
-    legs = {leg for each in transitions if (leg := each.of(Leg)) is not None}
-    if not legs:
+def stopped(transitions: Sequence[Transition]) -> Script[set[RedriveMember | None]]:
+    """Name the members of redrives that are stopped or have another driver by now; the others keep running."""
+    members = {member for each in transitions if (member := each.rider(RedriveMember)) is not None}
+    if not members:
         return set()
-    driven: dict[str, str] = dict((yield "driven_redrives", {"ids": text(sorted({leg.redrive for leg in legs}))}))
-    return {leg for leg in legs if leg.redrive not in driven or driven[leg.redrive] != leg.driver}
+    driven: dict[str, str] = dict(
+        (yield "driven_redrives", {"ids": text(sorted({member.redrive for member in members}))})
+    )
+    return {member for member in members if member.redrive not in driven or driven[member.redrive] != member.driver}
 
 
-def groundless(transitions: Sequence[Transition]) -> Script[set[int]]:
+def of_stopped_redrives(transitions: Sequence[Transition]) -> Script[set[int]]:
     """Give the places of moves whose redrive stands still, or has another driver."""
     known = yield from stopped(transitions)
-    return {place for place, each in enumerate(transitions) if each.of(Leg) in known}
+    return {place for place, each in enumerate(transitions) if each.rider(RedriveMember) in known}
 
 
 @writes()
-def advance(round_: Round, advances: Sequence[Advance]) -> Script[list[list[Planned]]]:
+def advance(round_: Round, advances: Sequence[AdvanceRequest]) -> Script[list[list[PlanRow]]]:
     """Give a driver the next letters, none if it drives no longer."""
     answers = []
     for each in advances:
@@ -258,12 +260,12 @@ def advance(round_: Round, advances: Sequence[Advance]) -> Script[list[list[Plan
         rows = yield "advance_redrive", {"id": each.id, "driver": each.driver, **until}
         wanted = {"redrive": each.id, "limit": each.number}
         letters = (yield "next_redriven", wanted) if rows and each.number else []
-        answers.append([Planned(*row) for row in letters])
+        answers.append([PlanRow(*row) for row in letters])
     return answers
 
 
 @writes()
-def steer(round_: Round, steers: Sequence[Steer]) -> Script[list[bool]]:
+def change_state(round_: Round, steers: Sequence[StateChange]) -> Script[list[bool]]:
     """Change where redrives stand; tell of each whether it stood where it had to."""
     answers = []
     for each in steers:
@@ -281,16 +283,16 @@ def steer(round_: Round, steers: Sequence[Steer]) -> Script[list[bool]]:
 def _void_approval(round_: Round, redrive: str) -> Script[None]:
     """Have the approval of a redrive count no more, if it is open."""
     if (yield "void_plans_approval", {"redrive": redrive, "why": "its redrive was cancelled"}):
-        round_.told[NoticeKind.APPROVAL_VOID, ""].append("")
+        round_.notices[NoticeKind.APPROVAL_VOID, ""].append("")
 
 
 @writes()
-def withdraw(round_: Round, sayings: Sequence[Said]) -> Script[list[bool]]:
+def withdraw(round_: Round, given: Sequence[ApprovalAnswer]) -> Script[list[bool]]:
     """Answer the approvals of redrives with a no, and end those that waited for them."""
     answers = []
-    for each in sayings:
+    for each in given:
         row = yield from _waiting_for(each.answer.id)
-        [first] = yield from approvals.say(round_, [each])
+        [first] = yield from approvals.answer(round_, [each])
         if first and row is not None:
             yield from _go_on(round_, row, each.answer, "cancelled", f"its approval was {each.answer.target}")
         answers.append(first)
@@ -298,19 +300,19 @@ def withdraw(round_: Round, sayings: Sequence[Said]) -> Script[list[bool]]:
 
 
 @writes()
-def carry_out(round_: Round, sayings: Sequence[Said]) -> Script[list[bool]]:
+def carry_out(round_: Round, given: Sequence[ApprovalAnswer]) -> Script[list[bool]]:
     """Answer the approvals of redrives with a yes, and let those go that waited for them."""
     answers = []
-    for each in sayings:
+    for each in given:
         row = yield from _waiting_for(each.answer.id)
         waits = row is not None and row.state == "approval_pending"
-        [first] = (yield from approvals.say(round_, [each])) if waits else [False]
+        [first] = (yield from approvals.answer(round_, [each])) if waits else [False]
         if first and row is not None:
             yield from _go_on(round_, row, each.answer, "running", None)
         elif not waits:
             why = f"its redrive is {'gone' if row is None else row.state}"
-            void = Answer(each.answer.id, each.answer.source, Standing.VOID, reason=why)
-            yield from approvals.say(round_, [Said(void)])
+            void = Answer(each.answer.id, each.answer.source, ApprovalState.VOID, reason=why)
+            yield from approvals.answer(round_, [ApprovalAnswer(void)])
         answers.append(first)
     return answers
 
@@ -331,11 +333,11 @@ def _go_on(round_: Round, row: RedriveRow, answer: Answer, target: Phase, note: 
         outcome="started" if target == "running" else target,
         detail={"redrive": row.id, "approval": answer.id},
     )
-    yield from steer(round_, [Steer(row.id, "approval_pending", target, decision, note)])
+    yield from change_state(round_, [StateChange(row.id, "approval_pending", target, decision, note)])
 
 
 def prune(now: float) -> Script[None]:
-    """Forget plans that nobody carried out, and redrives and approvals that ended long ago."""
+    """Forget unused plans, and redrives and approvals that ended long ago."""
     ended = {"ended_before": now - KEEP_REDRIVES}
     before = {"plans_before": now - KEEP_PLANS, **ended}
     yield "delete_redriven", before
@@ -343,7 +345,7 @@ def prune(now: float) -> Script[None]:
     yield "delete_approvals", ended
 
 
-def rest() -> Script[None]:
+def pause_after_restore() -> Script[None]:
     """Have nothing go on by itself in a store that was restored: what it had decided may be done since."""
     yield "pause_redrives", {"note": RESTORED}
     approved = yield from approvals.due(now=-1.0, before=EVER)

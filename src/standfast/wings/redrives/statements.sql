@@ -4,7 +4,7 @@
 from redrive: id, state, wanted, foreseen, snapshot, course, asked_by, reason, approval, note, episode, planned_at, started_at, ended_at,
   next_at
 
--- columns: standfast.wings.redrives.scripts.Planned
+-- columns: standfast.wings.redrives.scripts.PlanRow
 from redriven: place, n, token, generation, fate
 
 -- name: insert_redrives
@@ -71,7 +71,7 @@ WHERE redrive = :redrive AND episode = :episode AND state = 'ended' AND outcome 
 ORDER BY at DESC, place DESC LIMIT :limit
 
 -- name: next_redriven
-SELECT :columns(Planned) FROM redriven WHERE redrive = :redrive AND state = 'waiting' ORDER BY place LIMIT :limit
+SELECT :columns(PlanRow) FROM redriven WHERE redrive = :redrive AND state = 'waiting' ORDER BY place LIMIT :limit
 
 -- name: advance_redrive
 -- locks: redrives
@@ -87,7 +87,7 @@ RETURNING id
 
 -- name: driven_redrives
 -- locks: redrives
--- Whoever moves letters of these keeps them running until its commit.
+-- A move of their letters keeps these running until its commit.
 SELECT id, driver FROM redrive WHERE id IN :texts(ids) AND state = 'running'
 ORDER BY id FOR UPDATE
 

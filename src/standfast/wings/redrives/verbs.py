@@ -15,7 +15,7 @@ from standfast.spine.apply import apply
 from standfast.spine.ids import IDS
 from standfast.store.store import Store
 from standfast.views import JobView
-from standfast.wings.approvals.people import perhaps_because, person
+from standfast.wings.approvals.people import optional_reason, person
 from standfast.wings.approvals.verbs import Plans
 from standfast.wings.approvals.words import Filing, bound_to_plan
 from standfast.wings.audit.words import Decision
@@ -27,22 +27,32 @@ from standfast.wings.records.reads import JobRecord
 from standfast.wings.records.view import job_view, moments
 from standfast.wings.redrives import plans, redrive_reads
 from standfast.wings.redrives import scripts as redrive_scripts
-from standfast.wings.redrives.plans import Asked, Seen
-from standfast.wings.redrives.renewal import keeping
+from standfast.wings.redrives.plans import PlannedLetter, RuledLetter
+from standfast.wings.redrives.renewal import renew_while
 from standfast.wings.redrives.rules import (
     Finish,
     Halt,
     Release,
     Wait,
-    counted,
+    count_fates,
     fate_of,
     next_step,
     outcome_of,
     paced,
     read_course,
 )
-from standfast.wings.redrives.scripts import Advance, Mark, Plan, Planned, RedriveRow, Start, Steer, Take, Taken
-from standfast.wings.redrives.words import GOING_ON, Leg, Outcome, Phase
+from standfast.wings.redrives.scripts import (
+    AdvanceRequest,
+    DrivenRedrive,
+    DriveRequest,
+    MemberOutcome,
+    Plan,
+    PlanRow,
+    RedriveRow,
+    Start,
+    StateChange,
+)
+from standfast.wings.redrives.words import GOING_ON, Outcome, Phase, RedriveMember
 from standfast.wings.replays.returning import LOOKS_AT_ONCE, Returning, ruled
 
 PAGE = 500
@@ -94,14 +104,14 @@ class Redrives:
         self,
         store: Store,
         ready: Callable[[], Awaitable[None]],
-        returning: Returning,
+        decider: Returning,
         *,
         permit: PermitMany,
         ttl: float = APPROVAL_TTL,
     ) -> None:
         self._store = store
         self._ready = ready
-        self._returning = returning
+        self._decider = decider
         self._permit = permit
         self._ttl = ttl
 
@@ -110,19 +120,20 @@ class Redrives:
     async def plan(self, filter: dict[str, Any] | None = None, *, agent: bool = False) -> dict[str, Any]:
         """Foresee what a redrive of these letters would do, and keep that plan. Nothing is changed or looked at."""
         await self._ready()
-        found = [each async for each in self._seen(filter or {}, agent=agent)]
-        seen = [each for each in found if plans.is_meant(each.letter, filter or {})]
+        found = [each async for each in self._planned_letters(filter or {}, agent=agent)]
+        seen = [each for each in found if plans.is_wanted(each.letter, filter or {})]
         snapshot = seen[0].ruling.snapshot if seen else ""
-        foreseen = counted(each.fate for each in seen)
+        foreseen = count_fates(each.fate for each in seen)
         foreseen |= {"unchecked": sum(each.unchecked for each in seen), "moved_on": sum(each.moved_on for each in seen)}
         foreseen |= {"quarantined": len(found) - len(seen)}
         foreseen |= {"for_agent": True} if agent else {}
         token = IDS.mint(self._wall())
-        letters = [plans.planned(place, each) for place, each in enumerate(seen)]
+        letters = [plans.plan_row(place, each) for place, each in enumerate(seen)]
         wanted = msgspec.json.encode(filter or {}).decode()
-        told = msgspec.json.encode({**foreseen, **plans.approvers(seen)}).decode()
+        foreseen_json = msgspec.json.encode({**foreseen, **plans.approvers(seen)}).decode()
         await self._store.write(
-            redrive_scripts.plan, Plan(id=token, wanted=wanted, foreseen=told, snapshot=snapshot, letters=letters)
+            redrive_scripts.plan,
+            Plan(id=token, wanted=wanted, foreseen=foreseen_json, snapshot=snapshot, letters=letters),
         )
         return {"token": token, **foreseen}
 
@@ -139,18 +150,18 @@ class Redrives:
     ) -> Redrive:
         """Carry out a plan as it was made, or raise PlanDrifted and start nothing. Doing it twice changes nothing."""
         await self._ready()
-        by, reason = person(by), perhaps_because(reason)
-        course = read_course(rate, canary, halt_on)
+        by, reason = person(by), optional_reason(reason)
+        options = read_course(rate, canary, halt_on)
         row, *_ = await self._row(token, "plan")
         if agent and not _is_for_agent(row):
             raise PlanDrifted(f"plan {token} was made for a person, and an agent asks; nothing was started: plan again")
         await self._check_policy(row)
         filing = self._filing(row, by, reason)
-        start = Start(id=token, course=course, by=by, reason=reason, snapshot=row.snapshot, filing=filing)
+        start = Start(id=token, options=options, by=by, reason=reason, snapshot=row.snapshot, filing=filing)
         started = await self._store.write(redrive_scripts.start, start)
         if started.drifted:
             raise PlanDrifted(plans.drift(token, started.drifted))
-        if not started.first and started.row is not None and started.row.read_course != course:
+        if not started.first and started.row is not None and started.row.options != options:
             raise ConfigurationError(f"plan {token} was carried out before, with another rate, canary or halt_on")
         return Redrive(self, token, by)
 
@@ -162,7 +173,7 @@ class Redrives:
     async def list(self, *, limit: int = 50) -> list[dict[str, Any]]:
         """List redrives, the newest first."""
         await self._ready()
-        return [await self.progress(row.id) for row in await self._store.read(redrive_reads.listed(limit))]
+        return [await self.progress(row.id) for row in await self._store.read(redrive_reads.list_redrives(limit))]
 
     async def progress(self, id: str) -> dict[str, Any]:
         """Tell where a redrive stands, why, and how many of its letters have come how far."""
@@ -170,7 +181,7 @@ class Redrives:
         numbers = dict.fromkeys(("waiting", "running", *Outcome), 0)
         for state, outcome, _, number in counts:
             numbers[outcome if state == "ended" and outcome else _ONGOING[state]] += number
-        if row.state != "running":  # nobody drives it, and what was replayed goes on: tell how that ended
+        if row.state != "running":  # it has no driver, and what was replayed goes on: tell how that ended
             ended = [outcome for _, state, status in released if (outcome := outcome_of(state, status)) is not None]
             numbers["running"] -= len(ended)
             for outcome in ended:
@@ -186,7 +197,7 @@ class Redrives:
             "approval": row.approval,
             "letters": foreseen["letters"],
             **{str(name): number for name, number in numbers.items()},
-            **msgspec.to_builtins(row.read_course),
+            **msgspec.to_builtins(row.options),
             "started_at": moment(row.started_at),
             "ended_at": moment(row.ended_at),
         }
@@ -211,27 +222,29 @@ class Redrives:
             decision = Decision(kind="redrive", by=by, outcome=what, detail={"redrive": id, "from": row.state})
             note = f"{what} by {by}" if target != "running" else None
             if await self._store.write(
-                redrive_scripts.steer, Steer(id, row.state, target, decision, note, row.state == "halted")
+                redrive_scripts.change_state, StateChange(id, row.state, target, decision, note, row.state == "halted")
             ):
                 return
 
     # --- for workers
 
     async def drive(self, driver: str) -> bool:
-        """Take every redrive that nobody else drives one step further; tell whether any went."""
+        """Take every redrive without another driver one step further; tell whether any went."""
         await self._ready()
         after, went = "", False
-        while (taken := await self._store.write(redrive_scripts.take, Take(driver, after, DRIVEN_FOR))) is not None:
+        while (
+            taken := await self._store.write(redrive_scripts.take, DriveRequest(driver, after, DRIVEN_FOR))
+        ) is not None:
             after = taken.row.id
             went = await self._step(taken, driver) or went
         return went
 
-    async def _step(self, taken: Taken, driver: str) -> bool:
-        row, course = taken.row, taken.row.read_course
+    async def _step(self, taken: DrivenRedrive, driver: str) -> bool:
+        row, options = taken.row, taken.row.options
         await self._settle(taken)
-        match next_step(course, await self._store.read(redrive_reads.tally(row.id, row.episode))):
+        match next_step(options, await self._store.read(redrive_reads.tally(row.id, row.episode))):
             case Release(wanted):
-                number, next_at = paced(course, min(wanted, PAGE), taken.now, row.next_at)
+                number, next_at = paced(options, min(wanted, PAGE), taken.now, row.next_at)
                 return number > 0 and await self._release(row, driver, number, next_at)
             case Halt(why):
                 await self._end(row, driver, "halted", why)
@@ -241,27 +254,29 @@ class Redrives:
                 pass
         return False
 
-    async def _settle(self, taken: Taken) -> None:
+    async def _settle(self, taken: DrivenRedrive) -> None:
         """Write down how letters fared that were on their way."""
         ended = [(place, outcome_of(state, status)) for place, state, status in taken.released]
-        legs = [(Leg(taken.row.id, place), outcome) for place, outcome in ended if outcome is not None]
-        marks = [Mark(leg, outcome, "released") for leg, outcome in legs]
+        members = [(RedriveMember(taken.row.id, place), outcome) for place, outcome in ended if outcome is not None]
+        marks = [MemberOutcome(member, outcome, "released") for member, outcome in members]
         if marks:
             await self._store.write_all(redrive_scripts.mark, marks)
 
     async def _release(self, row: RedriveRow, driver: str, number: int, next_at: float) -> bool:
-        planned = await self._store.write(redrive_scripts.advance, Advance(row.id, driver, number, next_at, DRIVEN_FOR))
+        planned = await self._store.write(
+            redrive_scripts.advance, AdvanceRequest(row.id, driver, number, next_at, DRIVEN_FOR)
+        )
         if not planned:
             return False
         records, _ = await self._store.read(redrive_reads.letters([each.n for each in planned]))
         busy = asyncio.Semaphore(LOOKS_AT_ONCE)
-        still = Advance(row.id, driver, 0, None, DRIVEN_FOR)
-        async with keeping(SAY_SO_EVERY, lambda: self._store.write(redrive_scripts.advance, still)):
+        still = AdvanceRequest(row.id, driver, 0, None, DRIVEN_FOR)
+        async with renew_while(SAY_SO_EVERY, lambda: self._store.write(redrive_scripts.advance, still)):
             found = {each.record.row.n: each for each in await self._ask(records)}
             looks = (self._decide(row, driver, each, found.get(each.n), busy) for each in planned)
             decided = await asyncio.gather(*looks)
         moves = [each for each in decided if isinstance(each, Transition)]
-        marks = [each for each in decided if isinstance(each, Mark)]
+        marks = [each for each in decided if isinstance(each, MemberOutcome)]
         if moves:  # one that does not land waits on, and the next step finds out why
             await self._store.write_all(apply, moves)
         if marks:
@@ -269,28 +284,30 @@ class Redrives:
         return True
 
     async def _decide(
-        self, row: RedriveRow, driver: str, planned: Planned, found: Asked | None, busy: asyncio.Semaphore
-    ) -> Transition | Mark:
+        self, row: RedriveRow, driver: str, planned: PlanRow, found: RuledLetter | None, busy: asyncio.Semaphore
+    ) -> Transition | MemberOutcome:
         """Decide about one letter afresh: its policy, its effects, and whether it is still the one that was planned."""
-        leg = Leg(row.id, planned.place, row.episode, driver)
+        member = RedriveMember(row.id, planned.place, row.episode, driver)
         if found is None or not plans.as_planned(planned, found.record):
-            return Mark(leg, Outcome.DRIFTED)
+            return MemberOutcome(member, Outcome.DRIFTED)
         record, letter, ruling = found
         async with busy:
             reason = row.reason or f"redrive {row.id}"
-            move = await self._returning.way_back(record, letter, by=row.asked_by or "", reason=reason)
-        refused = None if move.move == Move.RESOLVE else plans.refused(row, planned, ruling)
+            move = await self._decider.way_back(record, letter, by=row.asked_by or "", reason=reason)
+        refused = None if move.move == Move.RESOLVE else plans.refusal(row, planned, ruling)
         if refused is not None:
-            return Mark(leg, refused)
-        return ruled(move, letter, ruling).carrying(leg)
+            return MemberOutcome(member, refused)
+        return ruled(move, letter, ruling).carrying(member)
 
     async def _end(self, row: RedriveRow, driver: str, phase: Phase, why: str | None) -> None:
         decision = Decision(kind="redrive", outcome=phase, reason=why, detail={"redrive": row.id})
-        await self._store.write(redrive_scripts.steer, Steer(row.id, "running", phase, decision, why, driver=driver))
+        await self._store.write(
+            redrive_scripts.change_state, StateChange(row.id, "running", phase, decision, why, driver=driver)
+        )
 
     # --- reading
 
-    async def _seen(self, filter: dict[str, Any], *, agent: bool) -> Any:
+    async def _planned_letters(self, filter: dict[str, Any], *, agent: bool) -> Any:
         """Read the letters that a filter names, in pages, oldest last, with what the policy says about each."""
         cursor: int | None = None
         while True:
@@ -305,19 +322,19 @@ class Redrives:
                 return
             cursor = records[-1].row.n
 
-    def _look(self, asked: Asked, *, moved_on: bool) -> Seen:
-        landed = self._returning.known_landed(asked.record)
-        fate = fate_of(asked.ruling.permission.decision, landed=landed)
-        return Seen(*asked, fate, moved_on)
+    def _look(self, letter: RuledLetter, *, moved_on: bool) -> PlannedLetter:
+        landed = self._decider.known_landed(letter.record)
+        fate = fate_of(letter.ruling.permission.decision, landed=landed)
+        return PlannedLetter(*letter, fate, moved_on)
 
-    async def _ask(self, records: Sequence[JobRecord], *, agent: bool = False) -> Sequence[Asked]:
+    async def _ask(self, records: Sequence[JobRecord], *, agent: bool = False) -> Sequence[RuledLetter]:
         """Ask the policy about letters, all at once; where an agent asks, a person decides about some of them."""
         letters, wall = [self._view(record) for record in records], self._wall()
         rulings = await self._permit([facts_at(letter, wall) for letter in letters])
         if agent:
             modes = await self._store.read(policies.replay_modes())
             rulings = [for_agent(*each, modes) for each in zip(rulings, letters, strict=True)]
-        return [Asked(*each) for each in zip(records, letters, rulings, strict=True)]
+        return [RuledLetter(*each) for each in zip(records, letters, rulings, strict=True)]
 
     async def _check_policy(self, row: RedriveRow) -> None:
         """Refuse a plan that was made under another policy."""
@@ -348,7 +365,7 @@ class Redrives:
             raise ConfigurationError(f"a {what} is named by its token, a text, not by {id!r}")
         found = await self._store.read(redrive_reads.one(id))
         if found is None or (what == "redrive" and found[0].state == "planned"):
-            raise UnknownRequest.named(what, id)
+            raise UnknownRequest.for_id(what, id)
         return found
 
     def _view(self, record: JobRecord) -> JobView:

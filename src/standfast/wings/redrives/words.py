@@ -36,12 +36,12 @@ class Outcome(StrEnum):
     """It had landed, and was not run again."""
     DENIED = "denied"
     APPROVAL_REQUIRED = "approval_required"
-    """The policy wants an approval that nobody gave for this plan."""
+    """The policy wants an approval that was not given for this plan."""
     DRIFTED = "drifted"
-    """Somebody else did something with it meanwhile."""
+    """It was changed by another decision meanwhile."""
 
 
-class Leg(msgspec.Struct, frozen=True):
+class RedriveMember(msgspec.Struct, frozen=True):
     """One letter's place in a redrive."""
 
     redrive: str
@@ -49,10 +49,10 @@ class Leg(msgspec.Struct, frozen=True):
     episode: int | None = None
     """In which episode it was replayed; None where that is known already."""
     driver: str | None = None
-    """Who decided that it goes; nobody else may drive the redrive by then."""
+    """The worker that decided it; no other may drive the redrive by then."""
 
 
-class Course(msgspec.Struct, frozen=True, kw_only=True):
+class RedriveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a redrive goes: letters per second, how many are tried first, and the failing share that stops it."""
 
     rate: float | None = None

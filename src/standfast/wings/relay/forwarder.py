@@ -10,13 +10,13 @@ from functools import partial
 from itertools import groupby
 from typing import TypeVar
 
-from standfast.concurrency.threads import started
+from standfast.concurrency.threads import try_start
 from standfast.errors import StandfastError, StoreUnavailable, WrongAddress
 from standfast.store.scripts import Write
 from standfast.store.spool import Entry, Spool
 from standfast.store.store import Store
-from standfast.wings.letters.births import bury_accepted
-from standfast.wings.letters.burials import in_conflict, refused, unknown
+from standfast.wings.letters.dead_jobs import in_conflict, refused, unknown
+from standfast.wings.letters.insert_dead import insert_dead_accepted
 from standfast.wings.queues.declarations import Declarations
 from standfast.wings.relay.scripts import Forward, Unforwardable, forward
 
@@ -53,9 +53,9 @@ class Forwarder:
         self._again_at = 0.0
         self._until = 0.0
         self.refusal: StandfastError | None = None
-        """Why nothing is brought now, for whoever asks."""
+        """Why nothing is forwarded now."""
         self._thread = threading.Thread(target=self._run, name="standfast-forwarder", daemon=True)
-        if not started(self._thread):  # the interpreter is ending: whoever asks does what it would have begun with
+        if not try_start(self._thread):  # the interpreter is ending: whoever asks does what it would have begun with
             self._step()
 
     @property
@@ -120,7 +120,7 @@ class Forwarder:
                 self._step()
             if last:
                 return
-            if self.refusal is None or isinstance(self.refusal, WrongAddress):  # nobody is locked out by our tries
+            if self.refusal is None or isinstance(self.refusal, WrongAddress):  # so that our retries lock no account
                 self._woken.wait(LOOK_EVERY)
             else:
                 self._closing.wait(TRY_EVERY)
@@ -182,10 +182,10 @@ class Forwarder:
         self._again_at = time.monotonic() + AGAIN_EVERY
 
     def _bury(self, entry: Entry, error: Unforwardable) -> bool:
-        """Have a job that was refused again be a letter, where people look: a spool is nobody's place to clear up."""
+        """Have a job that was refused again be a letter, where people look: no one looks into a spool."""
         try:
             burial = refused(entry.job, str(error), self._store.approval_ttl)
-            buried = _written(self._store, bury_accepted, [burial])
+            buried = _written(self._store, insert_dead_accepted, [burial])
         except Unforwardable as also:
             log.error("a spooled job cannot even become a letter: %s", also)  # noqa: TRY400 - the message says it all
             return False
@@ -194,9 +194,9 @@ class Forwarder:
         return buried
 
 
-def hand_over(store: Store, brought: Sequence[Forward]) -> None:
+def hand_over(store: Store, forwards: Sequence[Forward]) -> None:
     """Store jobs that a spool took, each once, however often it is brought."""
-    _written(store, forward, brought)
+    _written(store, forward, forwards)
 
 
 def _written(store: Store, script: Write[T, bool], items: Sequence[T]) -> bool:

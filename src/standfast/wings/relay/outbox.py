@@ -25,14 +25,14 @@ from standfast.concurrency.threads import Threads
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.job import HTTP, NewJob, Receipt
 from standfast.printable import printable
-from standfast.spine.orders import Conflict
+from standfast.spine.claim_requests import Conflict
 from standfast.spine.payload import canonical, fingerprint
 from standfast.store.store import Store
-from standfast.wings.letters import births
-from standfast.wings.letters.burials import burial, in_conflict
+from standfast.wings.letters import insert_dead
+from standfast.wings.letters.dead_jobs import dead_job, in_conflict
 from standfast.wings.relay.scripts import Forward, bring
 
-if TYPE_CHECKING:  # whoever has no such database need not load a second SQLite
+if TYPE_CHECKING:  # a caller without such a database need not load a second SQLite
     import sqlite3
 
 log = logging.getLogger("standfast.queue")
@@ -40,7 +40,7 @@ log = logging.getLogger("standfast.queue")
 Connect = Callable[[], "sqlite3.Connection"]
 
 RELAY_EVERY = 0.5
-"""Seconds between two looks into the outbox: nobody tells us of a commit in another database."""
+"""Seconds between two looks into the outbox: a commit in another database sends no signal."""
 ROWS_AT_ONCE = 100
 UNREADABLE = "standfast_outbox"
 """The queue, and the handler, of letters made from rows that could not be read."""
@@ -65,15 +65,15 @@ def defer(store: Store, connection: object, jobs: Sequence[NewJob], wall: float)
 
     A key that already waits there answers as it would in the store. If it is another payload's, nothing is written.
     """
-    theirs = _sqlite_connection(connection)
-    _check_not_ours(store, theirs)
+    caller = _sqlite_connection(connection)
+    _check_not_ours(store, caller)
     jobs = [_recognizable(_from_now(job, wall)) for job in jobs]
-    theirs.execute(CREATE)
-    theirs.execute(CREATE_INDEX)
-    known = [_answer(theirs, job) for job in jobs] if len(jobs) > 1 else []
+    caller.execute(CREATE)
+    caller.execute(CREATE_INDEX)
+    known = [_answer(caller, job) for job in jobs] if len(jobs) > 1 else []
     if any(isinstance(answer, Conflict) for answer in known):
         return [answer or Receipt(job.id, "deferred", None) for job, answer in zip(jobs, known, strict=True)]
-    return [_write(theirs, job) for job in jobs]
+    return [_write(caller, job) for job in jobs]
 
 
 def _from_now(job: NewJob, wall: float) -> NewJob:
@@ -81,19 +81,19 @@ def _from_now(job: NewJob, wall: float) -> NewJob:
     return msgspec.structs.replace(job, delay=0.0, at=wall + job.delay) if job.delay and job.at is None else job
 
 
-def _answer(theirs: sqlite3.Connection, job: NewJob) -> Receipt | Conflict | None:
+def _answer(caller: sqlite3.Connection, job: NewJob) -> Receipt | Conflict | None:
     """Give what a key that already waits answers; None if it does not."""
-    for owner, its_print in _rows(theirs, OWNER, (job.queue, job.idempotency_key)):
+    for owner, its_print in _rows(caller, OWNER, (job.queue, job.idempotency_key)):
         return Receipt(owner, "duplicate", None) if its_print == job.fingerprint else Conflict(owner)
     return None
 
 
-def _write(theirs: sqlite3.Connection, job: NewJob) -> Receipt | Conflict:
-    known = _answer(theirs, job)  # again: jobs that are written together may share a key
+def _write(caller: sqlite3.Connection, job: NewJob) -> Receipt | Conflict:
+    known = _answer(caller, job)  # again: jobs that are written together may share a key
     if known is not None:
         return known
     row = (job.id, msgspec.json.encode(job).decode(), job.queue, job.idempotency_key, job.fingerprint)
-    theirs.execute(INSERT, row)
+    caller.execute(INSERT, row)
     return Receipt(job.id, "deferred", None)
 
 
@@ -103,16 +103,16 @@ def is_connection(given: object) -> bool:
 
 
 def _sqlite_connection(given: object) -> sqlite3.Connection:
-    library = sys.modules.get("sqlite3")  # whoever has a connection has loaded it
+    library = sys.modules.get("sqlite3")  # a caller with a connection has loaded it
     if library is None or not isinstance(given, library.Connection):
         raise ConfigurationError(f"tx must be a connection of sqlite3, not {type(given).__name__}")
     return given  # type: ignore[no-any-return]
 
 
-def _check_not_ours(store: Store, theirs: sqlite3.Connection) -> None:
+def _check_not_ours(store: Store, caller: sqlite3.Connection) -> None:
     """Refuse a connection to the store itself: two SQLite libraries on one file drop each other's locks."""
-    for _, _, file in _rows(theirs, "PRAGMA database_list"):
-        if store.premises.is_file(os.fsdecode(file)):
+    for _, _, file in _rows(caller, "PRAGMA database_list"):
+        if store.location.is_file(os.fsdecode(file)):
             raise ConfigurationError(
                 f"{os.fsdecode(file)} is the store itself, which takes jobs without tx=; nothing was written: "
                 "close that connection, and pass one to a database of your own"
@@ -199,7 +199,7 @@ class Outbox:
         for row in rows:
             if row.wrong is None:
                 continue
-            if await self._store.write(births.bury, burial(row.job, "parse_error", row.wrong, ttl)):
+            if await self._store.write(insert_dead.insert_dead, dead_job(row.job, "parse_error", row.wrong, ttl)):
                 log.error("row %d of the outbox is no job and became the letter %s", row.seq, row.job.id)
                 done.append(row.seq)
         return done
@@ -263,8 +263,8 @@ def _rows(connection: sqlite3.Connection, sql: str, given: Sequence[Any] = ()) -
 
 
 def _read(connection: sqlite3.Connection, after: int) -> list[Any]:
-    there = _rows(connection, IS_THERE)
-    rows = _rows(connection, READ, (after, ROWS_AT_ONCE)) if there else []
+    exists = _rows(connection, IS_THERE)
+    rows = _rows(connection, READ, (after, ROWS_AT_ONCE)) if exists else []
     connection.rollback()  # some connections begin a transaction by themselves, and it would stand in the way
     return rows
 

@@ -17,12 +17,12 @@ from typing import NamedTuple, TypeVar
 from standfast.errors import StandfastError
 from standfast.job import NewJob, Receipt
 from standfast.spine.claim import rules_in_force
+from standfast.spine.claim_requests import Conflict
 from standfast.spine.intake import enqueue
-from standfast.spine.orders import Conflict
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, text
-from standfast.wings.letters.births import Burial, bury
+from standfast.wings.letters.insert_dead import DeadJob, insert_dead
 from standfast.wings.threads import scripts as threads
 
 T = TypeVar("T")
@@ -43,36 +43,36 @@ class Forward(NamedTuple):
 
     job: NewJob
     accepted_at: float
-    burial: Callable[[NewJob, Conflict], Burial]
-    unsure: Callable[[NewJob], Burial] | None = None
-    """How to bury it if it may have been here before: nobody can tell once what was completed then is pruned."""
+    dead_job: Callable[[NewJob, Conflict], DeadJob]
+    unsure: Callable[[NewJob], DeadJob] | None = None
+    """The dead job to insert if it may have been here before, which is unknown once completed jobs are pruned."""
     limited: bool = False
     """Whether it waits where it is while its queue is full."""
 
 
 @writes(newcomers=lambda brought: (each.job for each in brought))
-def forward(round_: Round, brought: Sequence[Forward]) -> Script[list[bool]]:
+def forward(round_: Round, forwards: Sequence[Forward]) -> Script[list[bool]]:
     """Store what is not known yet; tell of each whether it is here once this is committed."""
-    jobs = [each.job for each in brought]
+    jobs = [each.job for each in forwards]
     yield from threads.lock(round_, threads.gates_of(jobs))
     known = {job_id for (job_id,) in (yield "known_aliases", {"ids": text([job.id for job in jobs])})}
-    buried, ran = yield from _bury_forgotten(round_, [each for each in brought if each.job.id not in known])
+    buried, ran = yield from _insert_forgotten(round_, [each for each in forwards if each.job.id not in known])
     owners = {job_id: job_id for job_id in buried}
     known |= buried | ran
-    for together in _accepted_together([each for each in brought if each.job.id not in known]):
-        owners |= yield from _accept(round_, together)
+    for run in _runs([each for each in forwards if each.job.id not in known]):
+        owners |= yield from _accept(round_, run)
     if owners:
         yield "write_aliases", [(job_id, owner, round_.now) for job_id, owner in owners.items()]
-    return [each.job.id in known or each.job.id in owners for each in brought]
+    return [each.job.id in known or each.job.id in owners for each in forwards]
 
 
 bring = writes(room=ROOM_TO_ACCEPT, newcomers=lambda brought: (each.job for each in brought))(forward.run)
 """The same for jobs that are accepted only now: where the disk is low they stay where they are."""
 
 
-def _bury_forgotten(round_: Round, brought: Sequence[Forward]) -> Script[tuple[set[str], set[str]]]:
+def _insert_forgotten(round_: Round, forwards: Sequence[Forward]) -> Script[tuple[set[str], set[str]]]:
     """Bury what the store may have had and pruned; give their ids, and those of jobs whose key tells that they ran."""
-    unsure = [each for each in brought if each.unsure is not None]
+    unsure = [each for each in forwards if each.unsure is not None]
     if not unsure:
         return set(), set()
     rules = yield from rules_in_force({each.job.queue for each in unsure})
@@ -84,14 +84,14 @@ def _bury_forgotten(round_: Round, brought: Sequence[Forward]) -> Script[tuple[s
     forgotten = {job.id for job in old} - here - set(owners)
     for each in unsure:
         if each.unsure is not None and each.job.id in forgotten:
-            yield from _counted(bury(round_, [each.unsure(each.job)]))
+            yield from _counted(insert_dead(round_, [each.unsure(each.job)]))
     return forgotten, {job_id for job_id, owner in owners.items() if owner == job_id and job_id not in here}
 
 
-def _accepted_together(brought: Sequence[Forward]) -> Iterator[list[Forward]]:
+def _runs(forwards: Sequence[Forward]) -> Iterator[list[Forward]]:
     """Cut into runs that can be stored as of one time."""
     run: list[Forward] = []
-    for each in brought:
+    for each in forwards:
         if run and not _alike(run[0], each):
             yield run
             run = []
@@ -106,17 +106,17 @@ def _alike(first: Forward, each: Forward) -> bool:
     return plain and first.accepted_at <= each.accepted_at <= first.accepted_at + SAME_TIME
 
 
-def _accept(round_: Round, together: Sequence[Forward]) -> Script[dict[str, str]]:
+def _accept(round_: Round, run: Sequence[Forward]) -> Script[dict[str, str]]:
     """Store jobs as of one time, or bury them; give by their ids those that are here now, and as which job."""
-    at, limited = min(together[0].accepted_at, round_.now), together[0].limited
+    at, limited = min(run[0].accepted_at, round_.now), run[0].limited
     then = round_.part(at, late=at < round_.now)
-    answers = yield from _counted(enqueue(then, [each.job for each in together]), limited=limited)
+    answers = yield from _counted(enqueue(then, [each.job for each in run]), limited=limited)
     owners = {}
-    for each, answer in zip(together, answers, strict=True):
+    for each, answer in zip(run, answers, strict=True):
         if isinstance(answer, Receipt):
             owners[each.job.id] = answer.id or each.job.id
         elif isinstance(answer, Conflict):
-            [buried] = yield from _counted(bury(round_, [each.burial(each.job, answer)]), limited=limited)
+            [buried] = yield from _counted(insert_dead(round_, [each.dead_job(each.job, answer)]), limited=limited)
             owners |= {each.job.id: each.job.id} if buried else {}
     then.work = {queue: delay - (round_.now - then.now) for queue, delay in then.work.items()}
     round_.absorb(then)

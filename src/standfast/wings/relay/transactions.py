@@ -12,7 +12,7 @@ from standfast.clock import Clock
 from standfast.job import NewJob, Receipt
 from standfast.spine import bulk
 from standfast.spine.accept import receipt
-from standfast.spine.orders import Accepted
+from standfast.spine.claim_requests import Accepted
 from standfast.store.store import Store
 from standfast.wings.relay import outbox
 
@@ -30,7 +30,7 @@ class Transactions:
         if outbox.is_connection(tx):
             return self._defer(tx, jobs)
         await self._ready()
-        return _receipts(await self._store.inside(tx).write(bulk.enqueue_together, jobs), jobs)
+        return _receipts(await self._store.caller_transaction(tx).write(bulk.enqueue_bulk, jobs), jobs)
 
     def _defer(self, tx: object, jobs: Sequence[NewJob]) -> list[Receipt]:
         self._store.check_not_closed()

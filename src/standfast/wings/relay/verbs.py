@@ -15,7 +15,7 @@ from standfast.wings.records.view import job_view
 SHOWN = 20
 
 
-class Waiting(NamedTuple):
+class SpooledJob(NamedTuple):
     """One job that waits for the server, for how many seconds, and why it is not there."""
 
     id: str
@@ -24,12 +24,12 @@ class Waiting(NamedTuple):
     reason: str
 
 
-class Held(NamedTuple):
+class SpoolStatus(NamedTuple):
     """How many jobs wait, the oldest of them, and what is wrong with the file itself."""
 
     path: str
     depth: int
-    oldest: list[Waiting]
+    oldest: list[SpooledJob]
     trouble: str | None
 
     @property
@@ -54,26 +54,26 @@ class Held(NamedTuple):
             "reason": self.trouble or (first and first.reason),
         }
 
-    def shown(self) -> dict[str, Any]:
+    def display(self) -> dict[str, Any]:
         """Lay it out for stats, with the oldest jobs."""
         return {**self.summary(), "entries": [each._asdict() for each in self.oldest]}
 
 
-def held(spool: Spool, now: Stamp, refusal: Exception | None) -> Held:
+def spool_status(spool: Spool, now: Stamp, refusal: Exception | None) -> SpoolStatus:
     """Tell what a spool holds; `refusal` is why nothing of it can be brought now."""
     oldest = [
-        Waiting(entry.job.id, entry.job.queue, round(now.since(entry.accepted), 3), why(entry, refusal))
+        SpooledJob(entry.job.id, entry.job.queue, round(now.since(entry.accepted), 3), why(entry, refusal))
         for entry in spool.entries(SHOWN)
     ]
-    return Held(str(spool.path), spool.depth(), oldest, spool.trouble)
+    return SpoolStatus(str(spool.path), spool.depth(), oldest, spool.trouble)
 
 
 def why(entry: Entry, refusal: Exception | None) -> str:
     """Say why a job is not there yet: what was said of this one, what keeps all of them here, or what was met first."""
-    return entry.reason if entry.tries or refusal is None else said(refusal)
+    return entry.reason if entry.tries or refusal is None else server_message(refusal)
 
 
-def said(error: BaseException) -> str:
+def server_message(error: BaseException) -> str:
     """Give what the server or its driver said, without our advice for the call that met it."""
     return str(error.__cause__ or error).strip().partition("\n")[0]
 

@@ -1,4 +1,4 @@
-"""How a letter goes back to work: the same way whoever asks, a person, an approval or a redrive."""
+"""How a letter goes back to work: the same for a person, an approval and a redrive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from standfast.errors import ConfigurationError, NotALetter, NotVerified, PayloadRejected
 from standfast.failure import Landed, Verdict
 from standfast.job import Details, label_of
-from standfast.lifecycle import Move, Standing, State, Transition
+from standfast.lifecycle import JobRef, Move, State, Transition
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
 from standfast.views import JobView
@@ -17,10 +17,10 @@ from standfast.wings.audit.words import Decision, Kind
 from standfast.wings.effects.declared import effect_names
 from standfast.wings.effects.findings import findings_of
 from standfast.wings.effects.outcomes import RECOVERED
-from standfast.wings.effects.rules import result_of, resumes, seen, sightings, untold
-from standfast.wings.effects.verbs import Seen, Verifier, job_of
+from standfast.wings.effects.rules import result_of, resumes, sightings, summary, undetermined_checks
+from standfast.wings.effects.verbs import Verifier, VerifyResult, job_of
 from standfast.wings.http.sender import Sender
-from standfast.wings.policy.rules import RuledUnder
+from standfast.wings.policy.rules import DecidedUnder
 from standfast.wings.policy.rulings import Ruling, may_have_landed
 from standfast.wings.queues import scripts as queue_scripts
 from standfast.wings.records.reads import JobRecord, JobRow
@@ -87,7 +87,7 @@ class Returning:
         handler: Handler | None = self._registry.find(record.row.queue, record.row.handler)
         return handler is not None and resumes(handler.declaration.when_landed, record.effects)
 
-    async def verified(self, record: JobRecord) -> Seen:
+    async def verified(self, record: JobRecord) -> VerifyResult:
         """Look at the effects of a letter; raise unless all of them are there."""
         row = record.row
         word = "if you know that it is done, give result= (--result), which is your word"
@@ -103,14 +103,14 @@ class Returning:
             case Verdict.VERIFIED:
                 return found
             case Verdict.INDETERMINATE:
-                raise NotVerified(f"{untold(found.looks)}; job {row.id} stays {row.state}; {word}")
+                raise NotVerified(f"{undetermined_checks(found.looks)}; job {row.id} stays {row.state}; {word}")
             case _:
                 raise NotVerified(
-                    f"not everything is there ({seen(found.looks)}); job {row.id} stays {row.state}; replay it, and "
+                    f"not everything is there ({summary(found.looks)}); job {row.id} stays {row.state}; replay it, and "
                     "only what is missing runs"
                 )
 
-    async def looked(self, record: JobRecord) -> Seen | None:
+    async def looked(self, record: JobRecord) -> VerifyResult | None:
         """Look at the effects of a letter, if its handler is here, declares some, and can read the payload."""
         row = record.row
         handler: Handler | None = self._registry.find(row.queue, row.handler)
@@ -127,13 +127,13 @@ class Returning:
 
 def ruled(decided: Transition, letter: JobView, ruling: Ruling) -> Transition:
     """Have a replay chained with what the policy said about it, and land only while that policy is in force."""
-    decision = decided.of(Decision)
+    decision = decided.rider(Decision)
     if decision is None or decided.move != Move.REPLAY:
         return decided
     said = {"rule": ruling.permission.rule, "snapshot": ruling.snapshot}
     decision = msgspec.structs.replace(decision, detail=died_under(letter, ruling.snapshot) or None, **said)
-    under = [RuledUnder(ruling.snapshot)] if ruling.stored and ruling.snapshot is not None else []
-    return decided.without(RuledUnder).carrying(decision, *under)
+    under = [DecidedUnder(ruling.snapshot)] if ruling.stored and ruling.snapshot is not None else []
+    return decided.without(DecidedUnder).carrying(decision, *under)
 
 
 def died_under(letter: JobView, snapshot: str | None) -> dict[str, str]:
@@ -157,7 +157,7 @@ def told(decided: Transition, by: str) -> dict[str, str]:
 def resolution(
     record: JobRecord,
     letter: JobView,
-    found: Seen | None,
+    found: VerifyResult | None,
     *,
     by: str,
     reason: str | None,
@@ -190,6 +190,6 @@ def wanted_by(record: JobRecord) -> tuple[str, ...]:
     return msgspec.json.decode(record.row.details, type=Details).wanted_by
 
 
-def standing(row: JobRow) -> Standing:
+def standing(row: JobRow) -> JobRef:
     """Give where a job stands, for a decision about it."""
-    return Standing(row.n, row.token, row.id, row.queue, State(row.state), row.thread_gate)
+    return JobRef(row.n, row.token, row.id, row.queue, State(row.state), row.thread_gate)

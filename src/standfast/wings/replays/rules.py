@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from standfast.failure import Landed
-from standfast.lifecycle import LETTERS, Move, Standing, Transition, Triage
+from standfast.lifecycle import LETTERS, JobRef, Move, Transition, Triage
 from standfast.printable import printable
-from standfast.wings.effects.findings import Sighting, with_findings
+from standfast.wings.effects.findings import LookResult, with_findings
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -17,13 +17,13 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def replay(
-    job: Standing,
+    job: JobRef,
     *,
     attempt: int = 0,
     landed: Landed | None = None,
     by: str | None = None,
     reason: str | None = None,
-    looks: tuple[Sighting, ...] = (),
+    looks: tuple[LookResult, ...] = (),
 ) -> Transition | Refusal:
     """Put a letter back to work: same job, id, key and payload, in a new round.
 
@@ -38,7 +38,7 @@ def replay(
 
 
 def resolve(
-    job: Standing,
+    job: JobRef,
     *,
     by: str,
     reason: str | None,
@@ -46,7 +46,7 @@ def resolve(
     attempt: int = 0,
     result: str | None = None,
     warning: str | None = None,
-    looks: tuple[Sighting, ...] = (),
+    looks: tuple[LookResult, ...] = (),
 ) -> Transition | Refusal:
     """End a letter whose effect is there: a check saw it, or a person says so."""
     if job.state not in LETTERS:
@@ -57,8 +57,8 @@ def resolve(
     return with_findings(job.moved(Move.RESOLVE, attempt=attempt, **asked, **ended), looks=looks)
 
 
-def discard(job: Standing, *, by: str, reason: str, attempt: int = 0) -> Transition | Refusal:
-    """End a letter that nobody wants any more: it never runs again."""
+def discard(job: JobRef, *, by: str, reason: str, attempt: int = 0) -> Transition | Refusal:
+    """End a letter that is no longer wanted: it never runs again."""
     if job.state not in LETTERS:
         return Refusal(f"only a dead or held job can be discarded; this one is {job.state}")
     return job.moved(Move.DISCARD, attempt=attempt, by=printable(by), reason=printable(reason))

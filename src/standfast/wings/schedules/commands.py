@@ -21,7 +21,7 @@ COLUMNS = ("name", "when", "queue", "state", "next runs", "last run", "runs", "m
 
 @click.group()
 def schedule() -> None:
-    """Have work enqueued by the clock."""
+    """Enqueue jobs on a schedule."""
 
 
 @schedule.command("list")
@@ -93,7 +93,7 @@ def pause(*, name: str, url: str | None, as_json: bool) -> None:
 @click.argument("name")
 @shared
 def resume(*, name: str, url: str | None, as_json: bool) -> None:
-    """Let a paused schedule go on with its next regular run."""
+    """Resume a paused schedule with its next regular run."""
     _change(url, name, "resumed", lambda sf: sf.schedules.resume(name), as_json=as_json)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from standfast.dashboard.actions import Action, Back
-from standfast.dashboard.page import Drawn, Page, Visit
-from standfast.server.seen import all_shown
+from standfast.dashboard.actions import Action, ReturnTo
+from standfast.dashboard.page import Page, RenderedPage, Visit
+from standfast.server.token_view import values_for
 
 
-async def schedules(visit: Visit) -> Drawn:
+async def schedules(visit: Visit) -> RenderedPage:
     """Show what comes by the clock."""
     found = (each for each in await visit.sf.schedules.list() if visit.grant.reaches(each["queue"]))
-    return Drawn("schedules.html", {"schedules": all_shown(found, visit.grant)})
+    return RenderedPage("schedules.html", {"schedules": values_for(found, visit.grant)})
 
 
 PAGES = (Page("/schedules", schedules),)
@@ -19,18 +19,18 @@ ACTIONS = (
         "/schedules/{name:path}/pause",
         "POST",
         "/schedules/{name}/pause",
-        Back("/schedules", "schedule-pause", "The schedule is paused."),
+        ReturnTo("/schedules", "schedule-pause", "The schedule is paused."),
     ),
     Action(
         "/schedules/{name:path}/resume",
         "POST",
         "/schedules/{name}/resume",
-        Back("/schedules", "schedule-resume", "The schedule goes on with its next regular tick."),
+        ReturnTo("/schedules", "schedule-resume", "The schedule goes on with its next regular tick."),
     ),
     Action(
         "/schedules/{name:path}/remove",
         "DELETE",
         "/schedules/{name}",
-        Back("/schedules", "schedule-remove", "The schedule is gone; the jobs it enqueued go on."),
+        ReturnTo("/schedules", "schedule-remove", "The schedule is gone; the jobs it enqueued go on."),
     ),
 )

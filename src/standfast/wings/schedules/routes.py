@@ -9,8 +9,8 @@ import msgspec
 from standfast.errors import UnknownSchedule
 from standfast.server.problems import Problem
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import all_shown
 from standfast.server.targets import check_takes_work
+from standfast.server.token_view import values_for
 from standfast.wings.access.words import Right
 
 
@@ -32,7 +32,7 @@ class NewSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def schedules(call: Call) -> Answer:
     """List schedules with their next runs."""
     found = await call.sf.schedules.list()
-    return Answer({"items": all_shown((each for each in found if call.grant.reaches(each["queue"])), call.grant)})
+    return Answer({"items": values_for((each for each in found if call.grant.reaches(each["queue"])), call.grant)})
 
 
 async def add_schedule(call: Call) -> Answer:
@@ -42,16 +42,16 @@ async def add_schedule(call: Call) -> Answer:
     if given["name"] in await _out_of_reach(call):
         raise Problem(403, "forbidden", "a schedule of another queue has this name", "Choose another name.")
     name, queue = given.pop("name"), given.pop("queue")
-    asked: dict[str, Any] = {"by": call.grant.person, **given}
+    options: dict[str, Any] = {"by": call.grant.person, **given}
     if call.grant.is_agent:  # what an agent has done at times is its session's, too
-        asked["session"] = call.grant.session
-    return Answer(await call.sf.schedules.add(name, queue, asked.pop("payload"), **asked))
+        options["session"] = call.grant.session
+    return Answer(await call.sf.schedules.add(name, queue, options.pop("payload"), **options))
 
 
 def _turn(verb: str) -> Any:
     async def turn(call: Call) -> Answer:
         if call.path["name"] in await _out_of_reach(call):
-            raise UnknownSchedule.named(call.path["name"])
+            raise UnknownSchedule.for_id(call.path["name"])
         await getattr(call.sf.schedules, verb)(call.path["name"])
         return Answer(None, 204)
 
@@ -59,7 +59,7 @@ def _turn(verb: str) -> Any:
 
 
 async def _out_of_reach(call: Call) -> set[str]:
-    """Name the schedules that whoever asks may not know of."""
+    """Name the schedules that the caller may not see."""
     if call.grant.queues is None:
         return set()
     return {each["name"] for each in await call.sf.schedules.list() if not call.grant.reaches(each["queue"])}
@@ -67,8 +67,8 @@ async def _out_of_reach(call: Call) -> set[str]:
 
 ROUTES = (
     Route("GET", "/schedules", Right.READ, schedules, "List schedules with their next runs"),
-    Route("POST", "/schedules", Right.OPERATE, add_schedule, "Put a schedule in force", body=NewSchedule),
-    Route("POST", "/schedules/{name}/pause", Right.OPERATE, _turn("pause"), "Tick no more", answers=(204,)),
+    Route("POST", "/schedules", Right.OPERATE, add_schedule, "Add or change a schedule", body=NewSchedule),
+    Route("POST", "/schedules/{name}/pause", Right.OPERATE, _turn("pause"), "Pause a schedule", answers=(204,)),
     Route("POST", "/schedules/{name}/resume", Right.OPERATE, _turn("resume"), "Tick again", answers=(204,)),
     Route("DELETE", "/schedules/{name}", Right.OPERATE, _turn("remove"), "Remove a schedule", answers=(204,)),
 )

@@ -131,7 +131,7 @@ class Plan(NamedTuple):
 
 
 def plan(times: Times, first: float, now: float, missed: Missed) -> Plan:
-    """Decide about everything that is due, from the first tick that nobody has run yet.
+    """Decide about everything that is due, from the first tick that has not run yet.
 
     Of several that are due, all but the last were missed; the last one was if it is late by more than the grace.
     """
@@ -141,21 +141,21 @@ def plan(times: Times, first: float, now: float, missed: Missed) -> Plan:
     return Plan(runs, due.number - len(runs), times.after(max(now, due.last[-1])))
 
 
-def told_times(ticks: Iterable[float], to_wall: float, last: float | None) -> list[float]:
+def wall_times(ticks: Iterable[float], to_wall: float, last: float | None) -> list[float]:
     """Give the wall times by which ticks of an interval are told, each once and behind the last that was told.
 
     Where the clock was set back, ticks go on and their wall times would come again: those are told a millisecond apart
     until the clock has caught up.
     """
-    told: list[float] = []
+    walls: list[float] = []
     for tick in ticks:
         moment = round(tick + to_wall, 3)
         last = moment if last is None or moment > last else round(last + APART, 3)
-        told.append(last)
-    return told
+        walls.append(last)
+    return walls
 
 
-def turned_back(times: Times, following: float | None, now: float) -> float | None:
+def earlier_tick(times: Times, following: float | None, now: float) -> float | None:
     """Give the tick that comes before the one that is waited for: the clock was set back since. None if there is none.
 
     A tick that ran already is known by its time, and does not run again.
@@ -171,8 +171,8 @@ def check_cron(text: str, zone: tzinfo, now: float) -> None:
     try:
         following = Cron(text, zone).after(now)
     except (CronSimError, AssertionError, TypeError, ValueError) as error:
-        said = str(error)
-        why = f"{said[:1].lower()}{said[1:]}" if isinstance(error, CronSimError) else "it is no cron expression"
+        problem = str(error)
+        why = f"{problem[:1].lower()}{problem[1:]}" if isinstance(error, CronSimError) else "it is no cron expression"
         never = ", or a day that none of its months has" if why == "bad day-of-month" else ""
         raise ConfigurationError(f"cron={text!r} cannot be read: {why}{never}; {FIELDS}") from error
     if following is None:
@@ -186,7 +186,7 @@ def spread(name: str, tick: float, following: float | None, jitter: float) -> fl
     return room * int.from_bytes(drawn) / (1 << 56)
 
 
-class Late(NamedTuple):
+class LateSchedule(NamedTuple):
     """A schedule whose run is overdue, by so many seconds, or whose queue is paused."""
 
     name: str
@@ -195,7 +195,7 @@ class Late(NamedTuple):
     queue_paused: bool
 
 
-def issues(found: Iterable[Late], *, workers: bool) -> Iterator[str]:
+def issues(found: Iterable[LateSchedule], *, workers: bool) -> Iterator[str]:
     """Word what is wrong with schedules."""
     why = (
         "though workers are alive: its queue may be full, else see their logs" if workers else "and no worker is alive"

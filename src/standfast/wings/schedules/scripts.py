@@ -1,4 +1,4 @@
-"""Scripts for schedules: what is asked for again and again, and each tick of it once, whoever comes first.
+"""Scripts for schedules: recurring jobs, each tick once, by whichever worker is first.
 
 A tick is planned outside: which ticks are due and which comes next is arithmetic. The transaction that writes it holds
 the schedule's row, looks whether the plan still fits, and writes the jobs, their ticks and the next run together.
@@ -55,7 +55,7 @@ class Schedule(NamedTuple):
         return self.next_wall if self.next_at is None else self.next_at
 
 
-class Next(NamedTuple):
+class NextRun(NamedTuple):
     """When a schedule runs next, in queue time or in wall time; neither if it never does."""
 
     at: float | None = None
@@ -68,7 +68,7 @@ class Next(NamedTuple):
         return None if self.wall is None else self.wall - round_.now - round_.skew
 
 
-class Put(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleUpsert(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule on its way in; `following` counts where its times are new."""
 
     name: str
@@ -77,32 +77,32 @@ class Put(msgspec.Struct, frozen=True, kw_only=True):
     timing: str
     by: str
     anchor: float
-    following: Next
+    following: NextRun
 
 
 Change = Literal["added", "changed", "unchanged"]
 
 
-class Pausing(NamedTuple):
+class PauseRequest(NamedTuple):
     """A schedule to be paused, or to go on from `following`, as long as its times are still these."""
 
     name: str
     timing: str
     paused: bool
-    following: Next
+    following: NextRun
 
 
 Runs = list[tuple[float, NewJob]]
 """Ticks, each with its job."""
 
 
-class Ticking(msgspec.Struct, frozen=True, kw_only=True):
+class TickDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What was decided about a schedule as it was seen: which ticks run, each as a job, and which comes next."""
 
     seen: Schedule
     runs: tuple[tuple[float, NewJob], ...]
-    following: Next
-    told: dict[float, float] = {}
+    following: NextRun
+    wall_times: dict[float, float] = {}
     """The wall time by which each tick that runs is told."""
     missed: int = 0
 
@@ -110,8 +110,8 @@ class Ticking(msgspec.Struct, frozen=True, kw_only=True):
 # --- asking for something again and again
 
 
-@writes(apart=True)
-def put(round_: Round, puts: Sequence[Put]) -> Script[list[Change]]:
+@writes(separate=True)
+def put(round_: Round, puts: Sequence[ScheduleUpsert]) -> Script[list[Change]]:
     """Store schedules, or change them. One whose times did not change keeps its anchor, its pause and its next run."""
     answers: list[Change] = []
     yield from threads.lock(round_, [f"schedule:{each.name}" for each in puts])  # one that is not there has no row
@@ -125,40 +125,40 @@ def put(round_: Round, puts: Sequence[Put]) -> Script[list[Change]]:
     return answers
 
 
-def _write(round_: Round, each: Put, known: Schedule | None) -> Script[None]:
+def _write(round_: Round, each: ScheduleUpsert, known: Schedule | None) -> Script[None]:
     kept = known if known is not None and known.timing == each.timing else None
-    following = each.following if kept is None else Next(kept.next_at, kept.next_wall)
+    following = each.following if kept is None else NextRun(kept.next_at, kept.next_wall)
     row = {"name": each.name, "queue": each.queue, "spec": each.spec, "timing": each.timing, "by": each.by}
     yield (
         "write_schedule",
         {**row, "anchor": each.anchor if kept is None else kept.anchor, **_stored(round_, following)},
     )
     if known is None:
-        round_.told[NoticeKind.SCHEDULE_ADDED, each.queue].append(each.name)
+        round_.notices[NoticeKind.SCHEDULE_ADDED, each.queue].append(each.name)
     else:
-        round_.told[NoticeKind.SCHEDULE_CHANGED, each.queue].append(each.name)
+        round_.notices[NoticeKind.SCHEDULE_CHANGED, each.queue].append(each.name)
     _hint(round_, following)
 
 
-def _stored(round_: Round, following: Next) -> dict[str, Any]:
-    ended = following == Next()
+def _stored(round_: Round, following: NextRun) -> dict[str, Any]:
+    ended = following == NextRun()
     return {"next_at": following.at, "next_wall": following.wall, "ended_at": round_.now if ended else None}
 
 
-def _hint(round_: Round, following: Next) -> None:
+def _hint(round_: Round, following: NextRun) -> None:
     """Have workers look when a run comes earlier than they may know."""
     seconds = following.seconds(round_)
     if seconds is not None and seconds < SOON:
-        round_.work_in(TIMETABLE, seconds)
+        round_.note_work(TIMETABLE, seconds)
 
 
 def _locked(name: str) -> Script[Schedule | None]:
     return next((Schedule(*row) for row in (yield "lock_schedule", {"name": name})), None)
 
 
-@writes(apart=True)
-def pause(round_: Round, pausings: Sequence[Pausing]) -> Script[list[bool | None]]:
-    """Pause schedules or let them go on; answer None for one nobody knows, False where its times are others by now."""
+@writes(separate=True)
+def pause(round_: Round, pausings: Sequence[PauseRequest]) -> Script[list[bool | None]]:
+    """Pause schedules or let them go on; answer None for an unknown one, False where its times have changed."""
     answers: list[bool | None] = []
     for name, timing, paused, following in pausings:
         known = yield from _locked(name)
@@ -166,23 +166,23 @@ def pause(round_: Round, pausings: Sequence[Pausing]) -> Script[list[bool | None
         if known is None or known.timing != timing or bool(known.paused) == paused:
             continue
         stays = known.ended_at is not None or paused
-        then = Next(known.next_at, known.next_wall) if stays else following
+        then = NextRun(known.next_at, known.next_wall) if stays else following
         yield "pause_schedule", {"name": name, "paused": int(paused), **_stored(round_, then)}
-        round_.told[NoticeKind.SCHEDULE_PAUSED if paused else NoticeKind.SCHEDULE_RESUMED, known.queue].append(name)
+        round_.notices[NoticeKind.SCHEDULE_PAUSED if paused else NoticeKind.SCHEDULE_RESUMED, known.queue].append(name)
         if not paused:
             _hint(round_, then)
     return answers
 
 
-@writes(apart=True)
+@writes(separate=True)
 def remove(round_: Round, names: Sequence[str]) -> Script[list[bool]]:
-    """Forget schedules; their ticks stay known, and their jobs go on. False for one nobody knows."""
+    """Forget schedules; their ticks stay known, and their jobs go on. False for an unknown one."""
     answers = []
     for name in names:
         known = yield from _locked(name)
         if known is not None:
             yield "delete_schedule", {"name": name}
-            round_.told[NoticeKind.SCHEDULE_REMOVED, known.queue].append(name)
+            round_.notices[NoticeKind.SCHEDULE_REMOVED, known.queue].append(name)
         answers.append(known is not None)
     return answers
 
@@ -190,11 +190,13 @@ def remove(round_: Round, names: Sequence[str]) -> Script[list[bool]]:
 # --- ticking
 
 
-@writes(room=ROOM_TO_ACCEPT, apart=True, newcomers=lambda tickings: (job for each in tickings for _, job in each.runs))
-def tick(round_: Round, tickings: Sequence[Ticking]) -> Script[list[bool]]:
+@writes(
+    room=ROOM_TO_ACCEPT, separate=True, newcomers=lambda tickings: (job for each in tickings for _, job in each.runs)
+)
+def tick(round_: Round, tickings: Sequence[TickDecision]) -> Script[list[bool]]:
     """Write what was decided about schedules that are still as they were seen; answer which are done with.
 
-    A row that somebody else has is left to them, and one that changed is planned anew.
+    A locked row is left to its holder, and one that changed is planned again.
     """
     names = text(sorted({each.seen.name for each in tickings}))
     rows = yield "lock_free_schedules", {"names": names}
@@ -217,7 +219,7 @@ def _fits(seen: Schedule, now: Schedule | None) -> bool:
     return (seen.spec, seen.anchor, seen.following) == (now.spec, now.anchor, now.following)
 
 
-def _unknown(ticking: Ticking) -> Script[Runs]:
+def _unknown(ticking: TickDecision) -> Script[Runs]:
     """Leave out the ticks that ran before: the clock was set back, or the schedule was removed and came again."""
     if not ticking.runs:
         return []
@@ -235,7 +237,7 @@ def _enqueued(round_: Round, jobs: Sequence[NewJob]) -> Script[dict[str, Receipt
 
 
 def _ticked(
-    round_: Round, ticking: Ticking, runs: Sequence[tuple[float, NewJob]], receipts: dict[str, Receipt]
+    round_: Round, ticking: TickDecision, runs: Sequence[tuple[float, NewJob]], receipts: dict[str, Receipt]
 ) -> Script[None]:
     """Write the ticks that ran, and when the next one does. Where a queue had no room, all is decided anew later."""
     seen = ticking.seen
@@ -245,21 +247,21 @@ def _ticked(
     whole = len(ran) == len(runs)
     if not (ran or whole):
         return
-    following = ticking.following if whole else Next(seen.next_at, seen.next_wall)
+    following = ticking.following if whole else NextRun(seen.next_at, seen.next_wall)
     missed = ticking.missed if whole else 0
     counts = {"runs": len(ran), "coalesced": sum(it.outcome == "coalesced" for _, it in ran), "missed": missed}
-    last = {"last_tick": ticking.told[ran[-1][0]] if ran else None, "last_job": ran[-1][1].id if ran else None}
+    last = {"last_tick": ticking.wall_times[ran[-1][0]] if ran else None, "last_job": ran[-1][1].id if ran else None}
     yield "move_schedule", {"name": seen.name, **_stored(round_, following), **last, **counts}
     if missed:
-        round_.told[NoticeKind.SCHEDULE_MISSED, seen.queue].append(seen.name)
-    if following == Next():
-        round_.told[NoticeKind.SCHEDULE_ENDED, seen.queue].append(seen.name)
+        round_.notices[NoticeKind.SCHEDULE_MISSED, seen.queue].append(seen.name)
+    if following == NextRun():
+        round_.notices[NoticeKind.SCHEDULE_ENDED, seen.queue].append(seen.name)
 
 
 # --- looking, and keeping order
 
 
-def listed() -> Script[list[Schedule]]:
+def list_schedules() -> Script[list[Schedule]]:
     """Read all schedules, by name."""
     return [Schedule(*row) for row in (yield "schedule_rows", {})]
 

@@ -21,7 +21,7 @@ FROM schedule WHERE name = :name FOR UPDATE
 -- locks: schedules
 -- waits: no
 -- There is one writer at a time.
--- Whoever comes first has it; the others do not wait.
+-- The first has it; the others do not wait.
 SELECT :columns(Schedule)
 FROM schedule WHERE name IN :texts(names) ORDER BY name FOR UPDATE SKIP LOCKED
 

@@ -1,4 +1,4 @@
-"""Enqueues what schedules ask for, when its time comes. Any worker can, and whoever comes first does."""
+"""Enqueues what schedules ask for, when its time comes. Any worker can, and the first does."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import suppress
 from functools import partial
 
 from standfast.concurrency.loops import Loop
-from standfast.concurrency.threads import aside
+from standfast.concurrency.threads import run_in_thread
 from standfast.errors import ConfigurationError, StoreUnavailable
 from standfast.store.store import Store
 from standfast.telemetry import Tracing
 from standfast.wings.schedules import scripts as schedule_scripts
-from standfast.wings.schedules.scripts import Schedule, Ticking
-from standfast.wings.schedules.ticking import set_back, ticking
+from standfast.wings.schedules.scripts import Schedule, TickDecision
+from standfast.wings.schedules.ticking import decide_tick, set_back
 from standfast.worker.traced_attempt import Ticks
 
 log = logging.getLogger("standfast.worker")
@@ -30,7 +30,7 @@ STAGGER = 0.05
 SET_BACK = 1.0
 """Seconds by which a clock must fall behind to have been set back."""
 
-Decide = Callable[[Schedule, float, float], Ticking | None]
+Decide = Callable[[Schedule, float, float], TickDecision | None]
 
 
 class Timetable(Loop):
@@ -72,23 +72,23 @@ class Timetable(Loop):
         self._away = False
         self._wait = LONGEST_WAIT if left is None else min(LONGEST_WAIT, left + self._roll() * STAGGER)
         if left is not None and left <= 0:
-            self._wait = AFTER_TROUBLE  # its queue is full, or somebody else is at it
+            self._wait = AFTER_TROUBLE  # its queue is full, or another worker has it
 
     async def run_due(self) -> int:
         """Enqueue everything that is due; give how many schedules that were."""
         within = self._set_back_within()
         if within is not None:
-            known = await self._store.read(schedule_scripts.listed())
-            await self._write(await self._decided(known, partial(set_back, within=within)))
+            known = await self._store.read(schedule_scripts.list_schedules())
+            await self._write(await self._decide_all(known, partial(set_back, within=within)))
         went = 0
         while due := await self._store.read(schedule_scripts.due(*self._store.times())):
-            done = sum(await self._tick(await self._decided(due, ticking)))
+            done = sum(await self._tick(await self._decide_all(due, decide_tick)))
             went += done
             if not done:
                 break
         return went
 
-    async def _write(self, tickings: Sequence[Ticking]) -> list[bool]:
+    async def _write(self, tickings: Sequence[TickDecision]) -> list[bool]:
         """Write what was decided about schedules; tell which of them are done with."""
         return await self._store.write_all(schedule_scripts.tick, tickings) if tickings else []
 
@@ -99,12 +99,12 @@ class Timetable(Loop):
         before, self._seen = self._seen or (here, float("inf")), now
         return here - before[0] if now[1] < before[1] - SET_BACK else None
 
-    async def _decided(self, schedules: Sequence[Schedule], decide: Decide) -> list[Ticking]:
+    async def _decide_all(self, schedules: Sequence[Schedule], decide: Decide) -> list[TickDecision]:
         """Decide beside the loop: after a long time without workers there is much to count."""
         waiting = [each for each in schedules if each.following is not None and not each.paused]
-        return await aside(self._decide, waiting, decide) if waiting else []
+        return await run_in_thread(self._decide, waiting, decide) if waiting else []
 
-    def _decide(self, schedules: Sequence[Schedule], decide: Decide) -> list[Ticking]:
+    def _decide(self, schedules: Sequence[Schedule], decide: Decide) -> list[TickDecision]:
         found = []
         now, wall = self._store.times()
         for each in schedules:

@@ -21,12 +21,12 @@ from standfast.wings.schedules.rules import (
     Missed,
     Once,
     Times,
+    earlier_tick,
     plan,
     spread,
-    told_times,
-    turned_back,
+    wall_times,
 )
-from standfast.wings.schedules.scripts import Next, Schedule, Ticking
+from standfast.wings.schedules.scripts import NextRun, Schedule, TickDecision
 from standfast.wings.threads.scripts import EVERY_TICK, TICKS
 
 OWN_LABELS = ("schedule", "tick", "missed")
@@ -100,64 +100,66 @@ def zone_of(name: object) -> tzinfo:
         if str(name) in known:
             raise ConfigurationError(f"the data of time zone {name!r} cannot be read here: {error}") from error
         near = get_close_matches(str(name), known, n=1)
-        meant = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ConfigurationError(f"no time zone is called {name!r}{meant}; write for example Europe/Berlin") from error
+        suggestion = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ConfigurationError(
+            f"no time zone is called {name!r}{suggestion}; write for example Europe/Berlin"
+        ) from error
 
 
-def first_run(spec: Spec, now: float, wall: float) -> Next:
+def first_run(spec: Spec, now: float, wall: float) -> NextRun:
     """Give when a schedule that is added now, or goes on now, runs first. A time that is long past never does."""
     if spec.at is not None:
-        return Next(wall=spec.at) if spec.at > wall - GRACE else Next()
+        return NextRun(wall=spec.at) if spec.at > wall - GRACE else NextRun()
     return _next(spec, spec.times(now).after(wall if spec.every is None else now))
 
 
-def run_after_pause(spec: Spec, anchor: float, now: float, wall: float) -> Next:
+def run_after_pause(spec: Spec, anchor: float, now: float, wall: float) -> NextRun:
     """Give when a schedule that was paused runs next: what came meanwhile is left out; intervals keep their beat."""
     return first_run(spec, now, wall) if spec.every is None else _next(spec, spec.times(anchor).after(now))
 
 
-def _next(spec: Spec, tick: float | None) -> Next:
-    return Next(wall=tick) if spec.every is None else Next(at=tick)
+def _next(spec: Spec, tick: float | None) -> NextRun:
+    return NextRun(wall=tick) if spec.every is None else NextRun(at=tick)
 
 
-def ticking(schedule: Schedule, now: float, wall: float, ids: Ids = IDS) -> Ticking:
+def decide_tick(schedule: Schedule, now: float, wall: float, ids: Ids = IDS) -> TickDecision:
     """Decide about a schedule whose time has come."""
     spec = spec_of(schedule.spec)
     times, clock = spec.times(schedule.anchor), wall if spec.every is None else now
     decided = plan(times, schedule.following or clock, clock, spec.missed)
     to_wall = wall - clock
-    told = decided.runs if spec.every is None else told_times(decided.runs, to_wall, schedule.last_tick)
+    walls = decided.runs if spec.every is None else wall_times(decided.runs, to_wall, schedule.last_tick)
     jobs = []
     for place, tick in enumerate(decided.runs):
         late = spread(schedule.name, tick, times.after(tick), spec.jitter)
         start = tick + to_wall + late if late else None
         missed = 0 if place else decided.missed
-        jobs.append((tick, _job(schedule, spec, told[place], ids.mint(wall), start=start, missed=missed)))
-    return Ticking(
+        jobs.append((tick, _job(schedule, spec, walls[place], ids.mint(wall), start=start, missed=missed)))
+    return TickDecision(
         seen=schedule,
         runs=tuple(jobs),
         following=_next(spec, decided.following),
-        told=dict(zip(decided.runs, told, strict=True)),
+        wall_times=dict(zip(decided.runs, walls, strict=True)),
         missed=decided.missed,
     )
 
 
-def set_back(schedule: Schedule, now: float, wall: float, *, within: float = 0.0) -> Ticking | None:
+def set_back(schedule: Schedule, now: float, wall: float, *, within: float = 0.0) -> TickDecision | None:
     """Have a schedule wait for an earlier tick than it does, where the clock was set back within so many seconds."""
     spec = spec_of(schedule.spec)
     clock = wall if spec.every is None else now
-    earlier = turned_back(spec.times(schedule.anchor), schedule.following, clock - within)
-    return None if earlier is None else Ticking(seen=schedule, runs=(), following=_next(spec, earlier))
+    earlier = earlier_tick(spec.times(schedule.anchor), schedule.following, clock - within)
+    return None if earlier is None else TickDecision(seen=schedule, runs=(), following=_next(spec, earlier))
 
 
 def _job(schedule: Schedule, spec: Spec, tick: float, job_id: str, *, start: float | None, missed: int) -> NewJob:
     """Lay the job of one tick out; it starts at once, or late by its jitter."""
-    asked = _details(spec.details)
-    labels = {**(asked.labels or {}), "schedule": schedule.name, "tick": _told(tick)}
+    spec_details = _details(spec.details)
+    labels = {**(spec_details.labels or {}), "schedule": schedule.name, "tick": _isoformat(tick)}
     details = msgspec.structs.replace(
-        asked,
+        spec_details,
         labels={**labels, "missed": str(missed)} if missed else labels,
-        requester=asked.requester or schedule.added_by,
+        requester=spec_details.requester or schedule.added_by,
         queue_reason="scheduled_job",
     )
     return NewJob(
@@ -181,10 +183,10 @@ def _thread(name: str, spec: Spec) -> str | None:
     return f"{EVERY_TICK if spec.missed == 'all' else TICKS}{name}"
 
 
-def _told(moment: float) -> str:
+def _isoformat(moment: float) -> str:
     """Give a moment as a label: seconds, and a fraction only where there is one."""
-    told = datetime.fromtimestamp(round(moment, 3), UTC)
-    return told.isoformat(timespec="milliseconds" if told.microsecond else "seconds").replace("+00:00", "Z")
+    moment_ = datetime.fromtimestamp(round(moment, 3), UTC)
+    return moment_.isoformat(timespec="milliseconds" if moment_.microsecond else "seconds").replace("+00:00", "Z")
 
 
 def next_runs(schedule: Schedule, spec: Spec, skew: float, number: int) -> Sequence[datetime]:
@@ -202,5 +204,5 @@ def options_of(spec: Spec) -> dict[str, Any]:
     """Give what was asked for the jobs, under the names that `enqueue` has."""
     details = _details(spec.details)
     given = {"priority": spec.priority, "attempts": spec.budget, "lease": spec.lease, "thread_key": spec.thread_key}
-    asked = {name: getattr(details, name) for name in ("session", "requester", "risk", "labels")}
-    return {name: value for name, value in (given | asked).items() if value is not None}
+    options = {name: getattr(details, name) for name in ("session", "requester", "risk", "labels")}
+    return {name: value for name, value in (given | options).items() if value is not None}

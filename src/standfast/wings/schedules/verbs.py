@@ -19,7 +19,7 @@ from standfast.wings.queues.checks import Admission
 from standfast.wings.records.view import shown_payload
 from standfast.wings.schedules import scripts as schedules
 from standfast.wings.schedules.rules import Missed, check_cron
-from standfast.wings.schedules.scripts import Next, Pausing, Put, Schedule
+from standfast.wings.schedules.scripts import NextRun, PauseRequest, Schedule, ScheduleUpsert
 from standfast.wings.schedules.ticking import (
     OWN_LABELS,
     Spec,
@@ -66,7 +66,7 @@ class Schedules:
     async def list(self) -> list[dict[str, Any]]:
         """Give every schedule with its times in plain words, its next runs, and what became of the last."""
         await self._ready()
-        return [self._shown(each) for each in await self._store.read(schedules.listed())]
+        return [self._display(each) for each in await self._store.read(schedules.list_schedules())]
 
     async def add(
         self,
@@ -103,12 +103,12 @@ class Schedules:
         known = await self._store.read(schedules.one(name))
         if known is None or known.spec != spec.text:
             known = await self._put(name, spec, checked_name("by", by or user()))
-        return self._shown(known)
+        return self._display(known)
 
     async def _put(self, name: str, spec: Spec, by: str) -> Schedule:
         now, wall = self._store.times()
         following = first_run(spec, now, wall)
-        put = Put(
+        put = ScheduleUpsert(
             name=name,
             queue=spec.queue,
             spec=spec.text,
@@ -118,15 +118,15 @@ class Schedules:
             following=following,
         )
         change = await self._store.write(schedules.put, put)
-        if change == "added" and following == Next():
+        if change == "added" and following == NextRun():
             log.warning("schedule %s is for a time that is past, and will not run: %s", name, spec.when)
-        return await self._known(name)
+        return await self._known_schedule(name)
 
     async def remove(self, name: str) -> None:
         """Forget a schedule; the jobs it has enqueued go on."""
         await self._ready()
-        if not await self._store.write(schedules.remove, _named(name)):
-            raise UnknownSchedule.named(name)
+        if not await self._store.write(schedules.remove, _checked_name(name)):
+            raise UnknownSchedule.for_id(name)
 
     async def pause(self, name: str) -> None:
         """Enqueue nothing more until `resume`; the jobs it has enqueued go on."""
@@ -140,23 +140,23 @@ class Schedules:
         await self._ready()
         landed: bool | None = False
         while landed is False:  # its times changed between the look and the write
-            known = await self._known(_named(name))
+            known = await self._known_schedule(_checked_name(name))
             following = run_after_pause(spec_of(known.spec), known.anchor, *self._store.times())
-            landed = await self._store.write(schedules.pause, Pausing(name, known.timing, paused, following))
+            landed = await self._store.write(schedules.pause, PauseRequest(name, known.timing, paused, following))
         if landed is None:
-            raise UnknownSchedule.named(name)
+            raise UnknownSchedule.for_id(name)
 
-    async def _known(self, name: str) -> Schedule:
+    async def _known_schedule(self, name: str) -> Schedule:
         known = await self._store.read(schedules.one(name))
         if known is None:
-            raise UnknownSchedule.named(name)
+            raise UnknownSchedule.for_id(name)
         return known
 
-    def _shown(self, schedule: Schedule) -> dict[str, Any]:
+    def _display(self, schedule: Schedule) -> dict[str, Any]:
         spec = spec_of(schedule.spec)
         zone = zone_of(spec.tz)
         times = {"at": spec.at, "last_tick": schedule.last_tick}
-        told = {name: value and datetime.fromtimestamp(round(value, 3), zone) for name, value in times.items()}
+        moments = {name: value and datetime.fromtimestamp(round(value, 3), zone) for name, value in times.items()}
         return {
             "name": schedule.name,
             "when": spec.when,
@@ -164,7 +164,7 @@ class Schedules:
             "handler": spec.handler,
             "payload": shown_payload(spec.handler, spec.payload),
             **{name: getattr(spec, name) for name in ("cron", "every", "tz", "missed", "jitter", "overlap")},
-            **told,
+            **moments,
             "options": options_of(spec),
             "added_by": schedule.added_by,
             "paused": bool(schedule.paused),
@@ -180,8 +180,8 @@ class Schedules:
         """Check the times that were asked for."""
         given = {"cron": cron, "every": every, "at": at}
         if sum(each is not None for each in given.values()) != 1:
-            said = ", ".join(name for name, each in given.items() if each is not None) or "none of them"
-            raise ConfigurationError(f"a schedule has one of cron, every and at, not {said}; nothing was written")
+            named = ", ".join(name for name, each in given.items() if each is not None) or "none of them"
+            raise ConfigurationError(f"a schedule has one of cron, every and at, not {named}; nothing was written")
         zone = zone_of(tz)
         if cron is not None:
             if not isinstance(cron, str):
@@ -221,7 +221,7 @@ def _spec(job: NewJob, options: dict[str, Any], **rest: Any) -> Spec:
     return Spec(**same, thread_key=job.thread_key, details=msgspec.json.encode(details).decode(), **rest)
 
 
-def _named(name: object) -> str:
+def _checked_name(name: object) -> str:
     """Check a name before the store is asked: not every one can be."""
     return checked_name("a schedule's name", name)
 
@@ -240,14 +240,14 @@ def _moment(value: When | str | None, tz: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LATEST_MOMENT:
         return float(value)
     try:
-        told = datetime.fromisoformat(value) if isinstance(value, str) else value
+        parsed = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
-        told = None
-    if not isinstance(told, datetime):
+        parsed = None
+    if not isinstance(parsed, datetime):
         raise ConfigurationError(f"at must be a time such as '2026-12-24T18:00', a datetime or seconds, not {value!r}")
-    if told.utcoffset() is not None:
-        return told.timestamp()
-    moment = told.replace(tzinfo=zone_of(tz)).timestamp()
-    if datetime.fromtimestamp(moment, zone_of(tz)).replace(tzinfo=None, fold=0) != told.replace(fold=0):
-        raise ConfigurationError(f"there is no {told.isoformat(sep=' ')} in {tz}: its clocks go forward past it")
+    if parsed.utcoffset() is not None:
+        return parsed.timestamp()
+    moment = parsed.replace(tzinfo=zone_of(tz)).timestamp()
+    if datetime.fromtimestamp(moment, zone_of(tz)).replace(tzinfo=None, fold=0) != parsed.replace(fold=0):
+        raise ConfigurationError(f"there is no {parsed.isoformat(sep=' ')} in {tz}: its clocks go forward past it")
     return moment

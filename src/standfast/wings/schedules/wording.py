@@ -31,11 +31,11 @@ def interval(seconds: float) -> str:
 
 def cron(text: str, zone: str) -> str:
     """Say the usual expressions in words; any other is given as it is."""
-    said = _said(text.upper().split())
-    return f"cron {text} {zone}" if said is None else said.replace("@zone", zone)
+    words = _in_words(text.upper().split())
+    return f"cron {text} {zone}" if words is None else words.replace("@zone", zone)
 
 
-def _said(fields: list[str]) -> str | None:
+def _in_words(fields: list[str]) -> str | None:
     if len(fields) != len(("minute", "hour", "day", "month", "weekday")):
         return None
     minute, hour, day, month, weekday = fields
@@ -45,7 +45,7 @@ def _said(fields: list[str]) -> str | None:
         return often
     if not minute.isdigit() or not _NUMBERS.fullmatch(hour):
         return None
-    at = _listed([f"{int(each):02}:{int(minute):02}" for each in hour.split(",")])
+    at = _join([f"{int(each):02}:{int(minute):02}" for each in hour.split(",")])
     which = _which(day, weekday)
     return None if which is None else f"{which} at {at} @zone"
 
@@ -82,8 +82,8 @@ def _weekdays(field: str) -> str | None:
     if not _NUMBERS.fullmatch(field):
         return None
     numbers = [int(each) for each in field.split(",")]
-    return _listed([DAYS[each] for each in numbers]) if max(numbers) < len(DAYS) else None
+    return _join([DAYS[each] for each in numbers]) if max(numbers) < len(DAYS) else None
 
 
-def _listed(words: list[str]) -> str:
+def _join(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

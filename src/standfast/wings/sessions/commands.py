@@ -41,5 +41,5 @@ def inbox(*, session: str, every: bool, ack: str | None, limit: int, url: str | 
 def _row(message: dict[str, Any]) -> list[str | Cell]:
     style = "dim" if message["read"] else "green" if message["kind"] in QUIET else "bold red"
     when = ago(message["at"], now())
-    told = [message["job_id"], message["message"], message["hint"]]
-    return [message["id"], Cell(message["kind"], style), when, *told]
+    cells = [message["job_id"], message["message"], message["hint"]]
+    return [message["id"], Cell(message["kind"], style), when, *cells]

@@ -6,7 +6,7 @@ import msgspec
 
 from standfast.server.auth import own_session
 from standfast.server.route import Answer, Call, Route
-from standfast.server.seen import all_shown
+from standfast.server.token_view import values_for
 from standfast.wings.access.words import Right
 
 
@@ -20,7 +20,7 @@ async def inbox(call: Call) -> Answer:
     """Give a session's messages, to its own token alone: reading marks what went well as read."""
     wanted: WantedMessages = call.query
     found = await call.sf.inbox.list(own_session(call.grant, call.path["id"]), unread=wanted.unread)
-    return Answer({"items": all_shown(found, call.grant)})
+    return Answer({"items": values_for(found, call.grant)})
 
 
 ROUTES = (

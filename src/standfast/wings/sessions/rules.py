@@ -28,7 +28,7 @@ RESULT_THERE = "Nothing is left to do; fetch its result by its id."
 NO_RESULT = "Nothing is left to do."
 
 
-class Told(NamedTuple):
+class MessageText(NamedTuple):
     """A message in words."""
 
     message: str
@@ -54,35 +54,35 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an earlier run may have done it too; it need not have counted as an attempt."""
 
 
-def worded(end: End) -> Told:
+def word_message(end: End) -> MessageText:
     """Word a message."""
-    return _done(end) if end.kind in QUIET else Told(_what(end), _next(end))
+    return _done(end) if end.kind in QUIET else MessageText(_what(end), _next(end))
 
 
-def _done(end: End) -> Told:
+def _done(end: End) -> MessageText:
     first = "after a run that was cut off and did not count" if end.maybe else "at the first attempt"
     tries = first if end.attempts <= 1 else f"after {end.attempts} attempts"
-    how = f"somebody settled it ({end.by})" if end.by else tries
+    how = f"{end.by} settled it" if end.by else tries
     warned = f" ({end.warning})" if end.warning else ""
     hint = (RESULT_HERE if end.carries_result else RESULT_THERE) if end.has_result else NO_RESULT
-    return Told(f"{end.target} is done, {how}{warned}.", hint)
+    return MessageText(f"{end.target} is done, {how}{warned}.", hint)
 
 
 def _what(end: End) -> str:
-    told = "" if end.failure is None else end.failure.told or end.failure.reason_code
+    failure = "" if end.failure is None else end.failure.summary or end.failure.reason_code
     match end.state, end.answer:
         case "cancelled", _:
-            return f"{end.target} was cancelled{_by(end)}."
+            return f"{end.target} was cancelled{_by_whom(end)}."
         case "dead", "denied" | "expired" | "void" as answer if end.by or answer != "denied":
-            return f"{end.target} stays dead: its approval is {answer}{_by(end)}. It had failed: {told}."
+            return f"{end.target} stays dead: its approval is {answer}{_by_whom(end)}. It had failed: {failure}."
         case "held", _:
-            return f"{end.target} is held: {told}."
+            return f"{end.target} is held: {failure}."
         case _:
             tries = "without being tried" if not end.attempts else f"after {end.attempts} attempts"
-            return f"{end.target} failed for good {tries if end.attempts != 1 else 'at its one attempt'}: {told}."
+            return f"{end.target} failed for good {tries if end.attempts != 1 else 'at its one attempt'}: {failure}."
 
 
-def _by(end: End) -> str:
+def _by_whom(end: End) -> str:
     who = f" by {end.by}" if end.by else ""
     return f"{who}: {end.reason}" if end.reason else who
 

@@ -62,7 +62,7 @@ class Body(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether an earlier run may have done it too."""
 
 
-class Known(NamedTuple):
+class EndedJob(NamedTuple):
     """Whose job it is that ended, how often it was tried, and what it died of before."""
 
     origin: Origin
@@ -72,29 +72,31 @@ class Known(NamedTuple):
 
 def tell(round_: Round, moved: Sequence[Transition]) -> Script[None]:
     """Write what sessions are told of these ends. Jobs without a session cost nothing where a worker ended them."""
-    known = {each.n: Known(origin, each.attempt + each.spends) for each in moved if (origin := each.of(Origin))}
+    known = {each.n: EndedJob(origin, each.attempt + each.spends) for each in moved if (origin := each.rider(Origin))}
     others = [each for each in moved if each.source is not State.RUNNING and _may_concern_somebody(each)]
     if others:
         known |= yield from _origins(others)
-    told = [(each, known[each.n], kind) for each in moved if each.n in known and (kind := _kind(each, known[each.n]))]
-    if told:
-        lines = yield from _histories([each.n for each, _, _ in told if each.target != State.COMPLETED])
-        rows = [_row(round_, each, whose, kind, lines.get(each.n, [])) for each, whose, kind in told]
+    messages = [
+        (each, known[each.n], kind) for each in moved if each.n in known and (kind := _kind(each, known[each.n]))
+    ]
+    if messages:
+        lines = yield from _histories([each.n for each, _, _ in messages if each.target != State.COMPLETED])
+        rows = [_row(round_, each, whose, kind, lines.get(each.n, [])) for each, whose, kind in messages]
         yield "write_messages", sorted(rows)
-        for each, _, _ in told:
-            round_.told[NoticeKind.INBOX, each.queue].append(each.id)
+        for each, _, _ in messages:
+            round_.notices[NoticeKind.INBOX, each.queue].append(each.id)
 
 
 def _may_concern_somebody(moved: Transition) -> bool:
     """Tell ends that no attempt made: a sweeper's and a person's know nothing of sessions."""
-    return moved.of(Origin) is None and moved.target in ENDS and moved.superseded_by is None
+    return moved.rider(Origin) is None and moved.target in ENDS and moved.superseded_by is None
 
 
-def _origins(moved: Sequence[Transition]) -> Script[dict[int, Known]]:
+def _origins(moved: Sequence[Transition]) -> Script[dict[int, EndedJob]]:
     letters = {each.n for each in moved if each.source in LETTERS}
     rows = yield "origins_of", {"numbers": text([each.n for each in moved])}
     return {
-        n: Known(
+        n: EndedJob(
             Origin(session, handler, bool(deferred), attempts > 0 or bool(maybe), replays > 0 or n in letters),
             attempts,
             failure and _failure(failure),
@@ -103,7 +105,7 @@ def _origins(moved: Sequence[Transition]) -> Script[dict[int, Known]]:
     }
 
 
-def _kind(moved: Transition, whose: Known) -> str | None:
+def _kind(moved: Transition, whose: EndedJob) -> str | None:
     scheduled = moved.triage is not None and moved.triage.replay_status == "scheduled"
     superseded = moved.superseded_by is not None
     return kind_of(whose.origin, moved.source, moved.target, superseded=superseded, replays_by_itself=scheduled)
@@ -117,8 +119,8 @@ def _histories(numbers: Sequence[int]) -> Script[dict[int, list[str]]]:
     return found
 
 
-def _row(round_: Round, moved: Transition, whose: Known, kind: str, lines: Sequence[str]) -> tuple[Any, ...]:
-    answer = moved.of(Answer)
+def _row(round_: Round, moved: Transition, whose: EndedJob, kind: str, lines: Sequence[str]) -> tuple[Any, ...]:
+    answer = moved.rider(Answer)
     body = Body(
         state=moved.target,
         attempts=whose.attempts,
@@ -133,8 +135,8 @@ def _row(round_: Round, moved: Transition, whose: Known, kind: str, lines: Seque
         maybe=whose.origin.maybe,
     )
     # Its id is the end's: a job, a token, and how many lines its history has by now.
-    told = (f"{moved.id}.{moved.token}.{len(lines)}", whose.origin.session, kind, moved.id, moved.queue)
-    return (*told, whose.origin.handler, round_.now, text(body))
+    head = (f"{moved.id}.{moved.token}.{len(lines)}", whose.origin.session, kind, moved.id, moved.queue)
+    return (*head, whose.origin.handler, round_.now, text(body))
 
 
 def _last(lines: Sequence[str]) -> list[msgspec.Raw]:
@@ -145,7 +147,7 @@ def _short(result: str | None) -> str | None:
     return None if result is None or len(result) > LONGEST_RESULT else result
 
 
-class Abandoned(NamedTuple):
+class AbandonedReplay(NamedTuple):
     """A letter that would have been replayed by itself, until the policy refused."""
 
     n: int
@@ -155,9 +157,9 @@ class Abandoned(NamedTuple):
     status: str
 
 
-def gave_up(round_: Round, letter: Abandoned) -> Script[None]:
-    """Tell that no automatic replay is left for a letter: until now its death was nobody's business."""
-    round_.told[NoticeKind.GAVE_UP, letter.queue].append(letter.id)
+def tell_gave_up(round_: Round, letter: AbandonedReplay) -> Script[None]:
+    """Tell that no automatic replay is left for a letter: until now its death was not announced."""
+    round_.notices[NoticeKind.GAVE_UP, letter.queue].append(letter.id)
     for n, session, handler, deferred, attempts, _, failure, _ in (yield "origins_of", {"numbers": text([letter.n])}):
         lines = (yield from _histories([n]))[n]
         body = Body(
@@ -168,12 +170,12 @@ def gave_up(round_: Round, letter: Abandoned) -> Script[None]:
             history=_last(lines),
         )
         kind = "submit_failed" if deferred else "retry_exhausted"
-        told = (f"{letter.id}.{letter.token}.gave_up", session, kind, letter.id, letter.queue)
-        yield "write_messages", [(*told, handler, round_.now, text(body))]
-        round_.told[NoticeKind.INBOX, letter.queue].append(letter.id)
+        head = (f"{letter.id}.{letter.token}.gave_up", session, kind, letter.id, letter.queue)
+        yield "write_messages", [(*head, handler, round_.now, text(body))]
+        round_.notices[NoticeKind.INBOX, letter.queue].append(letter.id)
 
 
-class Unheard(NamedTuple):
+class UnreadReply(NamedTuple):
     """A job whose caller went away before its reply. Field order is the statement's."""
 
     n: int
@@ -191,7 +193,7 @@ class Unheard(NamedTuple):
 
 @writes()
 def keep_replies(round_: Round, jobs: Sequence[str]) -> Script[list[None]]:
-    """Have the ends of jobs be told to their sessions, because whoever called them did not wait for the reply.
+    """Announce the ends of jobs to their sessions, because their callers did not wait for the reply.
 
     One that is done is told now. One that goes on becomes a deferred submission, whose end is told when it comes.
     """
@@ -199,14 +201,14 @@ def keep_replies(round_: Round, jobs: Sequence[str]) -> Script[list[None]]:
         for row in (yield "unheard_job", {"id": job}):
             yield from lock_jobs(round_, [row[0]])
         for row in (yield "unheard_job", {"id": job}):
-            found = Unheard(*row)
+            found = UnreadReply(*row)
             details = _details(found.details)
             if details.session is not None and not found.told:
                 yield from _keep_reply(round_, found, details, details.session)
     return [None] * len(jobs)
 
 
-def _keep_reply(round_: Round, found: Unheard, details: Details, session: str) -> Script[None]:
+def _keep_reply(round_: Round, found: UnreadReply, details: Details, session: str) -> Script[None]:
     if found.state not in ENDS:
         yield "set_details", {"n": found.n, "details": text(msgspec.structs.replace(details, queue_reason=DEFERRED))}
     elif found.state == State.COMPLETED:  # the session was told of every other end
@@ -217,23 +219,23 @@ def _keep_reply(round_: Round, found: Unheard, details: Details, session: str) -
             result=_short(found.result),
             long=found.result is not None and len(found.result) > LONGEST_RESULT,
         )
-        told = (f"{found.id}.{found.token}.unheard", session, "submit_done", found.id, found.queue)
-        yield "write_messages", [(*told, found.handler, round_.now, text(body))]
-        round_.told[NoticeKind.INBOX, found.queue].append(found.id)
+        head = (f"{found.id}.{found.token}.unheard", session, "submit_done", found.id, found.queue)
+        yield "write_messages", [(*head, found.handler, round_.now, text(body))]
+        round_.notices[NoticeKind.INBOX, found.queue].append(found.id)
 
 
 # --- reading
 
 
-class Reading(NamedTuple):
-    """Messages that somebody has read; with a session, none but its own."""
+class ReadRequest(NamedTuple):
+    """Messages to mark as read; with a session, only its own."""
 
     ids: list[str]
     session: str | None = None
 
 
 @writes()
-def read(round_: Round, readings: Sequence[Reading]) -> Script[list[list[str]]]:
+def read(round_: Round, readings: Sequence[ReadRequest]) -> Script[list[list[str]]]:
     """Note that messages were read; answer which of them there are."""
     answers = []
     for each in readings:
@@ -250,6 +252,6 @@ def messages(session: str, limit: int, *, unread: bool) -> Script[list[Message]]
 
 
 def prune(now: float, limit: int, keep: float, keep_unread: float) -> Script[None]:
-    """Delete what was read long ago, what a session has too much of, and what nobody ever came for."""
+    """Delete what was read long ago, what a session has too much of, and what was never fetched."""
     yield "delete_messages", {"before": now - keep, "limit": limit}
     yield "delete_surplus_messages", {"most": MOST_KEPT, "limit": limit, "oldest": now - keep_unread}

@@ -3,13 +3,13 @@
 -- columns: standfast.wings.sessions.scripts.Message
 from message: id, session, kind, job, queue, handler, at, read_at, body
 
--- columns: standfast.wings.sessions.scripts.Unheard
+-- columns: standfast.wings.sessions.scripts.UnreadReply
 from j: token, queue, handler, state, attempts
 from b: n, id, details
 from e: result, warning
 told: EXISTS (SELECT 1 FROM message AS m WHERE m.session = b.details->>'session' AND m.job = b.id)
 
--- columns: standfast.wings.sessions.scripts.Unheard (postgres)
+-- columns: standfast.wings.sessions.scripts.UnreadReply (postgres)
 told: EXISTS (SELECT 1 FROM message AS m WHERE m.session = b.details::json->>'session' AND m.job = b.id)
 
 -- name: origins_of
@@ -22,7 +22,7 @@ WHERE b.n IN :integers(numbers) AND b.details::json->>'session' IS NOT NULL
 
 -- name: unheard_job
 -- A job whose caller went away: how it stands, what its end left, and whether its session was told of it.
-SELECT :columns(Unheard) FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n WHERE b.id = :id
+SELECT :columns(UnreadReply) FROM body AS b JOIN job AS j ON j.n = b.n LEFT JOIN ending AS e ON e.n = b.n WHERE b.id = :id
 
 -- name: set_details
 -- locks: jobs
@@ -61,7 +61,7 @@ DELETE FROM message WHERE id IN (SELECT id FROM message WHERE read_at < :before 
 
 -- name: delete_surplus_messages
 -- locks: messages
--- What a session has beyond its newest ones, and what nobody came for in all the time.
+-- What a session has beyond its newest messages, and what was never fetched.
 DELETE FROM message WHERE id IN (
   SELECT m.id FROM (SELECT session FROM message GROUP BY session HAVING count(*) > :most::bigint LIMIT :limit) AS f
   JOIN message AS m ON m.session = f.session

@@ -1,4 +1,4 @@
-"""The inbox of a session: what became of its jobs after it had stopped looking, kept until somebody has read it."""
+"""The inbox of a session: what became of its jobs after it had stopped looking, kept until it is read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from standfast.spine.accept import checked_name
 from standfast.store.store import Store
 from standfast.wings.records.view import moments
 from standfast.wings.sessions import scripts as sessions
-from standfast.wings.sessions.rules import End, worded
-from standfast.wings.sessions.scripts import Body, Message, Reading
+from standfast.wings.sessions.rules import End, word_message
+from standfast.wings.sessions.scripts import Body, Message, ReadRequest
 from standfast.wings.sessions.words import QUIET
 
 MOST_LISTED = 1000
@@ -30,18 +30,18 @@ class Inbox:
         self._ready = ready
 
     async def list(self, session: str, unread: bool = True, *, limit: int = 100) -> list[dict[str, Any]]:  # noqa: FBT001, FBT002 - the contract has it so
-        """List a session's messages, the newest first: those nobody has read, or all that are kept.
+        """List a session's messages, the newest first: unread ones, or all that are kept.
 
-        What went well (`retry_success`, `submit_done`) is read by being listed; what somebody must act upon
+        What went well (`retry_success`, `submit_done`) is read by being listed; what needs action
         (`retry_exhausted`, `submit_failed`) stays unread until it is acknowledged with `ack`.
         """
         await self._ready()
         checked_name("session", session)
-        found = await self._store.read(sessions.messages(session, _within(limit), unread=unread))
+        found = await self._store.read(sessions.messages(session, _checked_limit(limit), unread=unread))
         seen = [each.id for each in found if each.read_at is None and each.kind in QUIET]
         if seen:
-            await self._store.write(sessions.read, Reading(seen, session))
-        return [self._shown(each) for each in found]
+            await self._store.write(sessions.read, ReadRequest(seen, session))
+        return [self._display(each) for each in found]
 
     async def ack(self, id: str, *, session: str | None = None) -> None:
         """Acknowledge a message: it is read from now on. With `session`, only one of that session's own."""
@@ -50,17 +50,17 @@ class Inbox:
             raise ConfigurationError(f"a message is named by its id, a text, not by {id!r}")
         if session is not None:
             checked_name("session", session)
-        if not await self._store.write(sessions.read, Reading([id], session)):
-            raise UnknownRequest.named("message", id)
+        if not await self._store.write(sessions.read, ReadRequest([id], session)):
+            raise UnknownRequest.for_id("message", id)
 
     async def keep_reply(self, job_id: str) -> None:
-        """Have the end of a call be in its session's inbox: its caller went away, and nobody received the reply."""
+        """Keep the end of a call in its session's inbox: its caller went away before the reply."""
         await self._ready()
         await self._store.write(sessions.keep_replies, job_id)
 
-    def _shown(self, message: Message) -> dict[str, Any]:
+    def _display(self, message: Message) -> dict[str, Any]:
         body, moment = _body(message.body), moments(self._store.skew())
-        told = worded(_end(message, body))
+        text = word_message(_end(message, body))
         return {
             "id": message.id,
             "kind": message.kind,
@@ -72,10 +72,10 @@ class Inbox:
             "handler": message.handler,
             "state": body.state,
             "attempts": body.attempts,
-            "message": told.message,
-            "hint": told.hint,
+            "message": text.message,
+            "hint": text.hint,
             **_failed(body.failure),
-            **_given(body),
+            **_details(body),
             **({} if message.kind in QUIET else {"history": [_line(line, moment) for line in body.history]}),
         }
 
@@ -100,15 +100,17 @@ def _end(message: Message, body: Body) -> End:
 def _failed(failure: Failure | None) -> dict[str, Any]:
     if failure is None:
         return {}
-    said = msgspec.to_builtins(failure)
-    told = ("reason_code", "class", "landed", "error_kind", "advice")
-    return {name: said[name] for name in told if said[name]} | ({"error": failure.message} if failure.message else {})
+    failed = msgspec.to_builtins(failure)
+    names = ("reason_code", "class", "landed", "error_kind", "advice")
+    return {name: failed[name] for name in names if failed[name]} | (
+        {"error": failure.message} if failure.message else {}
+    )
 
 
-def _given(body: Body) -> dict[str, Any]:
-    said = {"warning": body.warning, "by": body.by, "reason": body.reason, "answer": body.answer}
+def _details(body: Body) -> dict[str, Any]:
+    given = {"warning": body.warning, "by": body.by, "reason": body.reason, "answer": body.answer}
     result = {} if body.result is None else {"result": msgspec.json.decode(body.result)}
-    return {name: value for name, value in said.items() if value is not None} | result
+    return {name: value for name, value in given.items() if value is not None} | result
 
 
 def _line(line: msgspec.Raw, moment: Callable[[float | None], Any]) -> dict[str, Any]:
@@ -116,7 +118,7 @@ def _line(line: msgspec.Raw, moment: Callable[[float | None], Any]) -> dict[str,
     return {**{name: value for name, value in entry.items() if value is not None}, "at": moment(entry["at"])}
 
 
-def _within(limit: int) -> int:
+def _checked_limit(limit: int) -> int:
     if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
         raise ConfigurationError(f"limit must be from 1 to {MOST_LISTED}, not {limit!r}")
     return limit

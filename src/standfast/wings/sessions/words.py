@@ -9,7 +9,7 @@ import msgspec
 MessageKind = Literal["retry_success", "retry_exhausted", "submit_done", "submit_failed"]
 KINDS: tuple[MessageKind, ...] = get_args(MessageKind)
 QUIET: frozenset[str] = frozenset({"retry_success", "submit_done"})
-"""What nobody must act upon: it is read once it was listed."""
+"""What needs no action: it is read once it was listed."""
 DEFERRED = "deferred_submit"
 """The queue reason of a job whose caller was promised to hear how it ends."""
 
@@ -39,9 +39,9 @@ def kind_of(
         case "completed":
             return "retry_success" if origin.repeated else None
         case "cancelled" if superseded or not (origin.deferred or origin.tried):
-            return None  # its successor has a word of its own; of what was never begun nobody waits for any
+            return None  # its successor has its own message; what never began needs none
         case "held" if source == "dead":
-            return None  # somebody sees to it, and its death was told
+            return None  # a person handles it, and its death was announced
         case "dead" | "held" if replays_by_itself:
             return None
         case "cancelled" | "dead" | "held":

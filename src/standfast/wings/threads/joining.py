@@ -10,8 +10,8 @@ from standfast.job import NewJob, Receipt
 from standfast.lifecycle import State, Transition
 from standfast.spine.apply import apply_decided
 from standfast.spine.claim import rules_in_force
+from standfast.spine.claim_requests import Full
 from standfast.spine.intake import insert
-from standfast.spine.orders import Full
 from standfast.spine.riders import Queues
 from standfast.store.steps import Round, Script
 from standfast.wings.threads import scripts as threads
@@ -26,7 +26,7 @@ def take_in(round_: Round, job: NewJob, known: Queues) -> Script[Receipt | Full]
     """Fold a job into one of its thread that was never claimed, or let it join the thread as a job of its own."""
     gate = threads.gate_of(job.queue, job.thread_key or "")
     here = yield "state_of", {"id": job.id}
-    if here:  # it came before, with a commit nobody knew of
+    if here:  # it came before, with an unacknowledged commit
         owner, state = here[0]
         return Receipt(owner, "accepted" if owner == job.id else "coalesced", state)
     rules = (yield from rules_in_force([job.queue]))[job.queue]

@@ -91,7 +91,7 @@ def gates_of(jobs: Iterable[NewJob]) -> list[str]:
 def lock(round_: Round, gates: Iterable[str]) -> Script[None]:
     """Keep every other transaction out of these threads, and take them in the order that every transaction does.
 
-    Gates come before rows: whoever waits for a gate holds no row that its holder could want.
+    Gates come before rows: a waiter for a gate holds no row that its holder could want.
     """
     wanted = set(gates) - round_.gates
     if wanted:
@@ -112,9 +112,9 @@ def members(gate: str, mode: Coalesce) -> Script[list[Member]]:
 
 
 def bearer(found: Iterable[Member], job_id: str) -> Member | None:
-    """Give the job that took this one in before, with a commit nobody knew of."""
-    told = f'"by":"{job_id}"'
-    return next((each for each in found if each.coalesced and told in each.coalesced), None)
+    """Give the job that took this one in before, with an unacknowledged commit."""
+    marker = f'"by":"{job_id}"'
+    return next((each for each in found if each.coalesced and marker in each.coalesced), None)
 
 
 def carrier(found: Sequence[Member], job: NewJob) -> Member | None:
@@ -184,7 +184,7 @@ def _hasten(round_: Round, into: Member, job: NewJob, expiry: float | None) -> S
     if due <= round_.now and into.parked_on is None:
         yield "promote_job", {"n": into.n}
         yield from join(into.n, gate_of(job.queue, job.thread_key or ""), due=True)
-    round_.work_in(job.queue, due - round_.now)
+    round_.note_work(job.queue, due - round_.now)
 
 
 def _taken_in(round_: Round, into: Member, job: NewJob) -> Script[None]:
@@ -193,7 +193,7 @@ def _taken_in(round_: Round, into: Member, job: NewJob) -> Script[None]:
         if key is not None:
             yield "hand_key_over", {"queue": job.queue, "key": key, "id": into.id}
     yield "write_aliases", [(job.id, into.id, round_.now)]
-    round_.told[NoticeKind.COALESCED, job.queue].append(into.id)
+    round_.notices[NoticeKind.COALESCED, job.queue].append(into.id)
 
 
 def fold_under(round_: Round, into: Member, job: NewJob) -> Script[None]:
@@ -227,10 +227,10 @@ def _replaced(round_: Round, by: str, payload: str, key: str | None, details: st
 
 def _expiry(round_: Round, into: Member, job: NewJob, mode: Coalesce) -> float | None:
     """Give the expiry of what a newcomer was folded into: its own, or the latest of all that were collected."""
-    asked = None if job.expires is None else job.expires - round_.skew
-    if mode == "latest" or asked is None or into.asked_expiry is None:
-        return asked if mode == "latest" else None
-    return max(asked, into.asked_expiry)
+    expires = None if job.expires is None else job.expires - round_.skew
+    if mode == "latest" or expires is None or into.asked_expiry is None:
+        return expires if mode == "latest" else None
+    return max(expires, into.asked_expiry)
 
 
 def superseded(found: Iterable[Member], job: NewJob, mode: Coalesce, gate: str) -> list[Transition]:
@@ -259,14 +259,14 @@ def join(n: int, gate: str, *, due: bool) -> Script[None]:
 def admit_due(round_: Round, limit: int) -> Script[int]:
     """Let jobs of threads whose time has come join them; give how many there were.
 
-    A thread that somebody is busy with is left for later.
+    A locked thread is left for later.
     """
     rows = yield "due_in_threads", {"now": round_.now, "limit": limit}
     for n, gate in rows:
         if (yield "try_gate", {"gate": gate}) == [(False,)]:
             continue
         [(promoted,)] = yield "promote_job", {"n": n}
-        if promoted:  # or somebody ended it since
+        if promoted:  # or it ended since
             yield from join(n, gate, due=True)
     return len(rows)
 
@@ -292,7 +292,7 @@ def _hand_on(round_: Round, gate: str) -> Script[None]:
     [(n, queue)] = waiting
     yield "hand_gate", {"gate": gate, "n": n}
     yield "unpark_job", {"n": n, "now": round_.now}
-    round_.work_in(queue, 0.0)
+    round_.note_work(queue, 0.0)
 
 
 def lock_moved(round_: Round, transitions: Sequence[Transition]) -> Script[None]:

@@ -21,7 +21,7 @@ SELECT j.thread_gate FROM body AS b JOIN job AS j ON j.n = b.n WHERE b.id = :id 
 
 -- name: thread_members
 -- locks: jobs
--- Their rows are locked: whoever decides by what they are must find them so when it writes.
+-- Their rows are locked: a decision based on them must find them unchanged when it writes.
 SELECT :columns(Member)
 FROM job AS j JOIN body AS b ON b.n = j.n WHERE j.thread_gate = :gate AND j.finished_at IS NULL ORDER BY j.n FOR UPDATE OF j
 

@@ -40,11 +40,11 @@ def folded_under(held: Details, latecomer: Details) -> Details:
 
 def _others(held: Details, joining: Details) -> tuple[str, ...]:
     """Name everybody beside the owner who asked for the work, each once, in the order of their asking."""
-    asked = (*held.also_requested_by, joining.requester, *joining.also_requested_by)
-    return tuple(dict.fromkeys(each for each in asked if each is not None and each != held.requester))
+    requesters = (*held.also_requested_by, joining.requester, *joining.also_requested_by)
+    return tuple(dict.fromkeys(each for each in requesters if each is not None and each != held.requester))
 
 
 def _merged(older: dict[str, str] | None, newer: dict[str, str] | None) -> dict[str, str] | None:
     """Put labels together; of a name that both give, the newer value counts."""
-    together = {**(older or {}), **(newer or {})}
-    return dict(list(together.items())[-MOST_LABELS:]) or None
+    merged = {**(older or {}), **(newer or {})}
+    return dict(list(merged.items())[-MOST_LABELS:]) or None

@@ -29,12 +29,12 @@ class BrowserSessions:
         self._idle = idle
         self._lifetime = lifetime
         self.closed = 0
-        """How many sessions were closed here: whoever remembers what one stands for forgets it with the next."""
+        """How many sessions were closed here: a cache of grants is cleared when this changes."""
 
     async def open(self, token: str, audience: str, *, replaces: str | None = None) -> str:
         """Sign a browser in with the token of an id, at an address; give the secret of its new session.
 
-        `replaces` is the secret that the browser showed before: it ends, so that nobody who knew it comes in with it.
+        `replaces` is the secret that the browser showed before: it ends, so that it cannot be used again.
         """
         secret = secrets.token_urlsafe(32)
         await self._ready()
@@ -58,7 +58,7 @@ class BrowserSessions:
         found = await self._store.read(session_scripts.one(hashed, audience))
         if found is None or found.expires_at <= now:
             return None
-        granted = self._tokens.standing(found.token)
+        granted = self._tokens.current_grant(found.token)
         if renew and granted is not None and found.expires_at - now < self._idle * (1 - RENEWED_AFTER):
             with suppress(StoreUnavailable):  # it was read, so that it counts now; the next use tries again
                 await self._store.write(session_scripts.renew, Renewal(hashed, self._idle))

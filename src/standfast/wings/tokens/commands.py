@@ -16,7 +16,7 @@ COLUMNS = ("name", "role", "person", "groups", "queues", "sessions", "expires", 
 
 @click.group()
 def token() -> None:
-    """Make and revoke the tokens that programs and people show at the server."""
+    """Create and revoke tokens for the server."""
 
 
 @token.command()
@@ -52,7 +52,7 @@ def create(
 @token.command("list")
 @shared
 def list_tokens(*, url: str | None, as_json: bool) -> None:
-    """List the tokens that count, without their secrets."""
+    """List valid tokens, without their secrets."""
     found = look(url, lambda sf: sf.tokens.list())
     if as_json:
         show_json({"items": found})

@@ -49,7 +49,7 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Revocation(NamedTuple):
-    """A token that shall count no more, by its name."""
+    """A token to revoke, by its name."""
 
     name: str
     by: str
@@ -75,7 +75,7 @@ def create(round_: Round, wanted: Sequence[NewToken]) -> Script[list[bool]]:
 
 @writes()
 def revoke(round_: Round, wanted: Sequence[Revocation]) -> Script[list[bool]]:
-    """Have tokens count no more; False where there is none of that name."""
+    """Revoke tokens; False where no token has that name."""
     answers = []
     for each in wanted:
         gone = yield "revoke_token", {"name": each.name, "now": round_.now}
@@ -105,7 +105,7 @@ def made_since(token_id: str, since: float) -> Script[list[TokenRow]]:
     return found
 
 
-def listed(now: float) -> Script[list[TokenRow]]:
+def list_tokens(now: float) -> Script[list[TokenRow]]:
     """Read all of them that count, the newest first: people make them one by one, and there are few."""
     rows = yield "tokens", {"now": now}
     return [TokenRow(*row) for row in rows]

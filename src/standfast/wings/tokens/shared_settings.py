@@ -39,7 +39,7 @@ class SharedSettings:
         if hidden is not None:
             self._written[HIDDEN_NAMES] = sorted(set(hidden))
             redact.hide_also(hidden)
-        declared.besides(self.put_in_force, self.look)
+        declared.add_publisher(self.put_in_force, self.look)
 
     def put_in_force(self) -> None:
         """Put in force what this process's file says, if anything; learn which names hide their values."""

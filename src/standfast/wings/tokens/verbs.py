@@ -28,7 +28,7 @@ class Tokens:
         self._ready = ready
         self._viewer_payloads = viewer_payloads
         self.revocations = 0
-        """How many tokens were revoked here: whoever remembers what one stands for forgets it with the next."""
+        """How many tokens were revoked here: a cache of grants is cleared when this changes."""
 
     async def create(
         self,
@@ -48,7 +48,7 @@ class Tokens:
         `sessions` are the sessions it may work in, the first unless a call names another; it is an agent's then.
         `made_with` is the id of the token that `by` showed: an approval looks at who made a token, and with what.
         """
-        kept = _checked(name, person, role)
+        checked = _checked(name, person, role)
         minted = mint()
         scope = None if queues is None else _text(queues)
         works_in = _sessions(sessions)
@@ -61,7 +61,7 @@ class Tokens:
                 name=name,
                 hash=minted.hash,
                 person=person,
-                role=kept,
+                role=checked,
                 groups=_text(groups),
                 queues=scope,
                 created_by=by or user(),
@@ -72,16 +72,16 @@ class Tokens:
         )
         if not made:
             raise ConfigurationError(f"there is a token named {name!r}; revoke it first, or choose another name")
-        return {"id": minted.id, "name": name, "token": minted.text, "person": person, "role": str(kept)}
+        return {"id": minted.id, "name": name, "token": minted.text, "person": person, "role": str(checked)}
 
     async def list(self) -> list[dict[str, Any]]:
-        """List the tokens that count, without their secrets."""
+        """List valid tokens, without their secrets."""
         await self._ready()
         skew = self._store.skew()
-        return [_shown(row, skew) for row in await self._store.read(tokens.listed(self._store.now()))]
+        return [_display(row, skew) for row in await self._store.read(tokens.list_tokens(self._store.now()))]
 
     async def revoke(self, name: str, *, by: str | None = None) -> None:
-        """Have a token count no more, from now on and everywhere."""
+        """Revoke a token, from now on and everywhere."""
         await self._ready()
         if not await self._store.write(tokens.revoke, Revocation(name, by or user())):
             raise UnknownRequest(f"no token is named {name!r}; nothing was revoked")
@@ -94,9 +94,9 @@ class Tokens:
             return None
         await self._ready()
         row = await self._store.read(tokens.one(taken[0]))
-        return self.standing(row) if row is not None and same(row.hash, taken[1]) else None
+        return self.current_grant(row) if row is not None and same(row.hash, taken[1]) else None
 
-    def standing(self, row: TokenRow) -> Grant | None:
+    def current_grant(self, row: TokenRow) -> Grant | None:
         """Tell what a token stands for now; None for one that was revoked or has expired."""
         if row.revoked_at is not None or (row.expires_at is not None and row.expires_at <= self._store.now()):
             return None
@@ -121,7 +121,7 @@ def _grant(row: TokenRow) -> Grant:
     )
 
 
-def _shown(row: TokenRow, skew: float) -> dict[str, Any]:
+def _display(row: TokenRow, skew: float) -> dict[str, Any]:
     grant = _grant(row)
     moment = moments(skew)
     shown = {name: getattr(grant, name) for name in ("id", "name", "person", "groups", "queues")}

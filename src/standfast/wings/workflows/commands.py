@@ -19,7 +19,7 @@ STYLES = {"completed": "green", "running": "cyan", "dead": "bold red", "stuck": 
 
 @click.group()
 def workflow() -> None:
-    """Look at workflows, and cancel them."""
+    """Show and cancel workflows."""
 
 
 @workflow.command("show")
@@ -65,14 +65,14 @@ def list_workflows(*, state: str | None, limit: int, url: str | None, as_json: b
 @click.argument("workflow_id", metavar="ID")
 @shared
 def cancel_workflow(*, workflow_id: str, url: str | None, as_json: bool) -> None:
-    """End every step that is not final; what runs is asked to stop."""
+    """Cancel every step that is not final; running steps are asked to stop."""
     found = look(url, lambda sf: sf.workflows.cancel(workflow_id))
     if as_json:
         show_json(found)
         return
     left = sum(step["state"] == "running" for step in found["steps"].values())
-    asked = f"; {left} still running and asked to stop" if left else ""
-    show_line(f"workflow {found['name']}: {found['cancelled']} of {found['total']} steps cancelled{asked}")
+    note = f"; {left} still running and asked to stop" if left else ""
+    show_line(f"workflow {found['name']}: {found['cancelled']} of {found['total']} steps cancelled{note}")
 
 
 def _row(found: dict[str, Any], at: datetime) -> list[str | Cell]:

@@ -11,8 +11,8 @@ import msgspec
 from standfast.job import NewJob
 from standfast.lifecycle import LETTERS, Move, NoticeKind, State, Transition
 from standfast.spine.apply import apply_decided
+from standfast.spine.claim_requests import Conflict, Full
 from standfast.spine.intake import Terms, hot_row, known_queues, next_numbers
-from standfast.spine.orders import Conflict, Full
 from standfast.spine.riders import Answers, Queues
 from standfast.store.hints import STOPS
 from standfast.store.room import ROOM_TO_ACCEPT
@@ -81,7 +81,7 @@ def _key_taken(round_: Round, each: Start, key: str) -> Script[str | Conflict | 
         owners = yield "key_owners", {"keys": text([mine])}
     [(_, owner, fingerprint, _, ended)] = owners
     if owner == each.id:
-        return each.id if ended else None  # it came before, with a commit nobody knew of, and is over
+        return each.id if ended else None  # it came before, with an unacknowledged commit, and is over
     return owner if fingerprint == each.fingerprint else Conflict(owner)
 
 
@@ -104,7 +104,7 @@ def _store(round_: Round, each: Start, known: Queues) -> Script[None]:
         yield "insert_step_bodies", bodies
     for rows in _bites(list(_hot_rows(round_, each, numbers, known)), [0] * total):
         yield "insert_step_jobs", rows
-    round_.told[NoticeKind.WORKFLOW_STARTED, ""].append(each.id)
+    round_.notices[NoticeKind.WORKFLOW_STARTED, ""].append(each.id)
 
 
 def _bodies(round_: Round, each: Start, numbers: Sequence[int]) -> Iterator[tuple[Any, ...]]:
@@ -127,11 +127,11 @@ def _hot_rows(round_: Round, each: Start, numbers: Sequence[int], known: Queues)
         if parents:
             state, ready_at, expires_at = State.WAITING, None, None
         else:
-            round_.work_in(job.queue, row["due_at"] - round_.now)
-        round_.told[NoticeKind.ENQUEUED, job.queue].append(job.id)
-        asked = (row["budget"], row["asked_lease"], row["asked_expiry"], expires_at)
+            round_.note_work(job.queue, row["due_at"] - round_.now)
+        round_.notices[NoticeKind.ENQUEUED, job.queue].append(job.id)
+        limits = (row["budget"], row["asked_lease"], row["asked_expiry"], expires_at)
         where = (job.queue, job.handler, row["priority"], state, row["due_at"], ready_at, round_.now)
-        yield (n, *where, *asked, len(parents))
+        yield (n, *where, *limits, len(parents))
 
 
 def _bites(rows: Batch, sizes: Sequence[int]) -> Iterator[Batch]:
@@ -150,7 +150,7 @@ def _bites(rows: Batch, sizes: Sequence[int]) -> Iterator[Batch]:
 
 
 class Cancellation(NamedTuple):
-    """A workflow that somebody does not want any more."""
+    """A workflow to cancel."""
 
     id: str
     by: str
@@ -173,9 +173,9 @@ def _cancel(round_: Round, workflow: WorkflowRow, by: str) -> Script[None]:
     running = [row for row in rows if row[4] == State.RUNNING]
     if running:
         yield "ask_all_to_stop", {"numbers": text([n for n, *_ in running])}
-        round_.work_in(STOPS, 0.0)
+        round_.note_work(STOPS, 0.0)
     for _, _, job_id, queue, *_ in running:
-        round_.told[NoticeKind.CANCEL_ASKED, queue].append(job_id)
+        round_.notices[NoticeKind.CANCEL_ASKED, queue].append(job_id)
     ended = [_unwanted(row, by) for row in rows if row[4] != State.RUNNING]
     if ended:
         yield from apply_decided(round_, ended)
@@ -184,9 +184,9 @@ def _cancel(round_: Round, workflow: WorkflowRow, by: str) -> Script[None]:
 def _unwanted(row: tuple[Any, ...], by: str) -> Transition:
     """End a step; to end a letter is to discard it, and chained like any discard."""
     n, token, job_id, queue, state, attempts = row
-    said = (Decision(kind="discard", by=by, outcome="cancelled"),) if State(state) in LETTERS else ()
+    decisions = (Decision(kind="discard", by=by, outcome="cancelled"),) if State(state) in LETTERS else ()
     return Transition(
-        n, token, job_id, queue, Move.CANCEL, State(state), attempts, by=by, warning=UNWANTED, carries=said
+        n, token, job_id, queue, Move.CANCEL, State(state), attempts, by=by, warning=UNWANTED, carries=decisions
     )
 
 
@@ -249,7 +249,7 @@ def one(workflow: str) -> Script[tuple[WorkflowRow, list[StepRow]] | None]:
         after = rows[-1].n
 
 
-def listed(state: str | None, limit: int, before: str | None) -> Script[list[WorkflowRow]]:
+def list_workflows(state: str | None, limit: int, before: str | None) -> Script[list[WorkflowRow]]:
     """Read workflows, the newest first, older than the one of an id."""
     last = before or "\U0010ffff"
     rows = yield "list_workflows", {"state": state, "limit": limit, "before": last}

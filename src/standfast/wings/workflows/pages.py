@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from standfast.dashboard.actions import Action, Back
-from standfast.dashboard.page import Drawn, Page, Visit
+from standfast.dashboard.actions import Action, ReturnTo
+from standfast.dashboard.page import Page, RenderedPage, Visit
 from standfast.server import visible as reached
-from standfast.server.seen import workflow_shown
+from standfast.server.token_view import workflow_for
 from standfast.wings.workflows.rules import layers
 from standfast.wings.workflows.words import Progress
 
@@ -39,19 +39,19 @@ class Drawing(NamedTuple):
     ways: list[str]
 
 
-async def workflows(visit: Visit) -> Drawn:
+async def workflows(visit: Visit) -> RenderedPage:
     """Show workflows, the newest first."""
-    asked = visit.asked("state").get("state", "")
-    found = await visit.sf.workflows.list(asked if asked in set(Progress) else None, limit=PAGE)
+    state = visit.form_values("state").get("state", "")
+    found = await visit.sf.workflows.list(state if state in set(Progress) else None, limit=PAGE)
     if visit.grant.queues is not None:  # a list does not say which queues a workflow's steps are of
         found = []
-    return Drawn("workflows.html", {"workflows": found, "asked": asked, "states": list(Progress)})
+    return RenderedPage("workflows.html", {"workflows": found, "asked": state, "states": list(Progress)})
 
 
-async def workflow(visit: Visit) -> Drawn:
+async def workflow(visit: Visit) -> RenderedPage:
     """Show one as a graph, and its steps as a table."""
-    shown = workflow_shown(await reached.workflow(visit.sf, visit.grant, visit.path["id"]), visit.grant)
-    return Drawn("workflow.html", {"workflow": shown, "drawing": drawing(shown["steps"])})
+    shown = workflow_for(await reached.workflow(visit.sf, visit.grant, visit.path["id"]), visit.grant)
+    return RenderedPage("workflow.html", {"workflow": shown, "drawing": drawing(shown["steps"])})
 
 
 def drawing(steps: dict[str, dict[str, Any]]) -> Drawing | None:
@@ -87,6 +87,6 @@ ACTIONS = (
         "/workflows/{id}/cancel",
         "POST",
         "/workflows/{id}/cancel",
-        Back("/workflows/{id}", "workflow-cancel", "The workflow is being cancelled."),
+        ReturnTo("/workflows/{id}", "workflow-cancel", "The workflow is being cancelled."),
     ),
 )

@@ -1,6 +1,6 @@
 """Scripts for workflows: how one starts, what a step's end means for those behind it, how the whole is counted.
 
-A step is a job that knows how many of the steps before it are not completed. Whoever moves a step counts that down in
+A step is a job that knows how many of the steps before it are not completed. The move of a step counts that down in
 the same transaction, and the one that counts to nothing releases it. On PostgreSQL the steps behind are locked after
 the jobs that moved, in the order of their numbers, which is the order of the graph; the workflows' own rows come after
 every job, in the order of their ids.
@@ -18,8 +18,8 @@ import msgspec
 from standfast.job import Claim, Parent
 from standfast.lifecycle import FINAL, LETTERS, MOVES, Move, State, Transition
 from standfast.rules import DEFAULTS
-from standfast.spine.riders import Further, Marks
-from standfast.store.steps import PerRound, Round, Rows, Script, lock_jobs, text
+from standfast.spine.riders import FollowUps, Marks
+from standfast.store.steps import Round, RoundState, Rows, Script, lock_jobs, text
 from standfast.wings.workflows.words import ENDED, TOLD, Progress, Tally
 
 LARGEST_HAND_OVER = 4 << 20
@@ -34,7 +34,7 @@ _numbers = msgspec.json.Decoder(list[int]).decode
 # --- what follows a step
 
 
-class Moved(NamedTuple):
+class MovedStep(NamedTuple):
     """A step that moves, as far as others depend on it; `children` are numbers, as JSON text."""
 
     workflow: str
@@ -42,7 +42,7 @@ class Moved(NamedTuple):
     children: str | None
 
 
-class Tallies(PerRound):
+class Tallies(RoundState):
     """By how many the steps of workflows changed: counted before a round closes, after every job is locked."""
 
     def __init__(self) -> None:
@@ -57,27 +57,27 @@ class Tallies(PerRound):
         for workflow, changed in other.of.items():
             self.add(workflow, changed)
 
-    def taken(self) -> dict[str, Tally]:
+    def take(self) -> dict[str, Tally]:
         """Give what was counted, and begin anew."""
         taken, self.of = self.of, {}
         return taken
 
 
-def following(round_: Round, moved: Sequence[Transition], marks: Marks) -> Script[Further | None]:
+def following(round_: Round, moved: Sequence[Transition], marks: Marks) -> Script[FollowUps | None]:
     """Count what moved, and give the moves that follow from it: who was released by that, and who is to end with it.
 
     A repeat holds up what is behind it, and changes nothing else.
     """
-    steps = {n: Moved(*mark[1]) for n, mark in marks.items() if mark[1] is not None}
+    steps = {n: MovedStep(*mark[1]) for n, mark in marks.items() if mark[1] is not None}
     if not steps:
         return None
     changes = [(n, change) for n, change in ((each.n, _change(each.move, each.source)) for each in moved) if n in steps]
     counted = Counter((steps[n].workflow, change) for n, change in changes if change is not None)
     for (workflow, change), number in counted.items():
-        round_.of(Tallies).add(workflow, change.times(number))
+        round_.state(Tallies).add(workflow, change.times(number))
     completed = [steps[n] for n, change in changes if change in COMPLETIONS]
     dropped = {n: steps[n].name for n, change in changes if change and change.dropped and steps[n].children}
-    return Further((yield from _released(round_, completed)), (yield from _dropped(dropped)))
+    return FollowUps((yield from _released(round_, completed)), (yield from _dropped(dropped)))
 
 
 @cache
@@ -89,7 +89,7 @@ def _change(move: Move, source: State) -> Tally | None:
     return change if any(change) else None
 
 
-def _released(round_: Round, completed: Sequence[Moved]) -> Script[list[Transition]]:
+def _released(round_: Round, completed: Sequence[MovedStep]) -> Script[list[Transition]]:
     """Count down what waits for completed steps, which releases those that wait for nothing more; give their moves."""
     behind = Counter(child for step in completed for child in _numbers(step.children or "[]"))
     if not behind:
@@ -124,7 +124,7 @@ def _dropped(cancelled: Mapping[int, str]) -> Script[list[Transition]]:
 
 def settle(round_: Round) -> Script[None]:
     """Count the workflows of this round: they are locked after every job, and before the gates that ends give back."""
-    counted = sorted(round_.of(Tallies).taken().items())
+    counted = sorted(round_.state(Tallies).take().items())
     changed = [(workflow, *tally) for workflow, tally in counted if any(tally)]
     if not changed:
         return
@@ -135,7 +135,7 @@ def settle(round_: Round) -> Script[None]:
 
 
 def _progress(round_: Round, workflow: str, progress: Progress) -> Script[None]:
-    round_.told[TOLD[progress], ""].append(workflow)
+    round_.notices[TOLD[progress], ""].append(workflow)
     if progress not in ENDED:
         yield "set_progress", {"id": workflow, "state": progress}
         return

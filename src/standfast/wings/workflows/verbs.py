@@ -14,8 +14,8 @@ from standfast.errors import Backpressure, ConfigurationError, IdempotencyConfli
 from standfast.job import Details, NewJob
 from standfast.lifecycle import State, view
 from standfast.spine.accept import OPTIONS, Acceptor, checked_name, user
+from standfast.spine.claim_requests import Conflict
 from standfast.spine.ids import IDS, id_of
-from standfast.spine.orders import Conflict
 from standfast.spine.registry import Handler, Registry
 from standfast.store.store import Store
 from standfast.telemetry import BATCH, WORKFLOW, Tracing
@@ -51,7 +51,7 @@ class Step:
         self.options = options
 
     @property
-    def asked(self) -> bool:
+    def names_requester(self) -> bool:
         """Whether it says itself for whom it is."""
         return "session" in self.options or "requester" in self.options
 
@@ -171,7 +171,7 @@ class Workflows:
         steps, planned = workflow.steps, _planned(workflow)
         by_name = {step.name: step for step in steps}
         ordered = [by_name[name] for name in planned.order]
-        jobs = [self._laid_out(step, session) for step in ordered]
+        jobs = [self._new_job(step, session) for step in ordered]
         await self._admit(jobs)
         await self._ready()
         start = Start(
@@ -184,14 +184,14 @@ class Workflows:
             key=key,
         )
         if self._tracing is None:
-            return _started(await self._store.write(graphs.start, start), workflow.name, key)
-        with self._tracing.producing(workflow.name, {WORKFLOW: start.id, BATCH: len(jobs)}) as span:
+            return _workflow_id(await self._store.write(graphs.start, start), workflow.name, key)
+        with self._tracing.enqueue_span(workflow.name, {WORKFLOW: start.id, BATCH: len(jobs)}) as span:
             carried = msgspec.structs.replace(start, jobs=[stamped(job, span) for job in jobs])
-            return _started(await self._store.write(graphs.start, carried), workflow.name, key)
+            return _workflow_id(await self._store.write(graphs.start, carried), workflow.name, key)
 
-    def _laid_out(self, step: Step, session: str | None) -> NewJob:
+    def _new_job(self, step: Step, session: str | None) -> NewJob:
         """Give a step's job an id of its own: a workflow can be started more than once."""
-        details = _for_step(step.job.details, None if step.asked else session)
+        details = _for_step(step.job.details, None if step.names_requester else session)
         return msgspec.structs.replace(step.job, id=self._mint(), details=details)
 
     def _mint(self) -> str:
@@ -211,15 +211,15 @@ class Workflows:
         await self._ready()
         found = await self._store.read(graphs.one(id_of(id)))
         if found is None:
-            raise UnknownRequest.named("workflow", id)
+            raise UnknownRequest.for_id("workflow", id)
         row, steps = found
-        return {**self._summary(row), "steps": _shown(steps, self._store.now())}
+        return {**self._summary(row), "steps": _display(steps, self._store.now())}
 
     async def list(self, state: str | None = None, *, limit: int = 50, cursor: str | None = None) -> Found:
         """List workflows, the newest first, without their steps; `cursor` is the last id of the page before."""
         await self._ready()
         wanted = one_of("state", state, Progress)
-        rows = await self._store.read(graphs.listed(wanted, whole_page(limit) - 1, cursor))
+        rows = await self._store.read(graphs.list_workflows(wanted, whole_page(limit) - 1, cursor))
         return [self._summary(row) for row in rows]
 
     def _summary(self, row: WorkflowRow) -> dict[str, Any]:
@@ -241,7 +241,7 @@ class Workflows:
         """End every step that is not final; one that runs is asked to stop, and ends cancelled unless it succeeds."""
         await self._ready()
         if not await self._store.write(graphs.cancel, Cancellation(id_of(id), by or user())):
-            raise UnknownRequest.named("workflow", id)
+            raise UnknownRequest.for_id("workflow", id)
         return await self.get(id)
 
 
@@ -276,7 +276,7 @@ def _fingerprint(steps: Iterable[Step]) -> str:
     return found.hexdigest()
 
 
-def _started(answer: Started, name: str, key: str | None) -> str:
+def _workflow_id(answer: Started, name: str, key: str | None) -> str:
     if isinstance(answer, str):
         return answer
     if isinstance(answer, Conflict):
@@ -292,7 +292,7 @@ def _started(answer: Started, name: str, key: str | None) -> str:
     )
 
 
-def _shown(steps: Steps, now: float) -> dict[str, dict[str, Any]]:
+def _display(steps: Steps, now: float) -> dict[str, dict[str, Any]]:
     names = {step.n: step.name for step in steps}
     before = {step.n: _numbers(step.parents or "[]") for step in steps}
     whys = reasons(Link(each.n, before[each.n], blocker(each.name, each.state, each.failure)) for each in steps)

@@ -61,12 +61,12 @@ def _line(name: str, step: Shown, depth: int) -> Line:
     indent = "  " * min(depth, DEEPEST)
     deep = f"({depth}) " if depth > DEEPEST else ""
     arrow = "└ " if depth else ""
-    after = f"after {_named(step['after'])}" if step["after"] else ""
-    said = "  ".join(part for part in (step["view"], after, step["reason"] or "") if part)
-    return Line(step["state"], f"{indent}{arrow}{deep}{MARKS[State(step['state'])]} {name}", said)
+    after = f"after {_join(step['after'])}" if step["after"] else ""
+    text = "  ".join(part for part in (step["view"], after, step["reason"] or "") if part)
+    return Line(step["state"], f"{indent}{arrow}{deep}{MARKS[State(step['state'])]} {name}", text)
 
 
-def _named(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     shown = ", ".join(names[:MOST_AFTER])
     return shown if len(names) <= MOST_AFTER else f"{shown} and {len(names) - MOST_AFTER} more"
 

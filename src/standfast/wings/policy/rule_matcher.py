@@ -24,7 +24,7 @@ class Rule(Protocol):
 Kind = TypeVar("Kind", bound=Rule)
 
 
-class Fitting(Generic[Kind]):
+class RuleMatcher(Generic[Kind]):
     """Rules in order, ready to be asked by every death of a busy day.
 
     Letters that have the same words where any rule looks at words are alike: which rules may speak of them is

@@ -29,7 +29,7 @@ def in_force(read: Policy | Broken, last_good: Policy | None) -> InForce:
 
 
 def stored(policy: Policy) -> str:
-    """Give what a policy means as it is stored: whoever reads it there needs no YAML."""
+    """Encode a policy as it is stored: reading it there needs no YAML."""
     return msgspec.json.encode(policy).decode()
 
 

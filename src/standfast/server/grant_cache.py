@@ -16,7 +16,7 @@ A token or session that ends in another process counts for so long; one that end
 MOST = 1000
 
 
-class Remembered:
+class GrantCache:
     """Grants by what was shown for them. Wrong guesses are kept apart: they never push out what is right."""
 
     def __init__(self, endings: Callable[[], int]) -> None:

@@ -10,44 +10,46 @@ from standfast.failure import Failure, Landed, reason
 from standfast.job import Details, NewJob
 from standfast.lifecycle import Transition
 from standfast.settings import APPROVAL_TTL
-from standfast.spine.orders import Conflict
+from standfast.spine.claim_requests import Conflict
 from standfast.store.steps import Round
 from standfast.wings.approvals.rules import with_filing
-from standfast.wings.letters.births import Burial
+from standfast.wings.letters.insert_dead import DeadJob
 from standfast.wings.policy.facts import facts_of_failure
-from standfast.wings.policy.force import of_store
-from standfast.wings.policy.scripts import Kept
-from standfast.wings.policy.triage import Present, judged
+from standfast.wings.policy.policy_in_force import of_store
+from standfast.wings.policy.scripts import StoredPolicy
+from standfast.wings.policy.triage import PolicyNow, judge
 
 _details = msgspec.json.Decoder(Details).decode
 
 
-def in_conflict(job: NewJob, conflict: Conflict, ttl: float = APPROVAL_TTL) -> Burial:
+def in_conflict(job: NewJob, conflict: Conflict, ttl: float = APPROVAL_TTL) -> DeadJob:
     """Bury a job that was accepted elsewhere, and whose key turned out to be another's."""
-    told = f"key {job.idempotency_key!r} belongs to job {conflict.job_id} with another payload"
-    return burial(job, "idempotency_conflict", told, ttl)
+    message = f"key {job.idempotency_key!r} belongs to job {conflict.job_id} with another payload"
+    return dead_job(job, "idempotency_conflict", message, ttl)
 
 
-def unknown(job: NewJob, ttl: float = APPROVAL_TTL) -> Burial:
+def unknown(job: NewJob, ttl: float = APPROVAL_TTL) -> DeadJob:
     """Bury a job that the store may have had, run and pruned, while its host could not ask."""
-    told = "its answer was lost, and so long ago that its job would be pruned: it may have run"
-    return burial(job, "unknown_commit_state", told, ttl, Landed.MAYBE)
+    message = "its answer was lost, and so long ago that its job would be pruned: it may have run"
+    return dead_job(job, "unknown_commit_state", message, ttl, Landed.MAYBE)
 
 
-def refused(job: NewJob, told: str, ttl: float = APPROVAL_TTL) -> Burial:
+def refused(job: NewJob, message: str, ttl: float = APPROVAL_TTL) -> DeadJob:
     """Bury a job that the store cannot take as it is: what it is to do, without what was asked about when and how."""
     bare = NewJob(id=job.id, queue=job.queue, handler=job.handler, payload=job.payload, details=job.details)
-    return burial(bare, "parse_error", f"the store cannot take it as it was asked for: {told}", ttl)
+    return dead_job(bare, "parse_error", f"the store cannot take it as it was asked for: {message}", ttl)
 
 
-def burial(job: NewJob, code: str, told: str, ttl: float = APPROVAL_TTL, landed: Landed = Landed.NO) -> Burial:
+def dead_job(job: NewJob, code: str, message: str, ttl: float = APPROVAL_TTL, landed: Landed = Landed.NO) -> DeadJob:
     """Bury a job for a reason of the catalogue. `ttl` is how long an approval waits, if the policy wants one."""
     why = reason(code)
-    failure = Failure(cls=why.cls, landed=landed, reason_code=why.code, message=told, advice=why.advice)
-    return Burial(job, failure, partial(_judged, job=job, failure=failure, ttl=ttl))
+    failure = Failure(cls=why.cls, landed=landed, reason_code=why.code, message=message, advice=why.advice)
+    return DeadJob(job, failure, partial(_judge, job=job, failure=failure, ttl=ttl))
 
 
-def _judged(death: Transition, kept: Kept, round_: Round, *, job: NewJob, failure: Failure, ttl: float) -> Transition:
+def _judge(
+    death: Transition, stored: StoredPolicy, round_: Round, *, job: NewJob, failure: Failure, ttl: float
+) -> Transition:
     """Say what becomes of a letter by the policy that is in force in the very transaction it is born in."""
     details = _details(job.details)
     facts = msgspec.structs.replace(
@@ -59,7 +61,7 @@ def _judged(death: Transition, kept: Kept, round_: Round, *, job: NewJob, failur
         session=details.session,
         requester=details.requester,
     )
-    present = Present(of_store(kept.rules, kept.problem).policy, round_.now)
-    decided = judged(death, facts, present, roll=0.0)
+    present = PolicyNow(of_store(stored.rules, stored.problem).policy, round_.now)
+    decided = judge(death, facts, present, roll=0.0)
     wall = round_.now + round_.skew
     return with_filing(decided, wall, ttl, handler=job.handler, payload=job.payload, details=details)

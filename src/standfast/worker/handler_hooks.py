@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from standfast.spine.run import Around
+from standfast.spine.run import HandlerHooks
 from standfast.store.store import Store
 from standfast.wings.consent.verbs import enter as ask_for_consent
 from standfast.wings.effects.attempts import AttemptEffects, leave
 from standfast.wings.effects.verbs import Verifier
 
 
-def around_handlers(store: Store, verifier: Verifier) -> Around:
+def handler_hooks(store: Store, verifier: Verifier) -> HandlerHooks:
     """Put together what happens before and after the handlers of one process."""
     effects = AttemptEffects(store, verifier)
-    return Around(
+    return HandlerHooks(
         makes_job=effects.new_job,
         enters=(effects.enter, partial(ask_for_consent, store)),
         leaves=(leave,),

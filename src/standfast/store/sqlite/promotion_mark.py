@@ -28,7 +28,7 @@ CLOSED = (
     "chain",
     "policy",
 )
-"""The tables nobody may write to once the store has moved."""
+"""The tables that are read-only once the store has moved."""
 VERBS = {"INSERT": "NEW", "UPDATE": "NEW", "DELETE": "OLD"}
 OLDEST_TO_REFUSE = 2
 """The first schema number whose library looks whether a store has moved; an older one is not to open it then."""
@@ -40,7 +40,7 @@ FROM schema AS s LEFT JOIN moving AS m
 """
 
 
-class Moving(NamedTuple):
+class PromotionMark(NamedTuple):
     """The mark of a promotion. `source` names the store for good, `run` one try; times are queue time."""
 
     source: str
@@ -51,13 +51,13 @@ class Moving(NamedTuple):
     no_claims_until: float
 
 
-def look(connection: apsw.Connection) -> Moving | None:
+def look(connection: apsw.Connection) -> PromotionMark | None:
     """Read the mark, if there is one."""
     found = connection.execute("SELECT source, run, state, home, until, no_claims_until FROM moving").fetchone()
-    return None if found is None else Moving(*found)
+    return None if found is None else PromotionMark(*found)
 
 
-def check_usable(connection: apsw.Connection) -> Moving | None:
+def check_usable(connection: apsw.Connection) -> PromotionMark | None:
     """Refuse a store that has moved, or whose schema has become too new; give the mark of a promotion.
 
     One statement for both, because every transaction asks.
@@ -66,13 +66,13 @@ def check_usable(connection: apsw.Connection) -> Moving | None:
     check_readable("sqlite", readable_by, connection.filename or "this store")
     if mark[0] is None:
         return None
-    found = Moving(*mark)
+    found = PromotionMark(*mark)
     if found.state == "moved":
         raise StoreMoved(found.home)
     return found
 
 
-def heed(connection: apsw.Connection, now: float) -> bool:
+def claims_frozen(connection: apsw.Connection, now: float) -> bool:
     """Tell whether nothing may be started now; refuse a store that is not to be used. Runs in a write transaction."""
     found = check_usable(connection)
     if found is None:
@@ -82,7 +82,7 @@ def heed(connection: apsw.Connection, now: float) -> bool:
     return found.no_claims_until > now
 
 
-def write(connection: apsw.Connection, mark: Moving) -> None:
+def write(connection: apsw.Connection, mark: PromotionMark) -> None:
     """Leave the mark, in the place of any other."""
     connection.execute("DELETE FROM moving")
     connection.execute("INSERT INTO moving VALUES (?, ?, ?, ?, ?, ?)", mark)
@@ -100,7 +100,7 @@ def forget(connection: apsw.Connection) -> None:
 
 
 def note_changes(connection: apsw.Connection) -> None:
-    """Have every change written down, whoever makes it."""
+    """Record every change, by any process."""
     for verb, row in VERBS.items():
         for table in BY_NUMBER:
             connection.execute(
@@ -114,14 +114,14 @@ def note_changes(connection: apsw.Connection) -> None:
         )
 
 
-def close_for_good(connection: apsw.Connection, mark: Moving) -> None:
-    """Say where the store has gone, and let nobody write to it any more, whatever their library looks at."""
+def close_for_good(connection: apsw.Connection, mark: PromotionMark) -> None:
+    """Record where the store has gone, and refuse every later write, also by older libraries."""
     forget(connection)
     write(connection, mark._replace(state="moved", until=9e99, no_claims_until=9e99))
     connection.execute("UPDATE schema SET readable_by = max(readable_by, ?)", (OLDEST_TO_REFUSE,))
-    told = str(StoreMoved(mark.home)).replace("'", "''")
+    text = str(StoreMoved(mark.home)).replace("'", "''")
     for verb in VERBS:
         for table in CLOSED:
             connection.execute(
-                f"CREATE TRIGGER moved_{table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, '{told}'); END"
+                f"CREATE TRIGGER moved_{table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, '{text}'); END"
             )

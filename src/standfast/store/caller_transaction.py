@@ -8,7 +8,7 @@ from standfast.concurrency.flows import Answer
 from standfast.store.scripts import Item, Result, Write
 
 
-class Inside(Protocol):
+class CallerTransaction(Protocol):
     """A transaction of the caller's. What is written there is theirs to commit."""
 
     def write(self, script: Write[Item, Result], item: Item) -> Answer[Result]:

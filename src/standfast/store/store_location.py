@@ -12,16 +12,16 @@ from standfast.store.places import Place
 from standfast.store.room import ROOM_TO_ACCEPT
 
 
-class Premises:
+class StoreLocation:
     """The file or the server of one store; what needs it open opens it."""
 
     def __init__(self, place: Callable[[], Place], engine: Callable[[], Engine[Any]]) -> None:
         self._place = place
         self._engine = engine
 
-    def there(self) -> bool:
+    def exists(self) -> bool:
         """Tell whether there is a store to open; opening creates one that is not."""
-        return self._place().there()
+        return self._place().exists()
 
     def is_file(self, path: str) -> bool:
         """Tell whether a file is this store's own."""

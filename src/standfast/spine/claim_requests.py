@@ -27,7 +27,7 @@ Accepted = Receipt | Conflict | Full
 """What is answered for a new job: it is stored, or why it is not."""
 
 
-class Want(msgspec.Struct, frozen=True):
+class QueueDemand(msgspec.Struct, frozen=True):
     """So many jobs of one queue, for these handlers. A queue with a gate gives none to who did not ask it."""
 
     queue: str
@@ -41,16 +41,16 @@ class Want(msgspec.Struct, frozen=True):
     """Whether it wants suspects, which run alone, rather than all other jobs."""
 
 
-class Order(msgspec.Struct, frozen=True):
+class ClaimRequest(msgspec.Struct, frozen=True):
     """What one worker can start now."""
 
     worker: str
-    wants: tuple[Want, ...]
+    demands: tuple[QueueDemand, ...]
     policy: str | None = None
     """The mark of the policy it knows to be in force."""
 
 
-class Catch(msgspec.Struct, frozen=True):
+class ClaimResult(msgspec.Struct, frozen=True):
     """What a claim brought, the rules it was made under, and when more comes due."""
 
     claims: list[Claim]

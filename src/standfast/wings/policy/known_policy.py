@@ -1,12 +1,12 @@
-"""The policy in force as this process knows it: whoever claims or sweeps is brought another one when there is one."""
+"""The policy in force as this process knows it: claims and sweeps bring a new one when there is one."""
 
 from __future__ import annotations
 
 from standfast.store.store import Store
-from standfast.wings.policy.force import InForce, of_store
+from standfast.wings.policy.policy_in_force import InForce, of_store
 from standfast.wings.policy.rules import BUILT_IN, Broken, Policy
-from standfast.wings.policy.scripts import Kept
-from standfast.wings.policy.triage import Present
+from standfast.wings.policy.scripts import StoredPolicy
+from standfast.wings.policy.triage import PolicyNow
 
 
 class KnownPolicy:
@@ -26,11 +26,11 @@ class KnownPolicy:
         """What health says about it."""
         return self._in_force.issue
 
-    def learn(self, kept: Kept | None) -> None:
+    def learn(self, stored: StoredPolicy | None) -> None:
         """Take note of the policy in force; None is no news."""
-        if kept is not None:
-            self.mark, self._in_force = kept.mark, of_store(kept.rules, kept.problem)
+        if stored is not None:
+            self.mark, self._in_force = stored.mark, of_store(stored.rules, stored.problem)
 
-    def present(self, store: Store) -> Present:
+    def policy_now(self, store: Store) -> PolicyNow:
         """Give what a letter is judged by now."""
-        return Present(self.policy, store.now())
+        return PolicyNow(self.policy, store.now())

@@ -30,10 +30,10 @@ def reads_secrets(grant: Grant) -> bool:
     return grant.may(Right.READ_PAYLOADS) or own_only(grant)
 
 
-def seen(job: JobView, grant: Grant) -> Found:
+def job_for(job: JobView, grant: Grant) -> Found:
     """Give a job as JSON has it; the payload and what failed without secrets, unless payloads may be read."""
     found = msgspec.to_builtins(job)
-    return without_secrets(found, grant, job) if is_others_too(job, grant) else shown(found, grant)
+    return without_secrets(found, grant, job) if is_others_too(job, grant) else value_for(found, grant)
 
 
 def is_others_too(job: JobView, grant: Grant | None) -> bool:
@@ -41,7 +41,7 @@ def is_others_too(job: JobView, grant: Grant | None) -> bool:
     return grant is not None and own_only(grant) and len(job.requesters) > 1
 
 
-def shown(found: Found, grant: Grant) -> Found:
+def value_for(found: Found, grant: Grant) -> Found:
     """Give one thing: a group of letters, a schedule, a redrive, an approval, a decision, an alert, a closed gate.
 
     Everything that people or handlers may have written something into goes through here, at every door but MCP's,
@@ -62,27 +62,27 @@ def left_out(grant: Grant | None, job: JobView | None = None) -> frozenset[str]:
     return payloads | OF_OTHERS if job is not None and is_others_too(job, grant) else payloads
 
 
-def all_shown(found: Iterable[Found], grant: Grant) -> Shown:
+def values_for(found: Iterable[Found], grant: Grant) -> Shown:
     """Give several, each by itself: a long list is not cut where one large thing would be."""
-    return [shown(each, grant) for each in found]
+    return [value_for(each, grant) for each in found]
 
 
-def worded(text: str, grant: Grant, job: JobView | None = None) -> str:
+def text_for(text: str, grant: Grant, job: JobView | None = None) -> str:
     """Give what is said in words, of a job or of anything."""
     others = job is not None and is_others_too(job, grant)
     return text if reads_secrets(grant) and not others else redacted_text(text)
 
 
-def result_shown(result: Any, key: str | None, grant: Grant, job: JobView) -> Any:
+def result_for(result: Any, key: str | None, grant: Grant, job: JobView) -> Any:
     """Give a job's result, or one key of it: the key may say that what it holds is secret."""
     if not grant.payloads and not reads_secrets(grant):
         return HIDDEN
     named = key or "result"
-    show = without_secrets if is_others_too(job, grant) else shown
+    show = without_secrets if is_others_too(job, grant) else value_for
     return show({named: result}, grant).get(named, HIDDEN)
 
 
-def workflow_shown(found: Found, grant: Grant) -> Found:
+def workflow_for(found: Found, grant: Grant) -> Found:
     """Give a workflow, step by step; the names that tie its steps together stay."""
     if reads_secrets(grant):
         return found
@@ -95,7 +95,7 @@ def own_only(grant: Grant) -> bool:
     return not grant.may(Right.READ)
 
 
-def own(job: JobView, grant: Grant) -> bool:
+def may_read(job: JobView, grant: Grant) -> bool:
     """Tell whether a job may be read: by those who read everything, or who brought it."""
     return grant.may(Right.READ) or grant.person in job.requesters
 
@@ -103,7 +103,7 @@ def own(job: JobView, grant: Grant) -> bool:
 def issues_for(issues: list[str], grant: Grant, queues: Iterable[str]) -> list[str]:
     """Leave out what is said of queues that a token does not reach, and of the whole. `queues` are all there are."""
     names = {*queues, *(grant.queues or ())}
-    return [worded(issue, grant) for issue in issues if reaches(grant, queue_of_issue(issue, names))]
+    return [text_for(issue, grant) for issue in issues if reaches(grant, queue_of_issue(issue, names))]
 
 
 def queue_of_issue(issue: str, queues: Iterable[str]) -> str | None:
@@ -113,13 +113,13 @@ def queue_of_issue(issue: str, queues: Iterable[str]) -> str | None:
 
 def alerts_for(alerts: Shown, grant: Grant) -> Shown:
     """Leave out alerts about queues that a token does not reach, and about the whole."""
-    return all_shown((each for each in alerts if reaches(grant, each["queue"])), grant)
+    return values_for((each for each in alerts if reaches(grant, each["queue"])), grant)
 
 
 def stats_for(found: Found, grant: Grant) -> Found:
     """Leave out what a token does not reach, also from the sums; what is known of the whole alone is left empty."""
     if grant.queues is None:
-        return {**found, "gates": all_shown(found["gates"], grant)}
+        return {**found, "gates": values_for(found["gates"], grant)}
     queues = {name: each for name, each in found["queues"].items() if grant.reaches(name)}
     counters: Counter[str] = Counter()
     for each in queues.values():
@@ -142,7 +142,7 @@ def gates_of(gates: Shown, queue: str, rules: QueueRules, grant: Grant) -> Shown
     named = None if rules.breaker is None else rules.breaker.dependency
     breaker = None if named is None else of_dependency(named)
     ours = (each for each in gates if each["key"] == breaker or _queue_of(each) == queue)
-    return all_shown(ours, grant)
+    return values_for(ours, grant)
 
 
 def _queue_of(gate: Found) -> str | None:

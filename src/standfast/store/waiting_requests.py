@@ -1,7 +1,7 @@
 """The line of requests that wait for a round, and who runs it: the writer, or a caller in its own turn.
 
 A caller that is nearly alone and meets an idle writer leads the round itself. Waking the writer and being woken by it
-takes two hand-offs between threads, more time than a small commit. A led round waits for nobody: not for another
+takes two hand-offs between threads, more time than a small commit. A led round never waits: not for another
 process, and not for the writer. Whatever goes wrong is left to the writer, which knows how to try again. A commit that
 is led keeps the caller's loop from its other work for as long as it takes, so only a few small requests are led, and
 none while commits are slow.
@@ -30,7 +30,7 @@ UNKNOWN_PACE = 0.0005
 _size, _may_be_led = attrgetter("size"), attrgetter("script.leads")
 
 Serve = Callable[[list[Request[Any]]], list[Request[Any]]]
-"""Runs a round that waits for nobody; gives back the requests that it could not serve."""
+"""Runs a round that never waits; gives back the requests that it could not serve."""
 
 
 class Line:
@@ -42,7 +42,7 @@ class Line:
     def __init__(self) -> None:
         self.waiting: deque[Request[Any]] = deque()
         self.sleeping = False
-        """Whether the writer sleeps: then nothing waits, or somebody is about to wake it."""
+        """Whether the writer sleeps: then nothing waits, or it is about to be woken."""
         self._serving: list[Request[Any]] = []
         self._led: list[Request[Any]] = []
         self._wake: SimpleQueue[None] = SimpleQueue()
@@ -67,7 +67,7 @@ class Line:
         self._wake.put(None)
 
     def sleep(self) -> None:
-        """Wait until something waits, or somebody wakes the writer."""
+        """Sleep until a request waits, or the writer is woken."""
         self.sleeping = True
         if not self.waiting:
             self._wake.get()
@@ -81,7 +81,7 @@ class Line:
             request = self.waiting[0]
             if serving and (request.apart or serving[-1].apart):
                 return
-            serving.append(request)  # before it leaves the line: whoever watches its deadline must always find it
+            serving.append(request)  # before it leaves the line: the watcher of its deadline must always find it
             self.waiting.popleft()
             items += request.size
 
@@ -114,7 +114,7 @@ class Line:
 
 
 class Leader:
-    """Decides who runs the next round: a caller, or the writer. `round_` is held by whoever does."""
+    """Decides who runs the next round: a caller, or the writer. Its holder holds `round_`."""
 
     def __init__(self, line: Line, round_: threading.Lock, serve: Serve) -> None:
         self._line = line

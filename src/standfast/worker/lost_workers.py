@@ -13,7 +13,7 @@ LIVE_FOR = 30.0
 """Seconds after its last heartbeat in which a worker that stands apart keeps others from doing so."""
 
 
-class Loss(NamedTuple):
+class LostWorker(NamedTuple):
     """A lost worker. `held` counts its jobs when that was noticed, `company` those of its whole process."""
 
     worker: str
@@ -31,14 +31,14 @@ class Loss(NamedTuple):
         return self.held == 1 and (self.company == 1 or claim.suspect is not None)
 
 
-def note(round_: Round, workers: Iterable[str], dead: str) -> Script[dict[str, Loss]]:
+def note_lost(round_: Round, workers: Iterable[str], dead: str) -> Script[dict[str, LostWorker]]:
     """Count what lost workers hold, once; give what is known of these."""
     named = text(sorted(workers))
     yield "note_lost", {"workers": named, "dead": dead, "now": round_.now}
-    return {row[0]: Loss(*row) for row in (yield "lost_workers", {"workers": named})}
+    return {row[0]: LostWorker(*row) for row in (yield "lost_workers", {"workers": named})}
 
 
-class Apart(NamedTuple):
+class SuspectTurn(NamedTuple):
     """A worker that wants to run the suspects of a queue, holding nothing else, while the others go on."""
 
     worker: str
@@ -46,17 +46,17 @@ class Apart(NamedTuple):
 
 
 @writes()
-def stand_apart(round_: Round, wishes: Sequence[Apart]) -> Script[list[bool]]:
+def take_suspect_turn(round_: Round, turns: Sequence[SuspectTurn]) -> Script[list[bool]]:
     """Let one worker at a time stand apart for a queue; answer for each whether it may."""
     answers = []
-    for wish in wishes:
+    for turn in turns:
         alive = {"boot": round_.boot, "since": round_.now - LIVE_FOR}
-        answers.append(bool((yield "stand_apart", {"id": wish.worker, "queue": wish.queue, **alive})))
+        answers.append(bool((yield "stand_apart", {"id": turn.worker, "queue": turn.queue, **alive})))
     return answers
 
 
 @writes()
-def stand_back(_round: Round, workers: Sequence[str]) -> Script[list[None]]:
+def release_suspect_turn(_round: Round, workers: Sequence[str]) -> Script[list[None]]:
     """Let another worker have the turn."""
     for worker in workers:
         yield "stand_back", {"id": worker}

@@ -8,14 +8,14 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
-from standfast.concurrency.threads import aside, within
-from standfast.concurrency.user_code import staying
-from standfast.failure.retry_after import wait_asked_for
+from standfast.concurrency.threads import run_in_thread, with_timeout
+from standfast.concurrency.user_code import in_own_task
+from standfast.failure.retry_after import requested_wait
 from standfast.redact import redacted_text
 from standfast.rules import FUNCTION
 from standfast.wings.http.words import Reply
 from standfast.wings.limits import answers as admission
-from standfast.wings.limits.answers import Said
+from standfast.wings.limits.answers import GateAnswer
 from standfast.wings.limits.words import Closing
 
 log = logging.getLogger("standfast.worker")
@@ -27,14 +27,14 @@ Gate = Callable[..., Any]
 Ask = Callable[[str, float], Awaitable[Reply]]
 
 
-class Doorkeeper:
+class QueueGates:
     """What the gates of a worker's queues said last. `functions` are the gates that this process has, by queue."""
 
     def __init__(self, functions: Mapping[str, Gate], ask: Ask) -> None:
         self._functions = functions
         self._ask = ask
         self.gates: dict[str, str] = {}
-        self._said: dict[str, tuple[Said, float]] = {}
+        self._answers: dict[str, tuple[GateAnswer, float]] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._unanswered: set[str] = set()
         """The queues whose plain function is being called, on a thread of its own."""
@@ -47,12 +47,12 @@ class Doorkeeper:
             self.gates.pop(queue, None)
         elif self.gates.get(queue) != gate:
             self.gates[queue] = gate
-            self._said.pop(queue, None)
+            self._answers.pop(queue, None)
 
     def answer(self, queue: str) -> Literal["open"] | Closing | None:
         """Give what a queue's gate said, while that holds; None if it is to be asked, or there is none."""
-        said, until = self._said.get(queue, (None, 0.0))
-        return said.admission if said and asyncio.get_running_loop().time() < until else None
+        answer, until = self._answers.get(queue, (None, 0.0))
+        return answer.admission if answer and asyncio.get_running_loop().time() < until else None
 
     def must_ask(self, queue: str) -> bool:
         """Tell whether a queue has a gate whose answer does not hold any more."""
@@ -61,40 +61,40 @@ class Doorkeeper:
     def ask(self, queue: str, then: Callable[[float], None]) -> None:
         """Ask a queue's gate, unless that is under way; `then` hears when, in seconds, to look at the queue again."""
         if queue not in self._asking:
-            task = asyncio.get_running_loop().create_task(self.asked(queue))
+            task = asyncio.get_running_loop().create_task(self.ask_now(queue))
             self._asking[queue] = task
-            task.add_done_callback(lambda done: self._answered(queue, done, then))
+            task.add_done_callback(lambda done: self._done(queue, done, then))
 
-    def _answered(self, queue: str, done: asyncio.Task[None], then: Callable[[float], None]) -> None:
+    def _done(self, queue: str, done: asyncio.Task[None], then: Callable[[float], None]) -> None:
         del self._asking[queue]
         if done.cancelled():
             return
         then(0.0)
-        said, _ = self._said[queue]
-        if said.admission != "open":
-            then(said.holds)
+        answer, _ = self._answers[queue]
+        if answer.admission != "open":
+            then(answer.holds)
 
-    async def asked(self, queue: str) -> None:
+    async def ask_now(self, queue: str) -> None:
         """Ask a queue's gate and remember what it says."""
-        said = await self._say(queue, self.gates[queue])
-        if isinstance(said.admission, Closing) and said.admission.broken:
+        answer = await self._say(queue, self.gates[queue])
+        if isinstance(answer.admission, Closing) and answer.admission.broken:
             self.refusals += 1
-            if self._said.get(queue, (None, 0.0))[0] != said:  # once for each reason
-                log.warning("the gate of queue %s counts as closed: %s", queue, redacted_text(said.admission.why))
-        self._said[queue] = (said, asyncio.get_running_loop().time() + said.holds)
+            if self._answers.get(queue, (None, 0.0))[0] != answer:  # once for each reason
+                log.warning("the gate of queue %s counts as closed: %s", queue, redacted_text(answer.admission.why))
+        self._answers[queue] = (answer, asyncio.get_running_loop().time() + answer.holds)
 
-    async def _say(self, queue: str, gate: str) -> Said:
+    async def _say(self, queue: str, gate: str) -> GateAnswer:
         if gate.startswith(FUNCTION) and queue not in self._functions:
             return admission.of_absence()
         question = self._call(queue) if gate.startswith(FUNCTION) else self._get(gate)
-        [said] = await asyncio.gather(within(staying(question), WITHIN), return_exceptions=True)
-        return admission.of_trouble(said) if isinstance(said, BaseException) else said
+        [answer] = await asyncio.gather(with_timeout(in_own_task(question), WITHIN), return_exceptions=True)
+        return admission.of_trouble(answer) if isinstance(answer, BaseException) else answer
 
-    async def _get(self, url: str) -> Said:
+    async def _get(self, url: str) -> GateAnswer:
         reply = await self._ask(url, WITHIN)
-        return admission.of_reply(reply.status, wait_asked_for(lambda name: reply.headers.get(name.lower())))
+        return admission.of_reply(reply.status, requested_wait(lambda name: reply.headers.get(name.lower())))
 
-    async def _call(self, queue: str) -> Said:
+    async def _call(self, queue: str) -> GateAnswer:
         """Call a function, beside the loop if it is a plain one; it may take the queue's name."""
         gate = self._functions[queue]
         given = (queue,) if _takes_one(gate) else ()
@@ -102,7 +102,7 @@ class Doorkeeper:
             return admission.of_answer(await gate(*given))
         if queue in self._unanswered:  # a thread cannot be stopped, and one that hangs is enough
             raise TimeoutError("it has not answered the last question yet")
-        answer = await aside(self._called, queue, gate, given)
+        answer = await run_in_thread(self._called, queue, gate, given)
         return admission.of_answer(await answer if inspect.isawaitable(answer) else answer)
 
     def _called(self, queue: str, gate: Gate, given: tuple[str, ...]) -> Any:

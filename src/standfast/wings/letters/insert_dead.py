@@ -11,21 +11,21 @@ from standfast.failure import Failure
 from standfast.job import NewJob
 from standfast.lifecycle import Move, NoticeKind, State, Transition, Triage
 from standfast.spine.apply import apply
+from standfast.spine.claim_requests import Full
 from standfast.spine.intake import enqueue
-from standfast.spine.orders import Full
 from standfast.store.room import ROOM_TO_ACCEPT
 from standfast.store.scripts import Patience, writes
 from standfast.store.steps import Round, Script, text
 from standfast.wings.policy import scripts as policies
-from standfast.wings.policy.scripts import Kept
+from standfast.wings.policy.scripts import StoredPolicy
 from standfast.wings.records.reads import JobRow
 from standfast.wings.redrives import scripts as redrives
 from standfast.wings.sessions import scripts as sessions
 
-Judge = Callable[[Transition, Kept, Round], Transition]
+Judge = Callable[[Transition, StoredPolicy, Round], Transition]
 
 
-class Burial(NamedTuple):
+class DeadJob(NamedTuple):
     """A job that must not run, and why."""
 
     job: NewJob
@@ -35,27 +35,27 @@ class Burial(NamedTuple):
 
 
 @writes(room=ROOM_TO_ACCEPT)
-def bury(round_: Round, burials: Sequence[Burial]) -> Script[list[bool]]:
+def insert_dead(round_: Round, dead: Sequence[DeadJob]) -> Script[list[bool]]:
     """Store jobs as dead ones, without their keys, which belong to others; False where the queue is full."""
     answers = []
-    kept = yield from policies.kept()
-    for job, failure, judge in burials:
+    policy = yield from policies.stored_policy()
+    for job, failure, judge in dead:
         bare = msgspec.structs.replace(job, idempotency_key=None, fingerprint=None, thread_key=None, body_key=None)
         [answer] = yield from enqueue(round_, [bare])
         if not isinstance(answer, Full):
             [row] = yield "job_by_id", {"id": job.id}
             n, token = JobRow(*row).n, JobRow(*row).token
             death = Transition(n, token, job.id, job.queue, Move.DIE, State.QUEUED, failure=failure)
-            yield from apply(round_, [judge(death, kept, round_)])
+            yield from apply(round_, [judge(death, policy, round_)])
         answers.append(not isinstance(answer, Full))
     return answers
 
 
-bury_accepted = writes()(bury.run)
+insert_dead_accepted = writes()(insert_dead.run)
 """The same for jobs that were accepted elsewhere: they are stored however little room is left."""
 
 
-class Holding(NamedTuple):
+class RestoredHold(NamedTuple):
     """Why restored jobs are held, and how many at once."""
 
     failure: Failure
@@ -66,10 +66,10 @@ class Holding(NamedTuple):
 
 
 @writes(patience=Patience.ENDLESS)
-def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script[list[bool]]:
+def hold_restored(round_: Round, holdings: Sequence[RestoredHold]) -> Script[list[bool]]:
     """Hold what was queued or running when the backup was made; answer whether there is more.
 
-    Nobody runs it any more, so threads are free and workers are gone.
+    None of it runs any more, so threads are free and workers are gone.
     """
     answers = []
     for failure, triage, limit, name in holdings:
@@ -88,17 +88,17 @@ def hold_restored(round_: Round, holdings: Sequence[Holding]) -> Script[list[boo
             del line["advice"]
             yield "write_history", [(n, text({**line, "attempt": attempts})) for n, *_, attempts in rows]
         for _, job_id, queue, *_ in rows:
-            round_.told[NoticeKind.HELD, queue].append(job_id)
-        yield from sessions.tell(round_, [_held(row, failure, triage) for row in rows])
+            round_.notices[NoticeKind.HELD, queue].append(job_id)
+        yield from sessions.tell(round_, [_hold_transition(row, failure, triage) for row in rows])
         yield "drop_gates", {}
         yield "recount_workflows", {}
-        yield from redrives.rest()
+        yield from redrives.pause_after_restore()
         yield "delete_workers", {"before": round_.now + 1}
         answers.append(len(rows) == limit)
     return answers
 
 
-def _held(row: Sequence[Any], failure: Failure, triage: Triage) -> Transition:
+def _hold_transition(row: Sequence[Any], failure: Failure, triage: Triage) -> Transition:
     """Word what became of a restored job as its session is told of it."""
     n, job_id, queue, _, token, _ = row
     return Transition(n, token, job_id, queue, Move.HOLD, State.QUEUED, failure=failure, triage=triage)

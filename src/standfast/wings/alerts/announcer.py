@@ -15,7 +15,7 @@ import msgspec
 
 from standfast.job import NewJob
 from standfast.spine.accept import Acceptor
-from standfast.spine.bulk import stored_together
+from standfast.spine.bulk import store_bulk
 from standfast.store.scripts import writes
 from standfast.store.steps import Round, Script, Step
 from standfast.store.store import Store
@@ -34,7 +34,7 @@ Row = TypeVar("Row")
 class Telling(NamedTuple):
     """The jobs that tell something, the statement that notes it, and the one that takes the note back.
 
-    The first gives a row unless somebody else was first.
+    The first gives a row unless another process was first.
     """
 
     noted: Step
@@ -68,22 +68,22 @@ def pain_told(condition: Condition, now: float, job: NewJob) -> Telling:
 
 @writes(newcomers=lambda tellings: (job for each in tellings for job in each.jobs))
 def tell(round_: Round, tellings: Sequence[Telling]) -> Script[list[bool]]:
-    """Store the jobs that tell, unless somebody else was first; answer of each whether it went.
+    """Store the jobs that tell, unless another process was first; answer of each whether it went.
 
     What the queue that carries them has no room for stays untold.
     """
     answers = [False] * len(tellings)
     for place, each in sorted(enumerate(tellings), key=lambda told: str(told[1].noted)):  # others lock in this order
         went = bool((yield each.noted))
-        if went and each.jobs and not (yield from stored_together(round_, each.jobs)):
+        if went and each.jobs and not (yield from store_bulk(round_, each.jobs)):
             yield each.untold
             went = False
         answers[place] = went
     return answers
 
 
-class Teller:
-    """Tells what was not told yet. A process without `[notify]` has nobody to tell, and leaves it to others."""
+class Announcer:
+    """Announces what is not announced yet. A process without `[notify]` leaves that to others."""
 
     def __init__(self, store: Store, acceptor: Acceptor, notify: Notify) -> None:
         self._store = store
@@ -95,7 +95,7 @@ class Teller:
         while await self._tell(alerts.due(self._store.now()), self._cause):
             pass
 
-    async def tell(self) -> None:
+    async def announce(self) -> None:
         """Tell of what began or is over, and of what hurts."""
         while self._notify.surfaces and await self._tell(alerts.untold(self._store.now()), self._edges):
             pass
@@ -115,7 +115,7 @@ class Teller:
             said = {**msgspec.json.decode(alert.sample), "count": alert.number - alert.told, "since": since}
             about = {**said, "fingerprint": alert.fingerprint, "more": alert.told > 0}
             surfaces: list[str] = msgspec.json.decode(alert.surfaces)
-            jobs = self._acceptor.own(QUEUE, [{"surface": name, "alert": about} for name in surfaces])
+            jobs = self._acceptor.internal(QUEUE, [{"surface": name, "alert": about} for name in surfaces])
         return [cause_told(alert, self._store.now(), self._notify.window, jobs)]
 
     def _edges(self, alert: OpenAlert) -> list[Telling]:
@@ -127,15 +127,15 @@ class Teller:
         """Lay out the jobs that tell of one edge, for each surface but the one that it is about."""
         condition, since = alert.condition, self._moment(alert.started_at)
         if edge == BEGINNING:
-            said = told(condition, state="started", since=since)
+            started = told(condition, state="started", since=since)
         else:
-            said = told(condition, state="ended", since=since, until=self._moment(alert.ended_at or 0.0))
+            started = told(condition, state="ended", since=since, until=self._moment(alert.ended_at or 0.0))
         surfaces = self._notify.routed(str(condition.kind), condition.queue)
-        return [self._job(name, alert.id, said) for name in surfaces if name != condition.subject]
+        return [self._job(name, alert.id, started) for name in surfaces if name != condition.subject]
 
-    def _job(self, surface: str, alert: str, said: dict[str, Any]) -> NewJob:
+    def _job(self, surface: str, alert: str, about: dict[str, Any]) -> NewJob:
         """Lay out one job. What one surface is told of one alert is a thread: an end comes after its beginning."""
-        [job] = self._acceptor.own(QUEUE, [{"surface": surface, "alert": said}])
+        [job] = self._acceptor.internal(QUEUE, [{"surface": surface, "alert": about}])
         return msgspec.structs.replace(job, thread_key=f"{IN_ORDER}{surface} {alert}")
 
     def _pain(self, alert: OpenAlert) -> list[Telling]:
@@ -143,7 +143,7 @@ class Teller:
         if alert.subject == PAIN:
             return []
         signal = pain(alert.condition, self._moment(alert.started_at))
-        [job] = self._acceptor.own(QUEUE, [{"surface": PAIN, "pain": signal}])
+        [job] = self._acceptor.internal(QUEUE, [{"surface": PAIN, "pain": signal}])
         return [pain_told(alert.condition, self._store.now(), job)]
 
     def _moment(self, at: float) -> str:

@@ -22,12 +22,12 @@ from standfast.wings.notices.words import (
     Entry,
     Fits,
     Notice,
-    Wanted,
+    NoticeFilter,
     checked_kinds,
     end_of,
     entries,
     gap,
-    laid_out,
+    lay_out,
     row_of,
 )
 
@@ -58,16 +58,16 @@ class Row:
     def _entries(self) -> list[Entry]:
         return entries(self._text)
 
-    def told(self, fits: Fits) -> Iterator[Notice]:
+    def notices(self, fits: Fits) -> Iterator[Notice]:
         """Give its notices that are wanted, in their order."""
-        return laid_out(self.seq, self.at, self._entries, fits)
+        return lay_out(self.seq, self.at, self._entries, fits)
 
 
-class NotHere(Exception):
+class UnknownPosition(Exception):
     """A number is of another store than the one there is."""
 
 
-class Following:
+class JournalReader:
     """Looks at the journal for all readers of one event loop, and keeps its newest rows at hand."""
 
     def __init__(self, store: Store) -> None:
@@ -81,28 +81,28 @@ class Following:
         self._next_look = 0.0
         self._waiting = 0
 
-    async def behind(self, row: int, within: float) -> list[Row]:
+    async def rows_after(self, row: int, within: float) -> list[Row]:
         """Give some rows behind one, the oldest first; none if none came within so many seconds."""
         clock = asyncio.get_running_loop().time
         give_up = clock() + within
         while True:
-            row, found = await self._found(row)
+            row, found = await self._rows_at_hand(row)
             left = give_up - clock()
             if found or left <= 0:
                 return found
             await self._look(left)
 
-    async def _found(self, row: int) -> tuple[int, list[Row]]:
+    async def _rows_at_hand(self, row: int) -> tuple[int, list[Row]]:
         """Give what there is behind a row; and a later row, if there is nothing in between."""
         if row < self._since:
             seen = self._at  # before the read: what comes meanwhile is not skipped
             found = await self._read(row, ROWS_A_READER)
             return (row if found else max(row, seen)), found
-        if row > self._at:  # nobody followed for a while: what was missed is nobody's business
+        if row > self._at:  # there was no follower for a while: what was missed is not needed
             await self._check(row)
             if row > self._at:
                 self._begin(row)
-            return await self._found(row)  # what is at hand may have changed meanwhile
+            return await self._rows_at_hand(row)  # what is at hand may have changed meanwhile
         newer = [*takewhile(lambda each: each.seq > row, reversed(self._rows))]
         return row, newer[: -ROWS_A_READER - 1 : -1]
 
@@ -121,7 +121,7 @@ class Following:
             looking.result()
 
     async def _take(self) -> None:
-        """Look until there is something, or nobody waits any more."""
+        """Look until there is something, or no reader waits any more."""
         while not await self._took() and self._waiting:
             pass
 
@@ -152,20 +152,20 @@ class Following:
         return [Row(found, skew) for found in await journal(self._store, row, limit)]
 
     async def _check(self, row: int) -> None:
-        """Refuse a row that the store has not come to: whoever follows would hear nothing until it has."""
+        """Refuse a row that the store has not reached: a follower would hear nothing until it has."""
         last = await self._store.read(journal_scripts.last_journal_number())
         if row > last:
-            raise NotHere
+            raise UnknownPosition
 
     def no_further_than(self, last: int) -> None:
         """Forget what is at hand of a store that came further than the one there is: this one was made anew."""
         if last < self._at:
             self._begin(last)
 
-    async def anew(self) -> tuple[int, Notice]:
-        """Give where somebody begins whose number this store has not come to, which is all there is; and tell that."""
-        kept = await journal(self._store, 0, 1)
-        oldest = kept[0].seq if kept else await self._store.read(journal_scripts.last_journal_number()) + 1
+    async def restart_point(self) -> tuple[int, Notice]:
+        """Give where a reader restarts whose number this store has not reached: at the beginning, with a gap notice."""
+        rows = await journal(self._store, 0, 1)
+        oldest = rows[0].seq if rows else await self._store.read(journal_scripts.last_journal_number()) + 1
         now = datetime.fromtimestamp(self._store.now() + self._store.skew(), UTC)
         return oldest - 1, gap(oldest - 1, oldest, now)
 
@@ -174,14 +174,14 @@ class Following:
         self._size, self._since, self._at = 0, row, row
 
     async def close(self) -> None:
-        """Look no more, until somebody follows again."""
+        """Stop looking until a reader follows again."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait([self._looking])
 
 
 def _met(looking: asyncio.Task[None]) -> None:
-    """Take note of what a look met, also if nobody waits for it any more."""
+    """Record what a look met, also if no reader waits for it any more."""
     if not looking.cancelled():
         looking.exception()
 
@@ -189,10 +189,10 @@ def _met(looking: asyncio.Task[None]) -> None:
 class Reader:
     """Reads notices in commit order, from a place of its own."""
 
-    def __init__(self, following: Following, wanted: Wanted, seq: int, first: Sequence[Notice] = ()) -> None:
+    def __init__(self, journal: JournalReader, wanted: NoticeFilter, seq: int, first: Sequence[Notice] = ()) -> None:
         self.seq = seq
         """Nothing wanted up to this number is still to come: pass it as `after` to go on."""
-        self._following = following
+        self._journal = journal
         self._wanted = wanted
         self._known = row_of(seq)
         self._row = self._known if seq == end_of(self._known) else max(0, self._known - 1)
@@ -204,7 +204,7 @@ class Reader:
     async def more(self, within: float = FOREVER) -> list[Notice]:
         """Give what came next; nothing if nothing wanted did within so many seconds, or only what was not wanted."""
         if self._rows:
-            await asyncio.sleep(0)  # before anything is taken, which whoever gives up waiting would lose
+            await asyncio.sleep(0)  # before anything is taken, which a cancelled reader would lose
         elif not self._first:
             await self._look(within)
         found, self._first, looked_through = self._first, [], 0
@@ -215,17 +215,17 @@ class Reader:
 
     async def _look(self, within: float) -> None:
         try:
-            self._rows.extend(await self._following.behind(self._row, within))
-        except NotHere:
-            row, told = await self._following.anew()
-            self.seq, self._known, self._row, self._first = end_of(row), row, row, [told]
+            self._rows.extend(await self._journal.rows_after(self._row, within))
+        except UnknownPosition:
+            row, gap = await self._journal.restart_point()
+            self.seq, self._known, self._row, self._first = end_of(row), row, row, [gap]
 
     def _next(self, most: int) -> list[Notice]:
         """Give so many notices of the row that is next, and what is missing before it."""
         row, missing = self._rows[0], []
         if self._inside is None:
             missing = [gap(self._known, row.seq, row.at)] if 0 < self._known < row.seq - 1 else []
-            self._inside = _behind(self.seq, row.told(self._wanted.fits))
+            self._inside = _notices_after(self.seq, row.notices(self._wanted.fits))
         found = [*islice(self._inside, most)]
         if len(found) == most:
             self.seq = found[-1].seq
@@ -237,16 +237,16 @@ class Reader:
         return missing + found
 
 
-def _behind(seq: int, notices: Iterator[Notice]) -> Iterator[Notice]:
+def _notices_after(seq: int, notices: Iterator[Notice]) -> Iterator[Notice]:
     return (notice for notice in notices if notice.seq > seq)
 
 
-class Followings:
+class JournalReaders:
     """The followings of one store, one for each event loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._of: WeakKeyDictionary[asyncio.AbstractEventLoop, Following] = WeakKeyDictionary()
+        self._of: WeakKeyDictionary[asyncio.AbstractEventLoop, JournalReader] = WeakKeyDictionary()
 
     async def reader(self, kinds: Collection[str] | None, queues: Collection[str] | None, after: int | None) -> Reader:
         """Begin to read behind a number, or from now on.
@@ -254,16 +254,16 @@ class Followings:
         Behind 0 is everything there still is. Behind any other number, what was pruned meanwhile is told as a `gap`; so
         is a number that this store has not come to.
         """
-        wanted = Wanted(checked_kinds(kinds), None if queues is None else frozenset(queues))
-        following = self._of.setdefault(asyncio.get_running_loop(), Following(self._store))
+        wanted = NoticeFilter(checked_kinds(kinds), None if queues is None else frozenset(queues))
+        journal = self._of.setdefault(asyncio.get_running_loop(), JournalReader(self._store))
         last = await (newest(self._store) if after is None else self._store.read(journal_scripts.last_journal_number()))
-        following.no_further_than(last)
+        journal.no_further_than(last)
         if after is None:
-            return Reader(following, wanted, end_of(last))
+            return Reader(journal, wanted, end_of(last))
         if last < row_of(after):
-            row, told = await following.anew()
-            return Reader(following, wanted, end_of(row), [told])
-        return Reader(following, wanted, after)
+            row, gap = await journal.restart_point()
+            return Reader(journal, wanted, end_of(row), [gap])
+        return Reader(journal, wanted, after)
 
     async def subscribe(
         self, kinds: Collection[str] | None, queue: str | None, after: int | None
@@ -276,9 +276,9 @@ class Followings:
 
     async def close(self) -> None:
         """Look no more in this event loop."""
-        following = self._of.pop(asyncio.get_running_loop(), None)
-        if following is not None:
-            await following.close()
+        journal = self._of.pop(asyncio.get_running_loop(), None)
+        if journal is not None:
+            await journal.close()
 
 
 async def newest(store: Store) -> int:
@@ -287,4 +287,4 @@ async def newest(store: Store) -> int:
         last = await store.read(journal_scripts.last_journal_number())
         if last == 0 or await journal(store, last - 1, 1):
             return last
-        await asyncio.sleep(LOOK_EVERY)  # somebody else is numbering it
+        await asyncio.sleep(LOOK_EVERY)  # another process is numbering it
