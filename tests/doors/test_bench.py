@@ -35,6 +35,7 @@ TINY = Sizes(
     drained=60,
     one_beside_backlog=5,
     beside_backlog=64,
+    with_feature=20,
     probes=4,
     longest_pause=0.006,
     idle_seconds=0.3,
@@ -68,6 +69,7 @@ WITHOUT_BAR = {
     "backlog_drain",
     "backlog_start_inside_p50",
     "backlog_start_across_p50",
+    *(f"feature_{name}" for name in ("key", "thread", "limit", "session", "effect")),
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from standfast.bench import draining, enqueueing, starting
+from standfast.bench import draining, enqueueing, features, starting
 from standfast.bench.figure import Figure, Figures
 from standfast.bench.idling import idle
 from standfast.bench.raw import RawQueue
@@ -141,6 +141,12 @@ async def beside_backlogs(bench: Bench) -> Figures:
     return found
 
 
+async def with_features(bench: Bench) -> Figures:
+    """Plain jobs, beside as many with each feature."""
+    async with opened(bench.place) as store:
+        return await features.one_by_one(store.sf, bench.sizes.with_feature)
+
+
 @contextmanager
 def _raw(place: Path, rows: int) -> Iterator[RawQueue]:
     """Give a raw queue with so many rows, in a directory of its own."""
@@ -168,6 +174,7 @@ STEPS: list[tuple[str, Step]] = [
     ("drain from standing backlogs", drains_of_backlogs),
     ("from enqueue to start", starts),
     ("beside a small and a large backlog", beside_backlogs),
+    ("with one feature at a time", with_features),
 ]
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from standfast.bench.features import FEATURES
 from standfast.bench.figure import Figure
 from standfast.bench.interleaved import Rounds
 from standfast.bench.sizes import Sizes
@@ -75,7 +76,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 def specs(sizes: Sizes) -> list[Spec]:
     """Give every row, those with bars first, as the project's table has them."""
-    return [*_throughput(sizes), *_waiting_and_cost(sizes), *_beside_backlogs(sizes)]
+    return [*_throughput(sizes), *_waiting_and_cost(sizes), *_beside_backlogs(sizes), *_with_features()]
+
+
+def _with_features() -> list[Spec]:
+    """Say what each feature costs the jobs that use it; what plain jobs cost stands beside."""
+    return [
+        Spec(f"feature_{name}", f"enqueue and run with {what}", "/s", f"feature_{name}", "feature_plain", "a plain job")
+        for name, what in FEATURES.items()
+    ]
 
 
 def _throughput(sizes: Sizes) -> list[Spec]:

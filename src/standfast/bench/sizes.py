@@ -35,6 +35,8 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     one_beside_backlog: int = 500
     beside_backlog: int = 10_000
     """Jobs enqueued by 64 callers and in bulk beside a standing backlog, then drained."""
+    with_feature: int = 4_000
+    """Jobs with each feature, and plain ones, that are enqueued and run in one process."""
     probes: int = 200
     """Lone jobs whose start is timed."""
     longest_pause: float = 0.03
@@ -59,6 +61,7 @@ QUICK = Sizes(
     drained=5_000,
     one_beside_backlog=100,
     beside_backlog=1_000,
+    with_feature=500,
     probes=25,
     longest_pause=0.015,
     idle_seconds=10.0,
