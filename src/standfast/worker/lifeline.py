@@ -13,6 +13,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -148,6 +149,8 @@ class DeathWatch:
     def __init__(self) -> None:
         self._dead: dict[str, float] = {}
         self._directories = directories()
+        self.thread = ThreadPoolExecutor(1, "standfast-deaths")
+        """Where it looks: handlers may have every thread of the loop's own."""
 
     @property
     def dead(self) -> tuple[str, ...]:

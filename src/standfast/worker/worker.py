@@ -261,6 +261,7 @@ class Worker:
             await loop.stop()
         await run_in_thread(self._watch.stop)
         await run_in_thread(self._heartbeat.stop)
+        self._deaths.thread.shutdown(wait=False)
         with suppress(StoreUnusable):  # there is no list to be taken off
             await self._store.write(upkeep.retire, self._executor.stopwatch.take(self._store.now()))
 
@@ -288,7 +289,7 @@ class Worker:
 
     async def _reap(self) -> None:
         """Decide about what processes of this host held that died: their locks tell sooner than their leases."""
-        if await asyncio.to_thread(self._deaths.look):
+        if await asyncio.get_running_loop().run_in_executor(self._deaths.thread, self._deaths.look):
             await self._sweeper.sweep()
 
     def _start(self, claims: list[Claim], rules: dict[str, QueueRules]) -> None:

@@ -13,7 +13,8 @@ from standfast.server.route import Answer, Call, Route
 from standfast.server.targets import found_job
 from standfast.server.token_view import job_for, values_for
 from standfast.wings.access.words import Right
-from standfast.wings.records.letter_query import WantedLetters, WantedPage, _check, check_one_queue
+from standfast.wings.records.letter_query import WantedLetters, WantedPage
+from standfast.wings.records.letter_reach import check_one_queue, check_queue_of
 
 OUTCOMES = {"replayed": 202, "resolved": 200, "denied": 403, "approval_required": 409}
 """How a replay's outcome is told."""
@@ -47,7 +48,7 @@ class Purge(ReasonBody, frozen=True, forbid_unknown_fields=True):
 async def list_letters(call: Call) -> Answer:
     """List letters, the newest first."""
     wanted: WantedPage = call.query
-    _check(call.grant, wanted)
+    check_queue_of(call.grant, wanted)
     paging: dict[str, Any] = {"limit": wanted.limit, "cursor": wanted.cursor, "queues": call.grant.queues}
     page = await call.sf.dead_letters.list(wanted.chosen(), **paging)
     return Answer({"items": [job_for(letter, call.grant) for letter in page], "next_cursor": page.next_cursor})

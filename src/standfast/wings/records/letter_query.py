@@ -7,9 +7,7 @@ from typing import Annotated
 from standfast.doors.filters import Filter, described
 from standfast.failure import Class, Landed
 from standfast.lifecycle import REPLAY_STATUSES
-from standfast.server.auth import check_queue, check_whole
 from standfast.server.fields import Cursor, Limit
-from standfast.wings.access.words import Grant
 
 Queue = Annotated[str, described("Only of this queue.", "Queue")]
 ReasonCode = Annotated[
@@ -44,15 +42,3 @@ class WantedPage(WantedLetters, frozen=True, forbid_unknown_fields=True, rename=
 
     limit: Limit = 50
     cursor: Cursor | None = None
-
-
-def _check(grant: Grant, wanted: WantedLetters) -> None:
-    if wanted.queue is not None:
-        check_queue(grant, wanted.queue)
-
-
-def check_one_queue(grant: Grant, wanted: WantedLetters) -> None:
-    """Refuse letters of queues that a token does not reach: it must name one that it does."""
-    if wanted.queue is None:
-        check_whole(grant, "Name one of them as queue.")
-    _check(grant, wanted)

@@ -14,7 +14,8 @@ from standfast.server.fields import ReasonBody
 from standfast.server.route import Answer, Call, Route
 from standfast.server.token_view import value_for
 from standfast.wings.access.words import Right
-from standfast.wings.records.letter_query import WantedLetters, check_one_queue
+from standfast.wings.records.letter_query import WantedLetters
+from standfast.wings.records.letter_reach import check_one_queue
 
 
 class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
