@@ -98,7 +98,7 @@ async def test_a_call_with_a_key_for_each_payload_can_be_made_again_while_the_se
 async def test_a_call_is_tried_again_until_its_deadline_and_then_spooled(away, own_server, monkeypatch):
     monkeypatch.setattr(store_module, "PATIENCE", 20.0)
     asked = asyncio.create_task(away.enqueue("mail"))
-    await seen(lambda: away._reception._refused)  # noqa: SLF001 - it has met the server's absence
+    await seen(lambda: away._reception._current_refusal)  # noqa: SLF001 - it has met the server's absence
     own_server.start()
     assert (await asked).outcome == "accepted"
 
@@ -267,7 +267,7 @@ async def test_what_waits_shows_in_stats_and_health_and_to_the_doctor(sf, own_se
     assert (judged["status"], judged["total_pending"]) == ("degraded", 1)
     assert [issue.partition(":")[0] for issue in judged["issues"]] == ["store", "spool"]
     own_server.start()
-    await seen(lambda: str(sf._reception._refused) == "not today")  # noqa: SLF001
+    await seen(lambda: str(sf._reception._current_refusal) == "not today")  # noqa: SLF001
     held = (await sf.stats())["spool"]
     assert (held["depth"], held["reason"]) == (1, "not today")
     assert held["oldest_seconds"] > 0

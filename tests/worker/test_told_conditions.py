@@ -243,7 +243,7 @@ async def test_of_two_who_would_tell_of_one_pain_one_does(alerting, receiver):
     async with alerting(f'[notify]\npain = "{receiver.url("/pain")}"\n') as sf:
         carried(sf)
         await sf.open()
-        jobs = sf._acceptor.own(QUEUE, [{"surface": "pain", "pain": pain(FULL, "now")}] * 3)  # noqa: SLF001
+        jobs = sf._acceptor.internal(QUEUE, [{"surface": "pain", "pain": pain(FULL, "now")}] * 3)  # noqa: SLF001
         for job, seconds, due in zip(jobs, (299, 1, 0), (True, False, True), strict=True):
             assert await store_of(sf).write_all(tell, [pain_told(FULL, store_of(sf).now(), job)]) == [due]
             await drain(sf)
@@ -256,7 +256,7 @@ async def test_after_an_outage_pain_keeps_its_pace_from_when_the_waiting_signal_
         carried(sf)
         await sf.open()
         store = store_of(sf)
-        jobs = sf._acceptor.own(QUEUE, [{"surface": "pain", "pain": pain(FULL, "now")}] * 3)  # noqa: SLF001
+        jobs = sf._acceptor.internal(QUEUE, [{"surface": "pain", "pain": pain(FULL, "now")}] * 3)  # noqa: SLF001
         held = await store.write(alerts.take_turn, 9)
         assert held is not None
         assert await store.write(alerts.observe, alerts.Observation(held, begins=(("1", FULL),)))
