@@ -211,6 +211,20 @@ async def test_the_session_is_restored_around_every_attempt(sf, plain):
 TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
 
 
+async def test_what_the_first_of_many_puts_into_its_context_reaches_none_of_the_others(disk):
+    """They were claimed together and never wait, so that one task runs them one after the other."""
+    seen_there = []
+
+    @disk.handler("mail")
+    async def mail(job):
+        seen_there.append(TENANT.get())
+        TENANT.set(str(job.payload))
+
+    await disk.enqueue_many("mail", range(5))
+    await drain(disk)
+    assert seen_there == ["nobody"] * 5
+
+
 async def test_what_one_handler_puts_into_its_context_does_not_reach_the_next(disk):
     seen: list[str] = []
 

@@ -17,6 +17,7 @@ from standfast.job import Claim
 from standfast.lifecycle import Transition
 from standfast.outcome import Drained, NotEntered, Outcome, Succeeded
 from standfast.rules import QueueRules
+from standfast.spine.claimed_job import SESSION
 from standfast.spine.registry import Registry
 from standfast.spine.run import Attempts, Cut, Running, cut_short, thrown_away
 from standfast.spine.settle import age_reason
@@ -75,9 +76,9 @@ class Executor:
         self._context = copy_context()
         self._left_behind: set[Key] = set()
         self._unbegun: deque[Running] = deque()
-        self._turns: int | None = None
-        """How often the loop came round since there is something to begin: an attempt during which this changes waited.
-        """
+        self._beginning = False
+        self._turns = 0
+        """How often the loop came round while attempts began: one during which it did has waited."""
         self._beginner: asyncio.Task[None] | None = None
         spans = None if tracing is None else Spans(tracing)
         self._run: Run = self._attempts.run if spans is None else spans.run_in_span(self._attempts.run)
@@ -109,8 +110,8 @@ class Executor:
             self._end_unentered(running)
             return
         self._unbegun.append(running)
-        if self._turns is None:
-            self._turns = 0
+        if not self._beginning:
+            self._beginning = True
             self._begin()
 
     def _begin(self) -> None:
@@ -121,10 +122,10 @@ class Executor:
         """
         if self._beginner is not None and self._beginner.cancelled():  # the whole loop is being stopped
             self._give_back_unbegun()
-        if not self._unbegun or self._turns is None:
-            self._turns = self._beginner = None
-            return
         self._turns += 1
+        if not self._unbegun:
+            self._beginning, self._beginner = False, None
+            return
         loop = asyncio.get_running_loop()
         self._beginner = loop.create_task(self._begin_several(self._turns), context=self._context.copy())
         loop.call_soon(self._begin)
@@ -132,7 +133,8 @@ class Executor:
     async def _begin_several(self, turn: int) -> None:
         """Run attempts one after the other until one waits: from then on this task is that attempt's alone."""
         task: Any = asyncio.current_task()
-        clean, until = None, time.monotonic() + LONGEST_TURN
+        SESSION.set(None)  # as every attempt without a session does: what else is set is a handler's
+        clean, until = copy_context(), time.monotonic() + LONGEST_TURN
         while self._unbegun:
             running = self._unbegun.popleft()
             running.task = task
@@ -140,9 +142,7 @@ class Executor:
             if self._turns != turn:
                 return
             running.task = None
-            context = copy_context()
-            clean = clean or context
-            if task.cancelling() or context != clean or time.monotonic() > until:
+            if task.cancelling() or copy_context() != clean or time.monotonic() > until:
                 return
 
     def _end_unentered(self, running: Running) -> None:
